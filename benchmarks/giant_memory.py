@@ -39,7 +39,7 @@ from kafka_assignors_spark.folds.records import decode_record
 from kafka_assignors_spark.folds.replay import GroupReplay
 from kafka_assignors_spark.folds.replay_state import write_state
 from kafka_assignors_spark.folds.truth import check_generation
-from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.result import Mode
 
 START = datetime(2026, 3, 2, tzinfo=timezone.utc)
 STRATEGIES = ("range", "cooperative-sticky")

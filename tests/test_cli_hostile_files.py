@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors_cli import files, main
-from kafka_assignors_spark.options import RECORDED
-from kafka_assignors_spark.result import to_json
+from kafka_assignors_spark.result import RECORDED, to_json
 from spark_validation.tests.report_sample import sample
 
 GROUP: dict[str, Any] = {

@@ -185,7 +185,7 @@ class TestWeighted:
 
     @pytest.mark.parametrize("capacity", [True, 1.5, "60"])
     def test_a_capacity_that_is_no_weight_is_refused(self, capacity: Any) -> None:
-        with pytest.raises(TypeError, match="capacity must be a weight or None"):
+        with pytest.raises(TypeError, match="capacity must be an integer"):
             Weighted(capacity=capacity)
 
     def test_a_capacity_of_nothing_is_refused(self) -> None:

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors.wire import group_partition
+from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import COMMITS
-from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches, spark_schema
+from kafka_assignors_spark.jobs.session import apply_to_batches, spark_schema
 from kafka_assignors_spark.schemas import RAW, TOPICS, record_batch
-from kafka_assignors_spark.timestamps import to_micros
 from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import (

@@ -24,7 +24,7 @@ from typing import Any
 
 from kafka_assignors.group import InvalidGroupError, Topic, TopicPartitions, quoted
 from kafka_assignors.group_json import MOST_PARTITIONS
-from kafka_assignors_spark.timestamps import from_micros, to_micros
+from kafka_assignors_spark.folds.records import from_micros, to_micros
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_assignors_spark.engine import Engine, OnTasks, only_spark
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
 
 ENGINES = ("spark", "local")
 
@@ -67,7 +67,7 @@ def open_engine(
     """The engine of this name for the time of the block; it leaves out the `damaged` files, and `on_tasks`
     hears of the tasks that run."""
     if name == "local":
-        from kafka_assignors_spark.local.engine import LocalEngine
+        from kafka_assignors_spark.local_engine import LocalEngine
 
         with LocalEngine.opened(options, damaged) as local:
             yield local

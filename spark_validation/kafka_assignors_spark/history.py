@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -18,37 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_assignors_spark.options import COMMITTED_NAMES, MANIFEST, RAW_NAMES, TOPICS_NAMES, ReplayError
-from kafka_assignors_spark.result import DamagedFile
+from kafka_assignors_spark.folds.records import FIRST_MICROS, LAST_MICROS
+from kafka_assignors_spark.result import (
+    COMMITTED_NAMES,
+    MANIFEST,
+    RAW_NAMES,
+    TOPICS_NAMES,
+    DamagedFile,
+    ReplayError,
+)
 from kafka_assignors_spark.schemas import COMMIT, RAW, TOPICS
-from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
-
-__all__ = [
-    "BATCH_ROWS",
-    "COMMITS",
-    "CommitRow",
-    "DamagedError",
-    "RawRow",
-    "all_damaged",
-    "catalogue_rows",
-    "commit_rows",
-    "commits_of",
-    "committed_files",
-    "damaged_files",
-    "missing_columns",
-    "no_parquet",
-    "no_records_yet",
-    "not_parquet",
-    "open_parquet",
-    "parquet_files",
-    "read_commits",
-    "read_records",
-    "record_files",
-    "table_format",
-    "table_on_disk",
-    "two_clusters",
-    "wrong_type",
-]
 
 
 class DamagedError(ReplayError):
@@ -70,20 +49,10 @@ def not_parquet(path: object, why: str) -> ReplayError:
     return DamagedError(f"{path}: cannot be read as Parquet: {why}")
 
 
-def all_damaged(path: str, first: str, why: str) -> ReplayError:
-    return ReplayError(f"{path}: every file of the records is damaged; the first is {first}: {why}")
-
-
 def two_clusters(path: str, one: object, other: object) -> ReplayError:
     """Offsets of two clusters cannot be compared; each archived record has the id of its cluster."""
     return ReplayError(
         f"{path}: records of two clusters, {one} and {other}, lie in one place: replay each by itself"
-    )
-
-
-def missing_columns(path: str, missing: Iterable[str], found: Iterable[str]) -> ReplayError:
-    return ReplayError(
-        f"{path}: column {', '.join(missing)} is missing; there are {', '.join(sorted(found)) or 'none'}"
     )
 
 
@@ -145,7 +114,10 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     records = _first(path, RAW_NAMES) or parquet_files(Path(path))
     damaged = _damaged(records, [*RAW.names, "cluster_id"])
     if records and len(damaged) == len(records):
-        raise all_damaged(path, str(damaged[0].file), damaged[0].reason)
+        first = damaged[0]
+        raise ReplayError(
+            f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
+        )
     return (
         *damaged,
         *_damaged(_first(path, TOPICS_NAMES), TOPICS.names),
@@ -310,11 +282,17 @@ def _files(place: Path, damaged: Container[Path]) -> list[Path]:
 
 
 def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
-    missing = [name for name in wanted.names if name not in found.names]
+    require_columns({each.name: _name_of(each.type) for each in found}, wanted, place)
+
+
+def require_columns(found: Mapping[str, str], wanted: pa.Schema, place: str) -> None:
+    """`found` are types by Spark's names. An integer of any length may stand for any other."""
+    missing = [name for name in wanted.names if name not in found]
     if missing:
-        raise missing_columns(place, missing, found.names)
+        there = ", ".join(sorted(found)) or "none"
+        raise ReplayError(f"{place}: column {', '.join(missing)} is missing; there are {there}")
     for each in wanted:
-        is_, should = _name_of(found.field(each.name).type), _name_of(each.type)
+        is_, should = found[each.name], _name_of(each.type)
         integers = {is_, should} <= {"tinyint", "smallint", "int", "bigint"}
         if is_ != should and not integers:
             raise wrong_type(place, each.name, is_, should)

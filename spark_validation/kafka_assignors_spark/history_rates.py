@@ -18,7 +18,7 @@ from kafka_assignors.weights import GivenWeights
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rates import RateHistory
 from kafka_assignors_spark.history import CommitRow, catalogue_rows, commit_rows, commits_of, committed_files
-from kafka_assignors_spark.options import ReplayError
+from kafka_assignors_spark.result import ReplayError
 
 __all__ = ["rates_of_history"]
 

@@ -22,15 +22,15 @@ from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.engine import Engine, Limits, Survey
+from kafka_assignors_spark.engine import Engine, Limits, Survey, check_sample, draw
 from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
-from kafka_assignors_spark.folds.ownership import MOST_PARTITIONS
+from kafka_assignors_spark.folds.lives import MOST_PARTITIONS
 from kafka_assignors_spark.folds.records import group_bytes
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, ended_in
-from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.folds.verdicts import (
+from kafka_assignors_spark.folds.sums import (
+    GroupSums,
     churn_of,
     culprits_of,
     group_summary,
@@ -40,17 +40,18 @@ from kafka_assignors_spark.folds.verdicts import (
     verdicts_of,
 )
 from kafka_assignors_spark.history import DamagedError, damaged_files, table_on_disk
-from kafka_assignors_spark.options import RECORDED, Progress, ReplayError, ReplayOptions
-from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find_among
+from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
 from kafka_assignors_spark.result import (
+    RECORDED,
     GroupSummary,
     OwnershipSpan,
+    Progress,
+    ReplayError,
+    ReplayOptions,
     ReplayResult,
     TimelineRow,
     UndecodableRecord,
-    Verdict,
 )
-from kafka_assignors_spark.sample import check_sample, draw
 from kafka_assignors_spark.schemas import TABLES
 
 PHASES = ("starting", "reading the history", "replaying", "checking a sample", "summing up")
@@ -80,8 +81,8 @@ def run_replay(
     on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
     """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
-    say how much of it is replayed at a time. `engine` is one of `engine.ENGINES`, or None for the one that
-    fits; `on_choice` hears which runs and why.
+    say how much of it is replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the one
+    that fits; `on_choice` hears which runs and why.
 
     Raises `ReplayError` for every problem with the input, the options or the environment.
     """
@@ -128,17 +129,16 @@ def _result(
     named = [sums for sums in everything if sums.facts.seen]
     groups = tuple(map(group_summary, named))
     _require_rebalances(groups)
-    verdicts = verdicts_of(named)
     phases.begin()
     sample = check_sample(engine, work, named, draw(named, options.sample_groups, options.sample_seed))
     phases.begin()
-    return ReplayResult(
+    result = ReplayResult(
         options=options,
         history=history_of(_source(options), everything),
         groups=groups,
-        verdicts=verdicts,
-        timeline=_timeline(engine, verdicts, groups, options),
-        ownership=_ownership(engine, verdicts, groups),
+        verdicts=verdicts_of(named),
+        timeline=(),
+        ownership=(),
         churn=churn_of(named),
         culprits=culprits_of(named),
         truth=truth_of(named),
@@ -149,6 +149,7 @@ def _result(
         versions=_versions(),
         seconds=0.0,
     )
+    return replace(result, timeline=_timeline(engine, result), ownership=_ownership(engine, result))
 
 
 @contextlib.contextmanager
@@ -411,16 +412,10 @@ def _require_decodable(
     raise ReplayError(f"{count} records do not decode: {'; '.join(shown)}")
 
 
-def _require_rebalances(groups: Iterable[GroupSummary]) -> None:
+def _require_rebalances(groups: Sequence[GroupSummary]) -> None:
     if any(group.replayed_rebalances for group in groups):
         return
-    reasons: dict[str, int] = {}
-    for group in groups:
-        for reason, count in group.not_replayed.items():
-            reasons[reason] = reasons.get(reason, 0) + count
-    why = "; ".join(
-        f"{reason} ({count})" for reason, count in sorted(reasons.items(), key=lambda item: -item[1])
-    )
+    why = "; ".join(f"{reason} ({count})" for reason, count in reasons_not_replayed(groups).items())
     raise ReplayError(f"nothing to replay: no rebalance has all the facts that a replay needs: {why}")
 
 
@@ -437,12 +432,10 @@ def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detai
             raise ReplayError(str(error)) from None
 
 
-def _timeline(
-    engine: Engine, verdicts: Sequence[Verdict], groups: Sequence[GroupSummary], options: ReplayOptions
-) -> tuple[TimelineRow, ...]:
+def _timeline(engine: Engine, result: ReplayResult) -> tuple[TimelineRow, ...]:
     """The latest rebalances of the groups that have plots."""
-    found = find_among(verdicts, groups, options.strategies)
-    plotted = sorted(finding.group for finding in found[:PLOTTED_GROUPS])
+    options = result.options
+    plotted = sorted(finding.group for finding in find(result)[:PLOTTED_GROUPS])
     series = len(options.modes) * (1 + len(options.strategies))
     most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
     return tuple(
@@ -450,11 +443,9 @@ def _timeline(
     )
 
 
-def _ownership(
-    engine: Engine, verdicts: Iterable[Verdict], groups: Iterable[GroupSummary]
-) -> tuple[OwnershipSpan, ...]:
+def _ownership(engine: Engine, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
     """The owners in the groups with the most recorded moves, of those that are small enough to draw."""
-    moved = {verdict.group: verdict.moved for verdict in verdicts if verdict.strategy == RECORDED}
-    small = [g.group for g in groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
+    moved = {verdict.group: verdict.moved for verdict in result.verdicts if verdict.strategy == RECORDED}
+    small = [g.group for g in result.groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
     drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])
     return tuple(span for detail in _details(engine, drawn, 1) for span in detail.ownership)

@@ -26,21 +26,6 @@ from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
-__all__ = [
-    "LiveTopic",
-    "NoLeaderError",
-    "NoTopicError",
-    "SourceError",
-    "TopicIdentity",
-    "describe_offsets_topic",
-    "identify_topic",
-    "list_offsets",
-    "live_catalogue",
-    "live_topics",
-    "reader_config",
-    "source_errors",
-]
-
 _SHOWN_TOPICS = 5
 
 

@@ -24,7 +24,7 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, get_args, get_type_hints
 
@@ -41,8 +41,7 @@ from kafka_assignors_spark.folds.table_rows import (
     MemberRow,
 )
 from kafka_assignors_spark.folds.truth import CheckedGeneration
-from kafka_assignors_spark.options import Mode
-from kafka_assignors_spark.result import Verdict
+from kafka_assignors_spark.result import Mode, Verdict
 
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
@@ -144,10 +143,15 @@ has either a `state`, or `sums`, or a row of one table. Without tables, the colu
 
 def record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     """The rows, at least one, in the columns of `schema`; times are microseconds since 1970."""
-    columns = [
+    return batch_of(zip(*rows, strict=True), schema)
+
+
+def batch_of(columns: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """The values of each column of `schema`; times are microseconds since 1970."""
+    arrays = [
         pa.array(values, pa.int64()).cast(field.type)
         if pa.types.is_timestamp(field.type)
         else pa.array(values, field.type)
-        for field, values in zip(schema, zip(*rows, strict=True), strict=True)
+        for field, values in zip(schema, columns, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

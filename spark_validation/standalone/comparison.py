@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import ReplayOptions
+from kafka_assignors_spark.result import ReplayOptions
 from kafka_assignors_spark.schemas import TABLES
 from spark_validation.standalone.cluster import StandaloneCluster
 from spark_validation.standalone.wheel import bare_python, py_files

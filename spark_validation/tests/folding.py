@@ -9,14 +9,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups, in_order
-from kafka_assignors_spark.folds.records import group_of, is_commit
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import group_of, is_commit, to_micros
+from kafka_assignors_spark.folds.replay import GroupReplay, Replayed
 from kafka_assignors_spark.folds.replay_state import read_state
 from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.result import Mode
 from kafka_assignors_spark.schemas import TABLES
-from kafka_assignors_spark.timestamps import to_micros
 
 
 @dataclass
@@ -100,3 +102,17 @@ def raw_rows(path: Path | str) -> Iterator[dict[str, Any]]:
     folder = Path(path)
     place = folder / "raw" if (folder / "raw").exists() else folder / "raw.parquet"
     yield from pq.read_table(place, partitioning=None).to_pylist()
+
+
+def replay_group(
+    records: Iterable[Generation],
+    catalogue: Catalogue,
+    strategies: Mapping[str, Strategy],
+    modes: Iterable[Mode] = tuple(Mode),
+    **given: Any,
+) -> Iterator[Replayed]:
+    """The replay of one group from its records in order."""
+    group = GroupReplay(catalogue, strategies, modes, **given)
+    for record in records:
+        yield from group.feed(record)
+    yield from group.finish()

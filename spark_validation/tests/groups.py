@@ -42,10 +42,9 @@ from kafka_assignors.wire import (
     encode_offset_commit,
     encode_subscription,
 )
-from kafka_assignors_spark.folds.commits import CommitThinner
-from kafka_assignors_spark.folds.records import is_commit
+from kafka_assignors_spark.folds.rates import CommitThinner
+from kafka_assignors_spark.folds.records import is_commit, to_micros
 from kafka_assignors_spark.schemas import COMMITTED
-from kafka_assignors_spark.timestamps import to_micros
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 

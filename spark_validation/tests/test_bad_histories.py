@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.folds.rebalances import RECORDS_LOST, TORN
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import RECORDED, ReplayOptions
-from kafka_assignors_spark.report import html_report, json_report
-from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_spark.report.as_html import html_report
+from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

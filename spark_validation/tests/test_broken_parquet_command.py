@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_cli import main
 from kafka_assignors_cli.console import ExitCode
+from kafka_assignors_spark.engine_choice import ENGINES
 from spark_validation.tests.groups import TOPICS_SCHEMA
 from spark_validation.tests.test_foreign_parquet import TOPIC, not_utf8, retyped, table, with_column
 
@@ -45,43 +47,52 @@ COLUMNS: dict[str, tuple[pa.Table, str]] = {
 }
 """raw.parquet with other columns, and what is said of it. Numbers are counted over all files of a history."""
 
-ON_SPARK = "half of a file", "a text partition"
-"""One of each kind: each run costs a start of Spark."""
 
-CASES = [
-    *((name, "local") for name in (*BYTES, *COLUMNS)),
-    *((name, "spark") for name in ON_SPARK),
-]
-
-
-@pytest.mark.parametrize(("name", "engine"), CASES)
-def test_replay_names_a_broken_file_in_one_line(tmp_path: Path, name: str, engine: str) -> None:
-    file = tmp_path / "raw.parquet"
+def broken(folder: Path, name: str) -> str:
+    """A history that is broken in this way, and what is said of it."""
+    file = folder / "raw.parquet"
     raw, said = COLUMNS.get(name, (table(), "{file}: cannot be read as Parquet: "))
     pq.write_table(raw, file)
     file.write_bytes(BYTES.get(name, bytes)(file.read_bytes()))
-    assert said.format(file=file, folder=tmp_path) in refusal(tmp_path, engine)
+    return said.format(file=file, folder=folder)
 
 
-def test_replay_names_a_broken_catalogue_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [*BYTES, *COLUMNS])
+def test_replay_names_a_broken_file_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    said = broken(tmp_path, name)
+    code = main(["replay", str(tmp_path), "--engine", "local"])
+    assert said in refusal(code, *capsys.readouterr())
+
+
+def test_replay_names_a_broken_catalogue_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     pq.write_table(table(), tmp_path / "raw.parquet")
     topics, file = pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), tmp_path / "topics.parquet"
     pq.write_table(topics.set_column(0, "topic", not_utf8(1)), file)
-    assert f"{file}: cannot be read as Parquet: " in refusal(tmp_path, "local")
+    code = main(["replay", str(tmp_path), "--engine", "local"])
+    assert f"{file}: cannot be read as Parquet: " in refusal(code, *capsys.readouterr())
 
 
-def refusal(history: Path, engine: str) -> str:
-    """The line with which the command, as a process of its own, refuses a history."""
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_process_of_its_own_says_no_more(tmp_path: Path, engine: str) -> None:
+    """Neither Spark, which it starts, nor the end of the interpreter adds a line."""
+    said = broken(tmp_path, "half of a file")
     done = subprocess.run(
-        [sys.executable, "-m", "kafka_assignors_cli", "replay", str(history), "--engine", engine],
+        [sys.executable, "-m", "kafka_assignors_cli", "replay", str(tmp_path), "--engine", engine],
         capture_output=True,
         text=True,
         timeout=HANG_S,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (ExitCode.CANNOT_RUN, ""), done.stderr
-    [line] = [
-        line for line in done.stderr.splitlines() if not line.endswith(" …") and ": engine: " not in line
-    ]
+    assert said in refusal(done.returncode, done.stdout, done.stderr)
+
+
+def refusal(code: int, out: str, err: str) -> str:
+    """The line with which the command refuses a history."""
+    assert (code, out) == (ExitCode.CANNOT_RUN, ""), err
+    [line] = [line for line in err.splitlines() if not line.endswith(" …") and ": engine: " not in line]
     assert line.startswith("kafka-assignors: error: ")
     return line

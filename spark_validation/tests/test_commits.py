@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
-from kafka_assignors_spark.folds import commits
-from kafka_assignors_spark.folds.commits import CommitThinner, KeptCommit
+from kafka_assignors_spark.folds import rates
+from kafka_assignors_spark.folds.rates import CommitThinner, KeptCommit
 
 S = 1_000_000
 INTERVAL_S = 60
@@ -122,8 +122,8 @@ def test_no_bytes_break_the_thinning(of_key: bytes, of_value: bytes | None) -> N
 
 
 def test_the_commits_in_hand_are_bounded_and_so_are_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "_MOST_BYTES", 10_000)
-    monkeypatch.setattr(commits, "_MOST_KEYS", 8)
+    monkeypatch.setattr(rates, "_MOST_BYTES", 10_000)
+    monkeypatch.setattr(rates, "_MOST_KEYS", 8)
     thinner = CommitThinner(INTERVAL_S)
     for number in range(1_000):
         thinner.add(number, number, key(partition=number), value(number))

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.engine_choice import ENGINES, LOCAL_BYTES, Choice, choose_engine
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
-from kafka_assignors_spark.report import json_report
+from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import Log, write_history
@@ -177,7 +177,7 @@ class Talks(Range):
 RUN = """
 import sys
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
 sys.path.append(sys.argv[1])
 options = ReplayOptions(sys.argv[2], strategies=(sys.argv[3],), sample_groups=0)
 try:
@@ -187,6 +187,7 @@ except ReplayError as error:
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("strategy", "said"), [("Leaves", "ended with exit code 3"), ("Talks", "True")])
 def test_a_strategy_that_ends_its_process_or_prints_does_no_harm(
     recorded: str, tmp_path: Path, strategy: str, said: str

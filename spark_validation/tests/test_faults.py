@@ -288,6 +288,6 @@ def test_the_state_of_the_fault_finder_does_not_grow_with_the_history() -> None:
             yield life.records.pop()
 
     given = sum(1 for record in pods() for _ in finder.feed(record))
-    kept = len(finder._waiting) + len(finder._episodes._open) + len(finder._born)
+    kept = len(finder._waiting) + len(finder._open) + len(finder._born)
     assert given >= 1_900
     assert kept < 30

@@ -13,8 +13,7 @@ from kafka_assignors_spark.folds.rebalances import HISTORY_STARTS
 from kafka_assignors_spark.folds.records import RecordKind, decode_record
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import Mode, ReplayOptions
-from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_spark.result import Mode, ReplayOptions, ReplayResult
 from spark_validation.fleet import history
 from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import Record, life

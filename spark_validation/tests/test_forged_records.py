@@ -24,9 +24,9 @@ from kafka_assignors.wire import (
 )
 from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import RECORDED, ReplayOptions
-from kafka_assignors_spark.report import html_report, json_report
-from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_spark.report.as_html import html_report
+from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member, new_member, write_history
 from tests.hostile_names import NAMES
 

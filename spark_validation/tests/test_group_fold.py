@@ -18,9 +18,8 @@ from kafka_assignors_spark.folds.group import (
 )
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
-from kafka_assignors_spark.folds.sums import Figures, GroupSums
-from kafka_assignors_spark.folds.verdicts import verdict_of
-from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.folds.sums import Figures, GroupSums, verdict_of
+from kafka_assignors_spark.result import Mode
 from spark_validation.tests.folding import collect, sorted_records, work_on
 from spark_validation.tests.groups import START
 from spark_validation.tests.test_bad_histories import bad

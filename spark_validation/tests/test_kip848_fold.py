@@ -33,8 +33,7 @@ from kafka_assignors_spark.folds.rebalances import (
     FoldedGeneration,
     Kip848Fact,
 )
-from kafka_assignors_spark.folds.records import RecordKind
-from kafka_assignors_spark.timestamps import to_micros
+from kafka_assignors_spark.folds.records import RecordKind, to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

@@ -11,19 +11,17 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors_spark.options import Mode
 from kafka_assignors_spark.policy import (
     METRICS,
     GroupJudgement,
     PolicyError,
-    ReportError,
     RuleJudgement,
     RuleOutcome,
     judge,
     read_policy,
-    read_report,
 )
-from kafka_assignors_spark.result import Verdict, to_json
+from kafka_assignors_spark.report.as_json import ReportError, read_report
+from kafka_assignors_spark.result import Mode, Verdict, to_json
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
 
 ROOT = Path(__file__).parents[2]
@@ -397,7 +395,7 @@ def test_of_two_verdicts_on_one_thing_none_counts(moved: int) -> None:
 
 
 def test_a_report_is_read_from_what_the_json_report_holds() -> None:
-    from kafka_assignors_spark.report import json_report
+    from kafka_assignors_spark.report.as_json import json_report
 
     report = read_report(json.loads(json_report(sample())))
     assert report.groups.keys() == set(GROUPS)

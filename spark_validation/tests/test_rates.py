@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
 from kafka_assignors_spark.folds.rates import RateHistory, RecentRates, window_of
+from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.folds.replay_state import read_state, write_state
-from kafka_assignors_spark.timestamps import from_micros
 
 S = 1_000_000
 MINUTE = 60 * S

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -15,7 +16,6 @@ from kafka_assignors_spark.folds.rebalances import (
     Rebalance,
     RebalanceFold,
     Replacement,
-    rebalances,
 )
 from kafka_assignors_spark.folds.records import MemberRecord
 from kafka_assignors_spark.folds.replay_state import write_state
@@ -64,6 +64,13 @@ def generation(
         decodes=decodes,
         members={member.member_id: member for member in members},
     )
+
+
+def rebalances(records: Iterable[Generation]) -> Iterator[Rebalance | Replacement]:
+    folder = RebalanceFold()
+    for record in records:
+        yield from folder.feed(record)
+    yield from folder.finish()
 
 
 def of(*records: Generation) -> list[Rebalance]:

@@ -13,8 +13,9 @@ from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.replay import Replayed, replay_group
-from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.folds.replay import Replayed
+from kafka_assignors_spark.result import RECORDED, Mode
+from spark_validation.tests.folding import replay_group
 from spark_validation.tests.test_rebalances import generation, had
 
 FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
@@ -150,7 +151,7 @@ def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -
         def assign(self, group: Group) -> Assignment:
             return STRATEGIES["sticky"].assign(group)
 
-    rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.STEADY_STATE], PAUSES)
+    rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.STEADY_STATE], pauses=PAUSES)
     [row] = [row for row in rows if row.strategy == "broker" and row.generation == 2]
     assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
     assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)

@@ -17,7 +17,7 @@ from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
-from kafka_assignors_spark.options import Mode
+from kafka_assignors_spark.result import Mode
 from spark_validation.tests.test_rebalances import generation, had
 
 FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,9 +16,9 @@ from kafka_assignors_spark.engine import Limits
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import RECORDED, Mode, ReplayError, ReplayOptions
-from kafka_assignors_spark.report import html_report, json_report
-from kafka_assignors_spark.result import ReplayResult, Verdict
+from kafka_assignors_spark.report.as_html import html_report
+from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayError, ReplayOptions, ReplayResult, Verdict
 from spark_validation.tests.groups import Log, member, write_commits, write_history
 
 INTERVAL_S = 2
@@ -56,10 +56,15 @@ def uneven() -> Log:
 
 @pytest.fixture
 def history(tmp_path: Path) -> Path:
+    """A history for a test to change."""
+    return written(tmp_path / "history")
+
+
+def written(path: Path) -> Path:
     log = uneven()
-    write_history(tmp_path / "history", log, {"orders": 4})
-    write_commits(tmp_path / "history", log, INTERVAL_S)
-    return tmp_path / "history"
+    write_history(path, log, {"orders": 4})
+    write_commits(path, log, INTERVAL_S)
+    return path
 
 
 OPTIONS = ReplayOptions(strategies=("range", "cooperative-sticky", "weighted"), sample_groups=9)
@@ -80,8 +85,27 @@ def verdict(found: ReplayResult, strategy: str, group: str = "uneven") -> Verdic
     return only
 
 
-def test_both_engines_weigh_each_rebalance_by_the_rates_before_it(spark: SparkSession, history: Path) -> None:
-    on_spark, here = (result(history, engine) for engine in ENGINES)
+@dataclass(frozen=True)
+class Whole:
+    """The unchanged history, and on each engine its result, and its tables in a folder of that name."""
+
+    path: Path
+    results: dict[str, ReplayResult]
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    path = written(tmp_path_factory.mktemp("whole") / "history")
+    found = {engine: result(path, engine, tables=str(path.parent / engine)) for engine in ENGINES}
+    return Whole(path, {engine: without_tables(each) for engine, each in found.items()})
+
+
+def without_tables(found: ReplayResult) -> ReplayResult:
+    return replace(found, options=replace(found.options, tables=None), files=())
+
+
+def test_both_engines_weigh_each_rebalance_by_the_rates_before_it(whole: Whole) -> None:
+    on_spark, here = (whole.results[engine] for engine in ENGINES)
     assert json_report(on_spark) == json_report(here)
     assert here.warnings == ()
     assert {group.group for group in here.groups} == {"uneven", "quiet"}
@@ -101,40 +125,32 @@ def rows(folder: Path, **wanted: object) -> Iterator[Replayed]:
             yield Replayed(**row)
 
 
-def test_the_rows_have_the_greatest_rate_and_its_bound(
-    spark: SparkSession, history: Path, tmp_path: Path
-) -> None:
-    for engine in ENGINES:
-        result(history, engine, tables=str(tmp_path / engine))
+def test_the_rows_have_the_greatest_rate_and_its_bound(whole: Whole) -> None:
+    folder = whole.path.parent
     on_spark, here = (
-        sorted(map(str, pq.read_table(tmp_path / engine / "replayed").to_pylist())) for engine in ENGINES
+        sorted(map(str, pq.read_table(folder / engine / "replayed").to_pylist())) for engine in ENGINES
     )
     assert on_spark == here
     place = {"group": "uneven", "mode": Mode.STEADY_STATE.value, "generation": 2}
-    (weighted,) = rows(tmp_path / ENGINES[0], strategy="weighted", **place)
-    (by_number,) = rows(tmp_path / ENGINES[0], strategy="range", **place)
+    (weighted,) = rows(folder / ENGINES[0], strategy="weighted", **place)
+    (by_number,) = rows(folder / ENGINES[0], strategy="range", **place)
     # 225, 10, 10 and 5 records a second.
     assert (weighted.greatest_rate, weighted.rate_bound) == (225.0, 225.0)
     assert (by_number.greatest_rate, by_number.rate_bound) == (235.0, 225.0)
     assert weighted.unknown_rates == 0
-    (quiet,) = rows(
-        tmp_path / ENGINES[0], group="quiet", strategy="weighted", mode=place["mode"], generation=2
-    )
+    (quiet,) = rows(folder / ENGINES[0], group="quiet", strategy="weighted", mode=place["mode"], generation=2)
     assert (quiet.greatest_rate, quiet.rate_bound, quiet.unknown_rates) == (None, None, None)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_rates_are_the_same_in_chunks_and_slices(spark: SparkSession, history: Path, engine: str) -> None:
-    in_chunks = result(history, engine, Limits(chunk_bytes=1_500, slice_bytes=3_000))
-    assert json_report(in_chunks) == json_report(result(history, engine))
+def test_the_rates_are_the_same_in_chunks_and_slices(whole: Whole, engine: str) -> None:
+    in_chunks = result(whole.path, engine, Limits(chunk_bytes=1_500, slice_bytes=3_000))
+    assert json_report(in_chunks) == json_report(whole.results[engine])
 
 
-def test_without_kept_commits_all_is_as_before_and_weighted_says_that_it_counts(
-    spark: SparkSession, history: Path
-) -> None:
+def test_without_kept_commits_all_is_as_before_and_weighted_says_that_it_counts(history: Path) -> None:
     (history / "committed.parquet").unlink()
-    on_spark, here = (result(history, engine) for engine in ENGINES)
-    assert json_report(on_spark) == json_report(here)
+    here = result(history, "local")
     assert len(here.warnings) == 1
     assert here.warnings[0].startswith("weighted counts partitions here, for no rates of consumption")
     assert all(each.rated == 0 and each.rate_over_bound is None for each in here.verdicts)
@@ -154,14 +170,26 @@ def rewrite(history: Path, column: str, values: pa.Array) -> None:
     pq.write_table(table.set_column(place, column, values), history / "committed.parquet")
 
 
-@pytest.mark.parametrize("column", ["group", "topic", "topic_partition", "committed", "interval_s"])
-def test_commits_that_say_nothing_are_no_rates(spark: SparkSession, history: Path, column: str) -> None:
+NULLABLE = ("group", "topic", "topic_partition", "committed", "interval_s")
+
+
+@pytest.mark.parametrize("column", NULLABLE)
+def test_commits_that_say_nothing_are_no_rates(history: Path, column: str) -> None:
     count = pq.read_table(history / "committed.parquet").num_rows
     kind = pq.read_table(history / "committed.parquet").schema.field(column).type
     rewrite(history, column, pa.nulls(count, kind))
+    assert (verdict(result(history, "local"), "weighted").rated > 0) == (column == "interval_s")
+
+
+def test_both_engines_take_commits_without_a_value_in_any_column(spark: SparkSession, history: Path) -> None:
+    table = pq.read_table(history / "committed.parquet")
+    for place, column in enumerate(NULLABLE):
+        values = table[column].to_pylist()
+        values[place :: 2 * len(NULLABLE)] = [None] * len(values[place :: 2 * len(NULLABLE)])
+        rewrite(history, column, pa.array(values, table.schema.field(column).type))
     on_spark, here = (result(history, engine) for engine in ENGINES)
     assert json_report(on_spark) == json_report(here)
-    assert (verdict(here, "weighted").rated > 0) == (column == "interval_s")
+    assert verdict(here, "weighted").rated > 0
 
 
 @pytest.mark.parametrize("engine", ENGINES)

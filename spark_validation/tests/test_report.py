@@ -15,10 +15,10 @@ import pytest
 
 from kafka_assignors.strategies import strategy_names
 from kafka_assignors_cli.replay_tables import print_replay
-from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.report import html_report, json_report
+from kafka_assignors_spark.report.as_html import html_report
+from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.report.findings import find, headline, leading_mode, period, sentence, totals
-from kafka_assignors_spark.result import ReplayResult, Verdict
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
 from spark_validation.tests.report_sample import (
     BREAKING_OUT,
     GROUPS,

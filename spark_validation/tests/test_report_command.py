@@ -121,7 +121,8 @@ def history(tmp_path: Path) -> Path:
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line with which `replay` refuses these arguments."""
     capsys.readouterr()
-    assert main(["replay", *arguments]) == 2
+    engine = [] if "--bootstrap-server" in arguments else ["--engine", "local"]
+    assert main(["replay", *arguments, *engine]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     [line] = [line for line in err.splitlines() if not line.endswith(" …") and ": engine: " not in line]
@@ -161,7 +162,8 @@ def test_a_replay_of_a_single_mode_and_group_counts_records_that_do_not_decode(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = write_history(tmp_path / "history", [*GENERATIONS, (KEY, b"\x00\x03\xff")])
-    assert main(["replay", str(history), "-s", "sticky", "--mode", "one-step", "-g", HOSTILE]) == 0
+    asked = ["-s", "sticky", "--mode", "one-step", "-g", HOSTILE, "--engine", "local"]
+    assert main(["replay", str(history), *asked]) == 0
     out = capsys.readouterr().out
     assert "one-step" in out
     assert "steady-state" not in out

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import ReplayOptions
-from kafka_assignors_spark.report import html_report
+from kafka_assignors_spark.report.as_html import html_report
+from kafka_assignors_spark.result import ReplayOptions
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "docs/sample-report.html"

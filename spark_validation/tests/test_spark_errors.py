@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.jobs.session import JVM_ENDED, SPARK_ERRORS, one_line
+from spark_validation.tests.groups import Log, member, write_history
 
 
 def into_a_file(spark: SparkSession, folder: Path) -> None:
@@ -59,23 +60,26 @@ WITHOUT_JVM = """
 import os, signal, sys
 from pyspark import SparkContext
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import ReplayError, ReplayOptions
+from kafka_assignors_spark.result import ReplayError, ReplayOptions
 
 def end_the_jvm(step):
     if step.number == 2:
         os.kill(SparkContext._gateway.proc.pid, signal.SIGKILL)
 
 try:
-    run_replay(ReplayOptions(sys.argv[1], strategies=("range",), master="local[1]"), end_the_jvm)
+    options = ReplayOptions(sys.argv[1], strategies=("range",), master="local[1]")
+    run_replay(options, end_the_jvm, engine="spark")
 except ReplayError as error:
     print(error)
 """
 
 
-def test_a_jvm_that_ended_is_said(recorded: str) -> None:
+def test_a_jvm_that_ended_is_said(tmp_path: Path) -> None:
     """As one does that has no memory left."""
+    log = Log()
+    log.generation("g", 1, member("a", gets={"orders": [0]}))
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_JVM, recorded],
+        [sys.executable, "-c", WITHOUT_JVM, write_history(tmp_path, log)],
         capture_output=True,
         text=True,
         check=True,

@@ -20,8 +20,7 @@ from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import RECORDED, Mode, ReplayError, ReplayOptions
-from kafka_assignors_spark.result import Verdict
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayError, ReplayOptions, Verdict
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
 
@@ -135,8 +134,10 @@ def test_a_strategy_that_misbehaves_has_failed_and_the_others_have_their_figures
         assert all(len(failure) < 1_000 for failure in verdict.failures)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("strategy", [EndsItsProcess, KillsItsProcess])
+@pytest.mark.parametrize(
+    ("engine", "strategy"),
+    [("local", EndsItsProcess), ("local", KillsItsProcess), ("spark", KillsItsProcess)],
+)
 def test_a_strategy_that_ends_its_process_is_named_with_its_group_and_offset(
     spark: SparkSession, recorded: str, engine: str, strategy: type[_Own]
 ) -> None:

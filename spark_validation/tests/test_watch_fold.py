@@ -17,11 +17,11 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.folds.rebalances import UNFINISHED
+from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.options import RECORDED, Mode, ReplayOptions
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
-from kafka_assignors_spark.timestamps import to_micros
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
 from kafka_assignors_spark.watch.group import Step
 from kafka_assignors_spark.watch.state import WatchState, load_state, save_state
@@ -30,6 +30,8 @@ from spark_validation.tests.folding import raw_rows
 from spark_validation.tests.groups import write_history
 from spark_validation.tests.test_forged_records import forged
 from spark_validation.tests.test_kip848_groups import story
+
+pytestmark = pytest.mark.exhaustive  # pure Python, and the same with every PySpark
 
 NOW = Now(0.0, 1_700_000_000.0)
 NAMES = ("generations", "causes", "replayed")

@@ -102,6 +102,7 @@ def archive(
     properties = options.spark_properties(spark_config)
     require_json_file(json_file)
     with options.require_spark_extra("archive"):
+        import kafka_assignors_spark.archive.run  # noqa: F401  # It needs Spark.
         from kafka_assignors_spark.archive import ArchiveOptions
 
     asked = ArchiveOptions(
@@ -127,7 +128,8 @@ def archive(
 
 def _run(asked: ArchiveOptions) -> ArchiveResult:
     """Archive with progress on stderr, until all is archived or a signal ends it."""
-    from kafka_assignors_spark.archive import ArchiveError, run_archive
+    from kafka_assignors_spark.archive import ArchiveError
+    from kafka_assignors_spark.archive.run import run_archive
 
     line_interval_s = None if asked.once else _LINE_INTERVAL_S
     with (

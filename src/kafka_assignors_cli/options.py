@@ -23,7 +23,7 @@ from kafka_assignors_cli.files import read_client_properties
 if TYPE_CHECKING:
     from kafka_assignors.live_group import LiveGroup
     from kafka_assignors_confluent import Cluster
-    from kafka_assignors_spark.options import Mode, ReplayOptions
+    from kafka_assignors_spark.result import Mode, ReplayOptions
 
 T = TypeVar("T")
 
@@ -350,7 +350,7 @@ def replay_options(
     cluster = ClusterOptions(server, _path(given["command_config"]), given["timeout"])
     client_config, properties = cluster.read_config(), spark_properties(_path(given["spark_config"]))
     with require_spark_extra(str(context.info_name)):
-        from kafka_assignors_spark.options import ReplayOptions
+        from kafka_assignors_spark.result import ReplayOptions
     return ReplayOptions(
         path=on_disk,
         bootstrap_servers=server,

@@ -20,8 +20,7 @@ from kafka_assignors_cli.output_files import (
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.engine_choice import Choice
-    from kafka_assignors_spark.options import Mode, Progress, ReplayOptions
-    from kafka_assignors_spark.result import ReplayResult
+    from kafka_assignors_spark.result import Mode, Progress, ReplayOptions, ReplayResult
 
 __all__ = ["EPILOG", "note_damage", "replay", "run_replay_with_progress"]
 
@@ -116,14 +115,15 @@ def replay(
     require_json_file(json_file)
     asked = options.replay_options(context, names, _modes(mode))
     with options.require_spark_extra("replay"):
-        import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
+        # If it is missing, fail before minutes of work.
+        import kafka_assignors_spark.report.as_html  # noqa: F401
     rules = options.parse_parameters("--fault", fault, asked.fault_rules)
     asked = dataclasses.replace(asked, fault_rules=rules, tables=tables)
     _show(run_replay_with_progress(asked, "replay", engine), html, json_file)
 
 
 def _modes(given: list[str] | None) -> tuple[Mode, ...]:
-    from kafka_assignors_spark.options import Mode
+    from kafka_assignors_spark.result import Mode
 
     known = [mode.value for mode in Mode]
     modes = options.split_names(given or known)
@@ -138,7 +138,7 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
     with options.require_spark_extra(command):
         from kafka_assignors_spark.engine_choice import ENGINES
         from kafka_assignors_spark.job import run_replay
-        from kafka_assignors_spark.options import ReplayError
+        from kafka_assignors_spark.result import ReplayError
 
     if engine is not None and engine not in ENGINES:
         raise CannotRun(f"there is no engine {engine!r}: known are {', '.join(ENGINES)}")
@@ -165,7 +165,8 @@ def note_damage(result: ReplayResult) -> None:
 
 def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
     from kafka_assignors_cli.replay_tables import print_replay
-    from kafka_assignors_spark.report import html_report, json_report_lines
+    from kafka_assignors_spark.report.as_html import html_report
+    from kafka_assignors_spark.report.as_json import json_report_lines
 
     note_damage(result)
     if not is_stdout(json_file):

@@ -18,7 +18,6 @@ from kafka_assignors_cli.console import (
     indented,
     printable,
 )
-from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report.findings import (
     GroupFinding,
     StrategyTotal,
@@ -30,7 +29,7 @@ from kafka_assignors_spark.report.findings import (
     sentence,
     totals,
 )
-from kafka_assignors_spark.result import ReplayResult, SampleCheck, TruthCheck, Verdict
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
 
 _SHOWN_FINDINGS = 5
 _SHOWN_GROUPS = 50

@@ -29,14 +29,8 @@ from kafka_assignors_cli.output_files import (
 from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.policy import (
-        GroupJudgement,
-        Judgement,
-        Policy,
-        PolicyRule,
-        ReplayReport,
-        RuleJudgement,
-    )
+    from kafka_assignors_spark.policy import GroupJudgement, Judgement, Policy, PolicyRule, RuleJudgement
+    from kafka_assignors_spark.report.as_json import ReplayReport
 
 EPILOG = """Examples:
 
@@ -100,7 +94,8 @@ def validate(
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
-    from kafka_assignors_spark.policy import judge, read_report
+    from kafka_assignors_spark.policy import judge
+    from kafka_assignors_spark.report.as_json import read_report
     from kafka_assignors_spark.result import to_json
 
     written = history is not None and history.endswith(".json")
@@ -138,7 +133,7 @@ def _policy(path: Path) -> Policy:
 
 
 def _written_report(path: Path) -> ReplayReport:
-    from kafka_assignors_spark.policy import ReportError, read_report
+    from kafka_assignors_spark.report.as_json import ReportError, read_report
 
     document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
     with cannot_run_on(ReportError):

@@ -16,23 +16,24 @@ from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_assignors_spark.archive.result import (
-    ArchiveError,
-    ArchiveOptions,
-    ArchiveProgress,
-    ArchiveResult,
-    Counts,
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult, Counts
+from kafka_assignors_spark.archive.store import (
+    CHECKPOINT,
+    Archive,
+    compaction_warnings,
+    identify,
+    require_same,
+    require_whole,
+    source_options,
 )
-from kafka_assignors_spark.archive.store import CHECKPOINT, Archive, source_options
-from kafka_assignors_spark.archive.topic import compaction_warnings, identify, require_same, require_whole
 from kafka_assignors_spark.archive.writer import BatchWriter
+from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
-from kafka_assignors_spark.options import ReplayError
-from kafka_assignors_spark.source import FORMAT, GroupRecordsSource, Planner, RangeReport, SourceOptions
-from kafka_assignors_spark.timestamps import from_micros
-
-__all__ = ["Lag", "Run", "run_archive"]
+from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
+from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.planning import Planner, SourceOptions
 
 _MOST_LOOKS = 1_000
 

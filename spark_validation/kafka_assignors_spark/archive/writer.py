@@ -19,14 +19,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.archive.result import ArchiveError
+from kafka_assignors_spark.archive import ArchiveError
 from kafka_assignors_spark.archive.store import COMMITTED_FOLDER, RAW_FOLDER, Ledger, LedgerEntry
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED
-from kafka_assignors_spark.source import RangeReport
-
-__all__ = ["BatchWriter"]
+from kafka_assignors_spark.source.messages import RangeReport
 
 
 class BatchError(RuntimeError):

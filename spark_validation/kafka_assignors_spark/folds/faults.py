@@ -35,9 +35,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import date, datetime
 
-from kafka_assignors_spark.folds.clients import AIOKAFKA, AIOKAFKA_OURS, client_of
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import MemberRecord
+from kafka_assignors_spark.folds.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord, client_of
 
 
 class FaultKind(str, enum.Enum):
@@ -150,11 +149,9 @@ class FaultFinder:
     _rebalances: int = 0
     _youngest_gone: int = 0  # the latest birth of a member that has left
     _waiting: deque[_Change] = field(default_factory=deque)  # that may yet turn out to be a deployment
-    _open: OrderedDict[_Who, _Episode] = field(default_factory=OrderedDict)  # see `_Episodes`
-
-    @property
-    def _episodes(self) -> _Episodes:
-        return _Episodes(self._rules, self._open)
+    _open: OrderedDict[_Who, _Episode] = field(
+        default_factory=OrderedDict
+    )  # the longest without a change first
 
     def feed(self, record: Generation) -> Iterator[Fault]:
         """The episodes and deployments that this record brings to an end."""
@@ -187,7 +184,8 @@ class FaultFinder:
     def finish(self) -> Iterator[Fault]:
         """What is left when there are no more records."""
         yield from self._settle_all()
-        yield from self._episodes.end(self._group)
+        yield from map(self._fault, self._open.values())
+        self._open.clear()
 
     def _change(
         self,
@@ -273,8 +271,91 @@ class FaultFinder:
             yield from self._settle(self._waiting.popleft())
 
     def _settle(self, change: _Change) -> Iterator[Fault]:
-        """Add a change that belongs to no deployment to the episodes of its clients."""
-        yield from self._episodes.add(self._group, change)
+        """Add a change that belongs to no deployment to the episodes of its clients: those that are over by
+        then, or belong to the day before."""
+        now = change.timestamp
+        yield from self._close_silent(now)
+        went = {_who(member): member for member in change.went}
+        came = {_who(member): member for member in change.came}
+        both = went | came
+        for who, member in both.items():
+            episode = self._open.get(who)
+            if episode is None:
+                episode = self._open[who] = _Episode(member, now, now)
+            elif episode.last.date() != now.date():
+                yield self._fault(episode)
+                episode.new_day(now)
+            self._open.move_to_end(who)
+            episode.member, episode.last = member, now
+            episode.at_once = max(episode.at_once, change.at_once[who])
+            if change.rebalanced:
+                episode.generations += 1
+                episode.alone += len(both) == 1
+            if who in went:
+                self._left(episode, went[who], now, stays_static=who in came)
+            if who in came:
+                self._joined(episode, now)
+
+    def _left(self, episode: _Episode, member: MemberRecord, now: datetime, *, stays_static: bool) -> None:
+        episode.leaves += 1
+        episode.left = now
+        episode.stay_s = None if episode.joined is None else (now - episode.joined).total_seconds()
+        episode.expiries += _went_without_goodbye(member) and not stays_static
+
+    def _joined(self, episode: _Episode, now: datetime) -> None:
+        rules = self._rules
+        episode.joins += 1
+        if episode.left is not None and (now - episode.left).total_seconds() <= rules.back_again_s:
+            episode.restarts += 1
+            short = episode.stay_s is None or episode.stay_s <= rules.short_stay_s
+            episode.streak = episode.streak + 1 if short else 1
+        else:
+            episode.streak = 0
+        episode.worst_streak = max(episode.worst_streak, episode.streak)
+        episode.joined = now
+        episode.times.append(now)
+        while (now - episode.times[0]).total_seconds() > rules.flapping_s:
+            episode.times.popleft()
+        episode.most_joins = max(episode.most_joins, len(episode.times))
+
+    def _close_silent(self, now: datetime) -> Iterator[Fault]:
+        while self._open:
+            who, episode = next(iter(self._open.items()))
+            if (now - episode.last).total_seconds() <= self._rules.flapping_s:
+                return
+            del self._open[who]
+            yield self._fault(episode)
+
+    def _fault(self, episode: _Episode) -> Fault:
+        member = episode.member
+        return Fault(
+            group=self._group,
+            date=episode.first.date(),
+            kind=self._kind(episode),
+            client_id=member.client_id,
+            client_host=member.client_host,
+            instance_id=member.instance_id,
+            member_id=member.member_id,
+            members=episode.at_once,
+            joins=episode.joins,
+            leaves=episode.leaves,
+            restarts=episode.restarts if episode.at_once == 1 else 0,
+            expiries=episode.expiries,
+            generations=episode.generations,
+            alone=episode.alone,
+            first_timestamp=episode.first,
+            last_timestamp=episode.last,
+        )
+
+    def _kind(self, episode: _Episode) -> FaultKind:
+        alone = episode.at_once == 1
+        if alone and episode.worst_streak >= self._rules.crash_loop:
+            return FaultKind.CRASH_LOOP
+        if episode.most_joins >= self._rules.flapping:
+            return FaultKind.FLAPPING
+        if episode.expiries:
+            return FaultKind.EXPIRED
+        return FaultKind.CAME_BACK if alone and episode.restarts else FaultKind.SCALED
 
     def _deployment(self, changes: tuple[_Change, ...]) -> Fault:
         first, last = changes[0], changes[-1]
@@ -326,106 +407,6 @@ class _Episode:
         self.first = now
         self.worst_streak, self.most_joins = self.streak, 0
         self.joins = self.leaves = self.restarts = self.expiries = self.generations = self.alone = 0
-
-
-class _Episodes:
-    """The open episodes, the longest without a change first."""
-
-    def __init__(self, rules: FaultRules, opened: OrderedDict[_Who, _Episode]) -> None:
-        self._rules = rules
-        self._open = opened
-
-    def add(self, group: str, change: _Change) -> Iterator[Fault]:
-        """Add a change, and yield the episodes that are over by then, or belong to the day before."""
-        now = change.timestamp
-        yield from self._close_silent(group, now)
-        went = {_who(member): member for member in change.went}
-        came = {_who(member): member for member in change.came}
-        both = went | came
-        for who, member in both.items():
-            episode = self._open.get(who)
-            if episode is None:
-                episode = self._open[who] = _Episode(member, now, now)
-            elif episode.last.date() != now.date():
-                yield self._fault(group, episode)
-                episode.new_day(now)
-            self._open.move_to_end(who)
-            episode.member, episode.last = member, now
-            episode.at_once = max(episode.at_once, change.at_once[who])
-            if change.rebalanced:
-                episode.generations += 1
-                episode.alone += len(both) == 1
-            if who in went:
-                self._left(episode, went[who], now, stays_static=who in came)
-            if who in came:
-                self._joined(episode, now)
-
-    def end(self, group: str) -> Iterator[Fault]:
-        """Yield all episodes that are still open."""
-        for episode in self._open.values():
-            yield self._fault(group, episode)
-        self._open.clear()
-
-    def _left(self, episode: _Episode, member: MemberRecord, now: datetime, *, stays_static: bool) -> None:
-        episode.leaves += 1
-        episode.left = now
-        episode.stay_s = None if episode.joined is None else (now - episode.joined).total_seconds()
-        episode.expiries += _went_without_goodbye(member) and not stays_static
-
-    def _joined(self, episode: _Episode, now: datetime) -> None:
-        rules = self._rules
-        episode.joins += 1
-        if episode.left is not None and (now - episode.left).total_seconds() <= rules.back_again_s:
-            episode.restarts += 1
-            short = episode.stay_s is None or episode.stay_s <= rules.short_stay_s
-            episode.streak = episode.streak + 1 if short else 1
-        else:
-            episode.streak = 0
-        episode.worst_streak = max(episode.worst_streak, episode.streak)
-        episode.joined = now
-        episode.times.append(now)
-        while (now - episode.times[0]).total_seconds() > rules.flapping_s:
-            episode.times.popleft()
-        episode.most_joins = max(episode.most_joins, len(episode.times))
-
-    def _close_silent(self, group: str, now: datetime) -> Iterator[Fault]:
-        while self._open:
-            who, episode = next(iter(self._open.items()))
-            if (now - episode.last).total_seconds() <= self._rules.flapping_s:
-                return
-            del self._open[who]
-            yield self._fault(group, episode)
-
-    def _fault(self, group: str, episode: _Episode) -> Fault:
-        member = episode.member
-        return Fault(
-            group=group,
-            date=episode.first.date(),
-            kind=self._kind(episode),
-            client_id=member.client_id,
-            client_host=member.client_host,
-            instance_id=member.instance_id,
-            member_id=member.member_id,
-            members=episode.at_once,
-            joins=episode.joins,
-            leaves=episode.leaves,
-            restarts=episode.restarts if episode.at_once == 1 else 0,
-            expiries=episode.expiries,
-            generations=episode.generations,
-            alone=episode.alone,
-            first_timestamp=episode.first,
-            last_timestamp=episode.last,
-        )
-
-    def _kind(self, episode: _Episode) -> FaultKind:
-        alone = episode.at_once == 1
-        if alone and episode.worst_streak >= self._rules.crash_loop:
-            return FaultKind.CRASH_LOOP
-        if episode.most_joins >= self._rules.flapping:
-            return FaultKind.FLAPPING
-        if episode.expiries:
-            return FaultKind.EXPIRED
-        return FaultKind.CAME_BACK if alone and episode.restarts else FaultKind.SCALED
 
 
 def _who(member: MemberRecord) -> _Who:

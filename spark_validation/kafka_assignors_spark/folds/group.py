@@ -27,19 +27,16 @@ from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, Record, RecordedGeneration
-from kafka_assignors_spark.folds.ownership import OwnershipFold
+from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, OwnershipFold, Record, RecordedGeneration
 from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import CLASSIC
-from kafka_assignors_spark.folds.records import RecordKind, decode_record
+from kafka_assignors_spark.folds.records import RecordKind, decode_record, from_micros, to_micros
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.folds.truth import CHECKED_STRATEGIES, check_generation
-from kafka_assignors_spark.options import Mode
-from kafka_assignors_spark.result import OwnershipSpan, TimelineRow
-from kafka_assignors_spark.timestamps import from_micros, to_micros
+from kafka_assignors_spark.result import Mode, OwnershipSpan, TimelineRow
 
 MOST_TIMELINE_ROWS = 1_000
 """The latest rebalances of a strategy and mode that become rows of a timeline."""

@@ -23,34 +23,12 @@ of a few.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
-
-__all__ = [
-    "CLASSIC",
-    "CONSUMER",
-    "DEFAULT_ASSIGNOR",
-    "EAGER_STRATEGIES",
-    "MEMBERS_FROM_BEFORE",
-    "MEMBERS_WENT",
-    "TORN",
-    "UNPROVEN",
-    "UNREADABLE",
-    "WITHOUT_METADATA",
-    "FoldedGeneration",
-    "Generation",
-    "GivenBefore",
-    "Kip848Fact",
-    "Rebalance",
-    "RebalanceFold",
-    "Replacement",
-    "is_cooperative",
-    "rebalances",
-]
 
 CLASSIC, CONSUMER = "classic", "consumer"
 """The `type` of a generation: the protocol of its group, classic or that of KIP-848."""
@@ -190,14 +168,6 @@ class Replacement:
 
     group: str
     new_ids: Mapping[str, str]
-
-
-def rebalances(records: Iterable[Generation]) -> Iterator[Rebalance | Replacement]:
-    """The rebalances of one group, from its records in the order of its coordinator's writing."""
-    folder = RebalanceFold()
-    for record in records:
-        yield from folder.feed(record)
-    yield from folder.finish()
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +371,6 @@ def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
 
 
 def is_cooperative(record: Generation) -> bool:
-    """Whether members kept partitions while they joined, so that the leader withheld those that move."""
     if record.protocol in EAGER_STRATEGIES:
         return False
     return any(member.owned and not member.revoked for member in record.members.values())

@@ -1,4 +1,4 @@
-"""One record of `__consumer_offsets`, decoded: its kind, its group and its content.
+"""One record of `__consumer_offsets`, decoded: its kind, its group, its content and its time.
 
 The kinds of records:
 
@@ -10,15 +10,22 @@ The kinds of records:
   recognised and counted.
 * Versions 0 and 1 are offset commits, which the replay ignores.
 
-No function raises: a record that does not decode becomes an event with the reason, so that one record does
-not end a run over a billion.
+No function that decodes raises: a record that does not decode becomes an event with the reason, so that one
+record does not end a run over a billion.
+
+Spark passes naive times to Python in the time zone of the process, where an hour is missing or doubled twice
+a year. So timestamps cross as microseconds since 1970, and Python's side has aware times in UTC. Kafka takes
+any 64-bit number of milliseconds from a producer. A time outside the years 1 to 9999, which neither
+`datetime` nor many readers of Parquet can show, becomes the first or last millisecond of these years.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire import (
@@ -208,3 +215,52 @@ def topics_named(keys: Iterable[bytes | None], values: Iterable[bytes | None]) -
         if isinstance(event.said, (ConsumerGroupMember, ResolvedRegularExpression)):
             topics.update(event.said.topics)
     return topics
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
+FIRST_MICROS = (datetime.min.replace(tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
+LAST_MICROS = (datetime.max.replace(microsecond=999_000, tzinfo=timezone.utc) - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """The time in UTC that many microseconds after 1970 began; OverflowError outside the years 1 to 9999."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def millis_to_micros(millis: int) -> int:
+    """Convert a timestamp of Kafka, milliseconds since 1970, to microseconds within the years 1 to 9999."""
+    return min(max(millis * 1000, FIRST_MICROS), LAST_MICROS)
+
+
+def to_micros(instant: datetime) -> int:
+    """The inverse of `from_micros`, for any aware time."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+# The client libraries, which are known by the ids of their clients: a default id, or one that starts with the
+# name of the library (`java-…`, `aiokafka-stock-…`, `kafka-python-ours-…`).
+
+JAVA = "java"
+AIOKAFKA, AIOKAFKA_OURS = "aiokafka", "aiokafka with kafka-assignors"
+KAFKA_PYTHON, KAFKA_PYTHON_OURS = "kafka-python", "kafka-python with kafka-assignors"
+LIBRDKAFKA = "librdkafka"
+UNKNOWN = "unknown"
+
+EAGER_CLIENTS = frozenset({AIOKAFKA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
+"""Clients whose members revoke all partitions in every rebalance, regardless of the strategy."""
+
+_CLIENT_IDS = (
+    (re.compile(r"aiokafka-ours\b"), AIOKAFKA_OURS),
+    (re.compile(r"kafka-python-ours\b"), KAFKA_PYTHON_OURS),
+    (re.compile(r"aiokafka\b"), AIOKAFKA),
+    (re.compile(r"kafka-python\b"), KAFKA_PYTHON),
+    (re.compile(r"(rdkafka|librdkafka|confluent)\b"), LIBRDKAFKA),
+    (re.compile(r"(java|consumer)\b"), JAVA),
+)
+
+
+def client_of(client_id: str) -> str:
+    """The client library with this client id; "unknown" for an id that the application chose."""
+    return next((client for pattern, client in _CLIENT_IDS if pattern.match(client_id)), UNKNOWN)

@@ -38,7 +38,7 @@ from kafka_assignors_spark.folds.rebalances import (
     Replacement,
 )
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
-from kafka_assignors_spark.options import RECORDED, Mode
+from kafka_assignors_spark.result import RECORDED, Mode
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
@@ -121,21 +121,6 @@ class Replayed(NamedTuple):
     unknown_rates: int | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
-
-
-def replay_group(
-    records: Iterable[Generation],
-    catalogue: Catalogue,
-    strategies: Mapping[str, Strategy],
-    modes: Iterable[Mode] = tuple(Mode),
-    pauses: PauseModel = _DEFAULT_PAUSES,
-    guard: StrategyGuard = _UNGUARDED,
-) -> Iterator[Replayed]:
-    """Replay one group from its records in order. `strategies` by the name under which they are reported."""
-    group = GroupReplay(catalogue, strategies, modes, pauses, guard)
-    for record in records:
-        yield from group.feed(record)
-    yield from group.finish()
 
 
 @dataclass(frozen=True, slots=True)

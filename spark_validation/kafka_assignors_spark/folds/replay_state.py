@@ -32,7 +32,7 @@ from operator import index
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors_spark.timestamps import from_micros, to_micros
+from kafka_assignors_spark.folds.records import from_micros, to_micros
 
 FORMAT = 1
 

@@ -16,14 +16,11 @@ from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire import AssignedPartitions, ConsumerGroupRecord, CurrentAssignment
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.folds.clients import client_of
 from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
-from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind
+from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, client_of, to_micros
 from kafka_assignors_spark.folds.replay import Replayed
-from kafka_assignors_spark.folds.sums import Figures
-from kafka_assignors_spark.folds.verdicts import verdict_of
-from kafka_assignors_spark.options import RECORDED
-from kafka_assignors_spark.timestamps import to_micros
+from kafka_assignors_spark.folds.sums import Figures, verdict_of
+from kafka_assignors_spark.result import RECORDED
 
 Rows = list[tuple[Any, ...]]
 
@@ -68,7 +65,7 @@ class GenerationRow(NamedTuple):
 class MemberRow(NamedTuple):
     """A row of `members`: what a member of a generation asked for, and what it got.
 
-    `client` is the library that the client id names (see `folds.clients`), `version` the subscription's.
+    `client` is the library that the client id names (see `folds.records`), `version` the subscription's.
     `owned` is the member's own claim, `revoked` that it gave the claimed partitions up before it joined;
     `assigned` is what the leader gave it, or the target that the broker set for it. `pattern` is the regular
     expression that a member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor`

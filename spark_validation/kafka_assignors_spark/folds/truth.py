@@ -2,27 +2,41 @@
 
 Both strategies depend only on facts in the record and the catalogue, and Java, kafka-assignors and this
 replay promise the same result. So every generation that they recorded is a test case: full equality, member
-by member. For other clients the agreement is counted. A difference may come from a habit of that client
-(`folds.clients`), or from a leader that knew other partition counts than the catalogue
-(`catalogue.leader_view`). It is explained only if the strategy gives exactly the recorded assignment under
-that assumption.
+by member. For other clients the agreement is counted: the leader assigns for the whole group, so a group's
+history mixes the habits of several client libraries. Where a library is known to differ from Java (read in
+its sources), the difference is written here as a *habit*: another order of members, no racks. A difference
+may also come from a leader that knew other partition counts than the catalogue (`catalogue.leader_view`). It
+is explained only if the strategy gives exactly the recorded assignment under that assumption.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue, LeaderView, leader_view
-from kafka_assignors_spark.folds.clients import HABITS, MUST_MATCH, Habit, assign_in_order, client_of
 from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import (
+    AIOKAFKA,
+    AIOKAFKA_OURS,
+    JAVA,
+    KAFKA_PYTHON,
+    KAFKA_PYTHON_OURS,
+    LIBRDKAFKA,
+    UNKNOWN,
+    client_of,
+)
 
 CHECKED_STRATEGIES = ("range", "roundrobin")
+
+MUST_MATCH = frozenset({JAVA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
+"""Clients whose range and round robin must equal those of kafka-assignors, partition by partition."""
 
 _MOST_MEMBERS_TO_PERMUTE = 6
 _MOST_MEMBERS_TO_SHOW = 3
@@ -206,3 +220,74 @@ def _text(partitions: TopicPartitions) -> str:
     if not partitions:
         return "nothing"
     return " ".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in sorted(partitions.items()))
+
+
+# The habits of client libraries
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """A difference between a library's range and round robin and Java's: its description, and its order of
+    members.
+
+    `order` is None for Java's order. `racks` is False for a library that ignores racks.
+    """
+
+    words: str
+    order: Callable[[Iterable[Member]], list[Member]] | None = None
+    racks: bool = True
+
+
+def _by_member_id(members: Iterable[Member]) -> list[Member]:
+    return sorted(members, key=lambda member: member.id)
+
+
+def _as_librdkafka(members: Iterable[Member]) -> list[Member]:
+    # This order is inconsistent for a mix of static and dynamic members: the result then depends on the input
+    # order.
+    def compare(one: Member, other: Member) -> int:
+        both_static = one.instance_id is not None and other.instance_id is not None
+        mine = one.instance_id if both_static and one.instance_id is not None else one.id
+        theirs = other.instance_id if both_static and other.instance_id is not None else other.id
+        first, second = mine.encode("utf-8", "surrogatepass"), theirs.encode("utf-8", "surrogatepass")
+        return (first > second) - (first < second)
+
+    return sorted(members, key=functools.cmp_to_key(compare))
+
+
+_NO_RACKS = Habit("racks are not looked at", racks=False)
+_ALL = (
+    Habit("members are ordered by member id alone", _by_member_id),
+    Habit("members are ordered by member id alone, and racks are not looked at", _by_member_id, racks=False),
+)
+_LIBRDKAFKA = (
+    Habit("instance ids are compared only where both members have one", _as_librdkafka),
+    Habit(
+        "instance ids are compared only where both members have one, and racks are not looked at",
+        _as_librdkafka,
+        racks=False,
+    ),
+)
+
+HABITS: dict[str, tuple[Habit, ...]] = {
+    AIOKAFKA: (_NO_RACKS, *_ALL),
+    KAFKA_PYTHON: (_NO_RACKS,),
+    LIBRDKAFKA: (_NO_RACKS, *_LIBRDKAFKA),
+    UNKNOWN: (_NO_RACKS, *_ALL, *_LIBRDKAFKA),
+}
+"""The known habits of each library."""
+
+
+def assign_in_order(strategy: Strategy, group: Group, order: Sequence[Member], *, racks: bool) -> Assignment:
+    """The assignment of `strategy` for the members in this order, with or without racks.
+
+    Members that are not in `order` are assigned nothing. Numbers in place of member ids impose the order.
+    """
+    names = [f"{position:08d}" for position in range(len(order))]
+    renamed = [
+        replace(member, id=name, instance_id=None, rack=member.rack if racks else None)
+        for name, member in zip(names, order, strict=True)
+    ]
+    given = strategy.assign(Group.of(group.topics.values(), renamed, group.generation))
+    shares = {member.id: given.members[name] for name, member in zip(names, order, strict=True)}
+    return Assignment({member_id: shares.get(member_id, {}) for member_id in group.members})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -28,16 +28,22 @@ from kafka_assignors_spark.folds.group import (
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
 from kafka_assignors_spark.history import DamagedError
-from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches
-from kafka_assignors_spark.jobs.checkpoint import FILE, Checkpoint, InMemorySlices, SliceStore
-from kafka_assignors_spark.jobs.directory import timestamps_in_microseconds
+from kafka_assignors_spark.jobs.directory import (
+    FILE,
+    Checkpoint,
+    timestamps_in_microseconds,
+)
 from kafka_assignors_spark.jobs.read import kept_commits, live_records, recorded_catalogue, recorded_records
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_damage, one_line, spark_session, task_progress
-from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
-from kafka_assignors_spark.result import TableFile
+from kafka_assignors_spark.jobs.session import (
+    SPARK_ERRORS,
+    apply_to_batches,
+    is_damage,
+    one_line,
+    spark_session,
+    task_progress,
+)
+from kafka_assignors_spark.result import WHOLE_GROUPS, ReplayError, ReplayOptions, TableFile
 from kafka_assignors_spark.schemas import OUTPUT, TABLES, record_batch
-
-__all__ = ["SparkEngine"]
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
@@ -78,7 +84,7 @@ class SparkEngine:
         self._bounds: dict[bytes | None, list[tuple[int, int]]] = {}
         self._done: list[DataFrame] = []
         self._work: FoldWork
-        self._store: SliceStore
+        self._keep_slice: Callable[[int, DataFrame], DataFrame]
 
     @classmethod
     @contextlib.contextmanager
@@ -190,9 +196,9 @@ class SparkEngine:
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
         self._work = work
         if self._options.checkpoint is None:
-            self._store = InMemorySlices(self._keep)
+            self._keep_slice = lambda _, rows: self._keep(rows).withColumn(FILE, F.lit(""))
         else:
-            self._store = Checkpoint(self._spark, self._options.checkpoint, describes)
+            self._keep_slice = Checkpoint(self._spark, self._options.checkpoint, describes).keep
 
     def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
         cores = self._spark.sparkContext.defaultParallelism
@@ -202,7 +208,7 @@ class SparkEngine:
         folded = apply_to_batches(
             rows, _fold_batches(self._work, number), OUTPUT if self._work.tables else OUTPUT_OF_SUMS
         )
-        kept = self._store.keep(number, folded)
+        kept = self._keep_slice(number, folded)
         self._done.append(kept)
         for row in kept.where(F.col("sums").isNotNull()).select(FILE, "sums").collect():
             yield row[0], bytes(row[1])

@@ -22,8 +22,6 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    BinaryType,
-    DataType,
     IntegralType,
     LongType,
     StringType,
@@ -33,22 +31,22 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from kafka_assignors_spark.folds.records import FIRST_MICROS, LAST_MICROS
 from kafka_assignors_spark.history import (
     COMMITS,
-    missing_columns,
     no_parquet,
     no_records_yet,
     not_parquet,
     parquet_files,
+    require_columns,
     table_format,
     two_clusters,
     wrong_type,
 )
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema, with_micros
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.options import (
+from kafka_assignors_spark.result import (
     COMMITTED_NAMES,
     MANIFEST,
     RAW_NAMES,
@@ -57,10 +55,8 @@ from kafka_assignors_spark.options import (
     ReplayOptions,
 )
 from kafka_assignors_spark.schemas import RAW, TOPICS
-from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource, SourceOptions
-from kafka_assignors_spark.timestamps import FIRST_MICROS, LAST_MICROS
-
-__all__ = ["CLUSTER", "kept_commits", "live_records", "read_rows", "recorded_catalogue", "recorded_records"]
+from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
+from kafka_assignors_spark.source.planning import SourceOptions
 
 CLUSTER = "cluster_id"
 """The column of an archive that is read beside the wanted ones, if it is there."""
@@ -298,16 +294,14 @@ def recorded_catalogue(
 
 def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
     """`rows` with these columns alone, in their types."""
-    schema = spark_schema(columns)
-    found = {field.name: field.dataType for field in rows.schema.fields}
-    missing = [field.name for field in schema.fields if field.name not in found]
-    if missing:
-        raise missing_columns(path, missing, found)
-    for field in schema.fields:
-        if not _convertible(found[field.name], field.dataType):
-            wanted, is_ = field.dataType.simpleString(), found[field.name].simpleString()
-            raise wrong_type(path, field.name, is_, wanted)
-    return rows.select(*(_value(rows[field.name], field).alias(field.name) for field in schema.fields))
+    types = {each.name: each.dataType.simpleString() for each in rows.schema.fields}
+    with_and_without_zone = {"timestamp_ntz": "timestamp"}
+    require_columns(
+        {name: with_and_without_zone.get(kind, kind) for name, kind in types.items()}, columns, path
+    )
+    return rows.select(
+        *(_value(rows[field.name], field).alias(field.name) for field in spark_schema(columns).fields)
+    )
 
 
 def _value(column: Column, field: StructField) -> Column:
@@ -319,13 +313,3 @@ def _value(column: Column, field: StructField) -> Column:
         bounded = F.greatest(F.least(micros, F.lit(LAST_MICROS)), F.lit(FIRST_MICROS))
         return F.when(micros.isNotNull(), F.timestamp_micros(bounded))
     return column.cast(field.dataType)
-
-
-def _convertible(found: DataType, wanted: DataType) -> bool:
-    if isinstance(wanted, IntegralType):
-        return isinstance(found, IntegralType)
-    if isinstance(wanted, TimestampType):
-        return isinstance(found, (TimestampType, TimestampNTZType))
-    if isinstance(wanted, BinaryType):
-        return isinstance(found, BinaryType)
-    return found.simpleString() == wanted.simpleString()

@@ -1,6 +1,12 @@
-"""A Spark session for the command line: quiet, in UTC, or refused with one clear line.
+"""Spark as this package uses it: its session, its errors, and Arrow batches through Python.
 
-Spark's errors become one line, too: the line with the cause, out of the stack traces of two languages.
+A session for the command line is quiet, in UTC, or refused with one clear line. Spark's errors become one
+line, too: the line with the cause, out of the stack traces of two languages.
+
+Spark's `DataFrame.mapInArrow` refuses to start where pandas is not installed, although neither it nor what
+runs in the worker uses pandas (4.0 to 4.3: the check stands in `pandas_udf`, which is merely where the
+function gets its type). So `apply_to_batches` gives the function its type. Timestamps that Spark collects
+would cross as naive times; `with_micros` makes them microseconds.
 """
 
 from __future__ import annotations
@@ -19,26 +25,21 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
 
-from kafka_assignors_spark.options import ReplayError
-
-__all__ = [
-    "JVM_ENDED",
-    "SPARK_ERRORS",
-    "is_damage",
-    "is_late_worker",
-    "java_version",
-    "one_line",
-    "spark_session",
-    "task_progress",
-]
+from kafka_assignors_spark.result import ReplayError
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
 """Everything that a call into Spark raises: an error of Spark that PySpark knows, any of the JVM, and the end
@@ -318,3 +319,40 @@ def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> It
     finally:
         done.set()
         thread.join()
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The same columns for Spark."""
+    return from_arrow_schema(schema)
+
+
+def apply_to_batches(
+    rows: DataFrame,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """The result of `function` over `rows`, which arrive as record batches in the order that they have.
+
+    It is called once for each task; the batches it yields have the columns of `schema`.
+    """
+    typed = UserDefinedFunction(
+        function,
+        returnType=spark_schema(schema),
+        name=function.__name__,
+        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    in_jvm: Any = rows._jdf
+    applied: Any = typed(*rows.columns)
+    return DataFrame(in_jvm.mapInArrow(applied._jc, False, None), rows.sparkSession)
+
+
+def with_micros(rows: DataFrame) -> DataFrame:
+    """`rows` on their way to Python: every timestamp as microseconds since 1970."""
+    return rows.select(
+        *(
+            F.unix_micros(each.name).alias(each.name)
+            if isinstance(each.dataType, TimestampType)
+            else F.col(each.name)
+            for each in rows.schema.fields
+        )
+    )

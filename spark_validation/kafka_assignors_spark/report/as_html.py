@@ -24,7 +24,6 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_assignors_spark.folds.faults import FaultKind
-from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import plots
 from kafka_assignors_spark.report.findings import (
     PLOTTED_GROUPS,
@@ -35,13 +34,16 @@ from kafka_assignors_spark.report.findings import (
     in_order,
     leading_mode,
     period,
+    reasons_not_replayed,
     sentence,
     totals,
 )
 from kafka_assignors_spark.result import (
+    RECORDED,
     Churn,
     Culprit,
     GroupSummary,
+    Mode,
     OwnershipSpan,
     ReplayResult,
     TableFile,
@@ -49,8 +51,6 @@ from kafka_assignors_spark.result import (
     Verdict,
 )
 from kafka_assignors_spark.schemas import TABLES
-
-__all__ = ["html_report"]
 
 _SHOWN_GROUPS = 200
 """The greatest number of groups in the report: a report of thousands is too large to mail and to read."""
@@ -129,7 +129,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         period=period(days_of(result.history)),
         timeline_period=period_shown,
         strips=strips,
-        not_replayed=_not_replayed(result.groups),
+        not_replayed=reasons_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
         blameworthy=len(blamed),
         causes=_causes(result.churn),
@@ -298,15 +298,6 @@ def _timeline(
     mode = leading_mode(result)
     recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
     return plots.timeline(recorded, [section.summary for section in sections[:PLOTTED_GROUPS]])
-
-
-def _not_replayed(groups: Sequence[GroupSummary]) -> dict[str, int]:
-    """The number of rebalances that were not replayed, by reason, the most frequent first."""
-    reasons: dict[str, int] = defaultdict(int)
-    for summary in groups:
-        for reason, count in summary.not_replayed.items():
-            reasons[reason] += count
-    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
 
 def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:

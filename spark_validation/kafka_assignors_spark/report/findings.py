@@ -29,25 +29,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
-from kafka_assignors_spark.folds.clients import EAGER_CLIENTS
-from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.result import GroupSummary, HistorySummary, ReplayResult, Verdict
-
-__all__ = [
-    "PLOTTED_GROUPS",
-    "GroupFinding",
-    "StrategyTotal",
-    "days_of",
-    "find",
-    "find_among",
-    "headline",
-    "in_order",
-    "leading_mode",
-    "moving_groups",
-    "period",
-    "sentence",
-    "totals",
-]
+from kafka_assignors_spark.folds.records import EAGER_CLIENTS
+from kafka_assignors_spark.result import RECORDED, GroupSummary, HistorySummary, Mode, ReplayResult, Verdict
 
 PLOTTED_GROUPS = 20
 """The greatest number of groups with plots over time, the largest savings first."""
@@ -195,60 +178,46 @@ def leading_mode(result: ReplayResult) -> Mode:
     """The mode of the leading figures: steady-state, which shows the effect of a change of strategy, if it
     was replayed.
     """
-    return _leading_mode(result.verdicts)
-
-
-def _leading_mode(verdicts: Iterable[Verdict]) -> Mode:
-    return (
-        Mode.STEADY_STATE if any(verdict.mode is Mode.STEADY_STATE for verdict in verdicts) else Mode.ONE_STEP
-    )
+    modes = {verdict.mode for verdict in result.verdicts}
+    return Mode.STEADY_STATE if Mode.STEADY_STATE in modes else Mode.ONE_STEP
 
 
 def find(result: ReplayResult) -> list[GroupFinding]:
     """One finding per group that has a recorded verdict, the largest savings first."""
-    return find_among(result.verdicts, result.groups, result.options.strategies)
-
-
-def find_among(
-    verdicts: Sequence[Verdict], groups: Iterable[GroupSummary], strategies: Sequence[str]
-) -> list[GroupFinding]:
-    """The findings of the parts of a result; `strategies` are those of the options."""
-    mode = _leading_mode(verdicts)
+    mode = leading_mode(result)
     by_group: dict[str, dict[str, Verdict]] = defaultdict(dict)
-    for verdict in verdicts:
+    for verdict in result.verdicts:
         if verdict.mode is mode and verdict.rebalances:
             by_group[verdict.group][verdict.strategy] = verdict
-    summaries = {summary.group: summary for summary in groups}
+    summaries = {summary.group: summary for summary in result.groups}
     found = []
     for group, by_strategy in by_group.items():
-        of_group = [by_strategy[name] for name in _in_order(by_strategy, strategies)]
         recorded = by_strategy.get(RECORDED)
         if recorded is not None:
-            summary = summaries.get(group)
-            eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
-            best = _best(recorded, of_group, eager)
-            equals = tuple(
-                verdict.strategy
-                for verdict in of_group
-                if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
-            )
-            cooperative = _best(recorded, of_group, eager=False) if eager else None
-            if cooperative is not None and not runs_cooperatively(cooperative.strategy):
-                cooperative = None
-            found.append(
-                GroupFinding(
-                    group,
-                    mode,
-                    recorded,
-                    best,
-                    equals,
-                    1.0 if summary is None else days_of(summary),
-                    eager,
-                    cooperative,
-                    same_name=summary is not None and summary.protocols == (best.strategy,),
-                )
-            )
+            of_group = [by_strategy[name] for name in in_order(by_strategy, result)]
+            found.append(_finding(recorded, of_group, summaries.get(group)))
     return sorted(found, key=_rank)
+
+
+def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSummary | None) -> GroupFinding:
+    eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
+    best = _best(recorded, of_group, eager)
+    cooperative = _best(recorded, of_group, eager=False) if eager else None
+    return GroupFinding(
+        group=recorded.group,
+        mode=recorded.mode,
+        recorded=recorded,
+        best=best,
+        equals=tuple(
+            verdict.strategy
+            for verdict in of_group
+            if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
+        ),
+        days=1.0 if summary is None else days_of(summary),
+        eager=eager,
+        cooperative=cooperative if cooperative and runs_cooperatively(cooperative.strategy) else None,
+        same_name=summary is not None and summary.protocols == (best.strategy,),
+    )
 
 
 def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
@@ -370,12 +339,17 @@ def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
 
 def in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
     """`strategies` as reports list them: what was recorded first, the others as they were asked for."""
-    return _in_order(strategies, result.options.strategies)
-
-
-def _in_order(strategies: Iterable[str], asked: Sequence[str]) -> list[str]:
-    order = {name: index for index, name in enumerate((RECORDED, *asked))}
+    order = {name: index for index, name in enumerate((RECORDED, *result.options.strategies))}
     return sorted(strategies, key=lambda name: order.get(name, len(order)))
+
+
+def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
+    """The number of rebalances that were not replayed, by reason, the most frequent first."""
+    reasons: dict[str, int] = defaultdict(int)
+    for summary in groups:
+        for reason, count in summary.not_replayed.items():
+            reasons[reason] += count
+    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
 
 def moving_groups(result: ReplayResult) -> set[str]:

@@ -17,27 +17,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate, pairwise
 
-from kafka_assignors_spark.options import RECORDED
 from kafka_assignors_spark.report.findings import StrategyTotal
-from kafka_assignors_spark.result import GroupSummary, OwnershipSpan, TimelineRow, Verdict
-
-__all__ = [
-    "Bar",
-    "Dot",
-    "Line",
-    "LinePlot",
-    "Owner",
-    "OwnershipPlot",
-    "Period",
-    "Strip",
-    "balance_over_time",
-    "bars",
-    "moved_over_time",
-    "owner_changes",
-    "ownership",
-    "shortened",
-    "timeline",
-]
+from kafka_assignors_spark.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow, Verdict
 
 _WIDTH = 1000
 _LOOKS = 6

@@ -44,30 +44,28 @@ where that is, by `startingOffsets`.
 
 No `pushFilters`: with it Spark 4.1 and 4.3 count wrongly when a frame is used with and without a filter.
 Options prune instead.
+
+An offset of the stream is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark keeps the
+offsets of each batch in the checkpoint before it runs, and a batch that did not end is read again between the
+same offsets, so the reader has nothing to keep and `commit` nothing to do. From PySpark 4.2 on `latestOffset`
+is told where the batch begins. Before, the reader remembers where the last one ended; in a query that goes on
+from a checkpoint it learns it from the option `startingOffsets`, or from the batch that Spark runs again.
 """
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from kafka_assignors_spark.jobs.arrow_frames import spark_schema
-from kafka_assignors_spark.source.messages import RangeReport, key_prefixes
-from kafka_assignors_spark.source.planning import LastRead, OffsetRange, Planner, SourceOptions
-from kafka_assignors_spark.source.readers import GroupRecordsReader, GroupRecordsStreamReader
-
-__all__ = [
-    "FORMAT",
-    "GroupRecordsReader",
-    "GroupRecordsSource",
-    "GroupRecordsStreamReader",
-    "LastRead",
-    "OffsetRange",
-    "Planner",
-    "RangeReport",
-    "SourceOptions",
-    "key_prefixes",
-]
+from kafka_assignors_spark.jobs.session import spark_schema
+from kafka_assignors_spark.live_cluster import SourceError
+from kafka_assignors_spark.source.messages import read_range
+from kafka_assignors_spark.source.planning import OffsetRange, Planner, SourceOptions, bounded, cut
 
 FORMAT = "kafka_group_records"
 
@@ -87,3 +85,140 @@ class GroupRecordsSource(DataSource):
 
     def streamReader(self, schema: StructType) -> GroupRecordsStreamReader:
         return GroupRecordsStreamReader(SourceOptions.parse(self.options))
+
+
+class GroupRecordsReader(DataSourceReader):
+    """Plans on the driver, reads on the executors. It is pickled, so clients are made inside its methods."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[OffsetRange]:
+        """The ranges to read as of now; `SourceError` if there is nothing to read or no broker answers."""
+        options = self.options
+        offsets = Planner(options).offsets()
+        ranges: list[OffsetRange] = []
+        for partition, (earliest, latest) in sorted(offsets.items()):
+            start = options.starting.of(partition, earliest, latest)
+            end = min(options.ending.of(partition, earliest, latest), latest)
+            ranges += cut(partition, start, end, options.max_offsets_per_task, earliest)
+        if not ranges:
+            where = f"topic {options.topic!r} at {options.bootstrap_servers}"
+            if options.groups is not None:
+                where = f"partitions {sorted(offsets)} of {where}, where the groups asked for live,"
+            raise SourceError(f"nothing to read: {where} has no records in the range of offsets asked for")
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches of `schemas.RAW`, in the order of offsets."""
+        assert isinstance(partition, OffsetRange)
+        return read_range(self.options, partition)
+
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # before PySpark 4.2
+
+        class SupportsTriggerAvailableNow:
+            pass
+
+
+class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans in a process of the driver's that lives as long as the query, and reads on the executors."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self.options = options
+        self._planner: Planner | None = None
+        self._position: dict[int, int] | None = None
+        self._ends: dict[int, int] | None = None
+        self._quiet_until = 0.0
+
+    def initialOffset(self) -> dict[str, int]:
+        """Where a query without a checkpoint begins."""
+        self._position = self._starting(self._offsets())
+        return _offset(self._position)
+
+    def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
+        """Where the next batch ends: at most `maxOffsetsPerBatch` from `start`, regardless of Spark's
+        `limit`.
+
+        When a batch reaches the end of the log, the next one has to wait for `batchIntervalSeconds`, so that
+        it finds something.
+        """
+        begin = self._position if start is None else _offsets(start)
+        if begin is not None and time.monotonic() < self._quiet_until:
+            return _offset(begin)
+        offsets = self._offsets()
+        begin = self._starting(offsets) if begin is None else begin
+        ends = self._ends if self._ends is not None else self._ending(offsets)
+        self._check(begin, ends, offsets)
+        ends = {partition: max(end, begin[partition]) for partition, end in ends.items()}
+        planned = bounded(begin, ends, self.options.max_offsets_per_batch)
+        if planned == ends:
+            self._quiet_until = time.monotonic() + self.options.batch_interval_seconds
+        self._position = begin
+        return _offset(planned)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read no further than the log goes now."""
+        self._ends = self._ending(self._offsets())
+
+    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[OffsetRange]:
+        """The ranges of one batch. What of them is deleted by now is left out, and reported as missing."""
+        begin, stop = _offsets(start), _offsets(end)
+        self._position = stop
+        log_starts = {partition: earliest for partition, (earliest, _) in self._offsets().items()}
+        ranges: list[OffsetRange] = []
+        for partition, at in sorted(stop.items()):
+            log_start = log_starts.get(partition, 0)
+            ranges += cut(partition, begin[partition], at, self.options.max_offsets_per_task, log_start)
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches of `schemas.RAW`, in the order of offsets."""
+        assert isinstance(partition, OffsetRange)
+        return read_range(self.options, partition)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_planner": None}
+
+    def _offsets(self) -> dict[int, tuple[int, int]]:
+        if self._planner is None:
+            self._planner = Planner(self.options)
+        return self._planner.offsets()
+
+    def _starting(self, offsets: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        return {partition: self.options.starting.of(partition, *ends) for partition, ends in offsets.items()}
+
+    def _ending(self, offsets: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+        return {
+            partition: min(self.options.ending.of(partition, *ends), ends[1])
+            for partition, ends in offsets.items()
+        }
+
+    def _check(
+        self, begin: Mapping[int, int], ends: Mapping[int, int], offsets: Mapping[int, tuple[int, int]]
+    ) -> None:
+        topic = self.options.topic
+        if begin.keys() != ends.keys():
+            raise SourceError(
+                f"topic {topic!r} has {len(ends)} partitions, and had {len(begin)}: "
+                "its groups live in other partitions now, which is another history"
+            )
+        for partition, (_, latest) in offsets.items():
+            if latest < begin[partition]:
+                raise SourceError(
+                    f"{topic}[{partition}]: the log ends at {latest}, and was read up to {begin[partition]}: "
+                    "was the topic truncated, or created anew?"
+                )
+
+
+def _offset(offsets: Mapping[int, int]) -> dict[str, int]:
+    return {str(partition): offset for partition, offset in sorted(offsets.items())}
+
+
+def _offsets(offset: Mapping[str, int]) -> dict[int, int]:
+    return {int(partition): value for partition, value in offset.items()}

@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from kafka_assignors_spark.folds.commits import CommitThinner
-from kafka_assignors_spark.folds.records import group_bytes, is_commit
+from kafka_assignors_spark.folds.rates import CommitThinner
+from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
 from kafka_assignors_spark.live_cluster import SourceError, reader_config
+from kafka_assignors_spark.schemas import batch_of
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
-from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, TopicPartition
-
-__all__ = ["RangeReport", "key_prefixes", "read_range"]
 
 _BATCH_ROWS = 10_000
 _BATCH_BYTES = 32 << 20
@@ -36,7 +33,7 @@ def key_prefixes(groups: Iterable[str]) -> tuple[bytes, ...]:
     return tuple(len(name).to_bytes(2, "big") + name for name in map(group_bytes, groups))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RangeReport:
     """What was found in a range of offsets, whether it became a row or not.
 
@@ -56,12 +53,12 @@ class RangeReport:
     partition: int
     start: int
     end: int
-    offset_commits: int
-    without_key: int
-    group_records: Mapping[int, int]
-    missing: int
-    longest_gap: int
-    last_timestamp_ms: int | None
+    offset_commits: int = 0
+    without_key: int = 0
+    group_records: dict[int, int] = field(default_factory=dict)
+    missing: int = 0
+    longest_gap: int = 0
+    last_timestamp_ms: int | None = None
     log_start: int = 0
     last_read: LastRead | None = None
     commits_kept: int = 0
@@ -84,13 +81,13 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
     prefixes = None if options.groups is None else key_prefixes(options.groups)
     rows: list[Message] = []
     size = 0
-    count = _Counts(work)
+    counter = _Counter(work)
     interval_s = options.committed_offsets_s
     thinner = None if interval_s is None else CommitThinner(interval_s)
     with contextlib.closing(_messages(options, work)) as messages:
         for message in messages:
             key = message.key()
-            count.message(message, key)
+            counter.message(message, key)
             if key is None or (thinner is None and is_commit(key)):
                 continue
             if prefixes is not None and not key.startswith(prefixes, 2):
@@ -107,10 +104,13 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
                 rows, size = [], 0
     if rows:
         yield _batch(options, work.partition, rows)
+    counter.records_up_to(work.end)
+    report = counter.report
     if thinner is not None:
         yield _commit_batch(options, work.partition, thinner)
+        report.commits_kept, report.commits_undecodable = thinner.kept, thinner.undecodable
     if options.reports:
-        yield _report_batch(options, count.report(thinner))
+        yield _in_columns(options, partition=[report.partition], report=[report.to_json()])
 
 
 def _thin(thinner: CommitThinner, message: Message, key: bytes) -> None:
@@ -119,54 +119,34 @@ def _thin(thinner: CommitThinner, message: Message, key: bytes) -> None:
     thinner.add(offset, millis_to_micros(message.timestamp()[1]), key, message.value())
 
 
-class _Counts:
+class _Counter:
     """Counts what a range consists of, message by message."""
 
     def __init__(self, work: OffsetRange) -> None:
-        self._work = work
+        self.report = RangeReport(work.partition, work.start, work.end, log_start=work.log_start)
         self._next = work.start
-        self._offset_commits = self._without_key = self._missing = self._longest_gap = 0
-        self._group_records: Counter[int] = Counter()
-        self._last_timestamp_ms: int | None = None
-        self._last_read: LastRead | None = None
 
     def message(self, message: Message, key: bytes | None) -> None:
-        offset = message.offset()
+        report, offset = self.report, message.offset()
         assert offset is not None  # what `_messages` yields has one
-        if offset != self._next:
-            self._gap(offset)
+        self.records_up_to(offset)
         self._next = offset + 1
-        self._last_timestamp_ms = millis_to_micros(message.timestamp()[1]) // 1000
+        report.last_timestamp_ms = millis_to_micros(message.timestamp()[1]) // 1000
         if (epoch := message.leader_epoch()) is not None:
-            self._last_read = LastRead(offset + 1, epoch)
+            report.last_read = LastRead(offset + 1, epoch)
         if key is None:
-            self._without_key += 1
+            report.without_key += 1
         elif is_commit(key):
-            self._offset_commits += 1
+            report.offset_commits += 1
         else:
-            self._group_records[int.from_bytes(key[:2], "big") if len(key) > 1 else -1] += 1
+            version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
+            report.group_records[version] = report.group_records.get(version, 0) + 1
 
-    def _gap(self, offset: int) -> None:
-        self._missing += offset - self._next
-        self._longest_gap = max(self._longest_gap, offset - self._next)
-
-    def report(self, thinner: CommitThinner | None) -> RangeReport:
-        self._gap(self._work.end)
-        return RangeReport(
-            partition=self._work.partition,
-            start=self._work.start,
-            end=self._work.end,
-            offset_commits=self._offset_commits,
-            without_key=self._without_key,
-            group_records=dict(self._group_records),
-            missing=self._missing,
-            longest_gap=self._longest_gap,
-            last_timestamp_ms=self._last_timestamp_ms,
-            log_start=self._work.log_start,
-            last_read=self._last_read,
-            commits_kept=0 if thinner is None else thinner.kept,
-            commits_undecodable=0 if thinner is None else thinner.undecodable,
-        )
+    def records_up_to(self, offset: int) -> None:
+        """Between the last record and this offset there is none."""
+        gap = offset - self._next
+        self.report.missing += gap
+        self.report.longest_gap = max(self.report.longest_gap, gap)
 
 
 def _batch(options: SourceOptions, partition: int, rows: Sequence[Message]) -> pa.RecordBatch:
@@ -196,23 +176,13 @@ def _commit_batch(options: SourceOptions, partition: int, thinner: CommitThinner
     )
 
 
-def _report_batch(options: SourceOptions, report: RangeReport) -> pa.RecordBatch:
-    return _in_columns(options, partition=[report.partition], report=[report.to_json()])
-
-
 def _in_columns(
     options: SourceOptions, *, partition: Sequence[int], **given: Sequence[Any]
 ) -> pa.RecordBatch:
     """The rows in the columns of the source, null where a column is not given; times are microseconds."""
     columns: dict[str, Sequence[Any]] = {"partition": partition, **given}
     nothing = [None] * len(partition)
-    arrays = [
-        pa.array(columns.get(each.name, nothing), pa.int64()).cast(each.type)
-        if pa.types.is_timestamp(each.type)
-        else pa.array(columns.get(each.name, nothing), each.type)
-        for each in options.columns
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=options.columns)
+    return batch_of([columns.get(name, nothing) for name in options.columns.names], options.columns)
 
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:

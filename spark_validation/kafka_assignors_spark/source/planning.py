@@ -22,8 +22,6 @@ from kafka_assignors_spark.live_cluster import (
 )
 from kafka_assignors_spark.schemas import RAW, REPORTED, REPORTED_WITH_COMMITS
 
-__all__ = ["Bound", "LastRead", "OffsetRange", "Planner", "SourceOptions", "bounded", "cut"]
-
 
 class LastRead(NamedTuple):
     """The last record that was read of a partition: the offset behind it, and the epoch of its leader."""

@@ -15,10 +15,9 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.causes import Cause, CauseFinder
 from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.lives import LifeFold, Record, RecordedGeneration
-from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, DecodedRecord, RecordKind
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, DecodedRecord, RecordKind, to_micros
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
-from kafka_assignors_spark.options import Mode
-from kafka_assignors_spark.timestamps import to_micros
+from kafka_assignors_spark.result import Mode
 
 __all__ = ["DEAD", "EMPTY", "STATES", "UNDECODABLE", "Counts", "GroupFigures", "Step", "WatchedGroup"]
 

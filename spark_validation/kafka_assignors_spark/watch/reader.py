@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kafka_assignors_confluent import Connection
 from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.records import millis_to_micros
 from kafka_assignors_spark.live_cluster import (
     SourceError,
     TopicIdentity,
@@ -19,7 +20,6 @@ from kafka_assignors_spark.live_cluster import (
     list_offsets,
     reader_config,
 )
-from kafka_assignors_spark.timestamps import millis_to_micros
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message

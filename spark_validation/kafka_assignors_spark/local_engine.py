@@ -25,12 +25,9 @@ from kafka_assignors_spark.history import (
     read_records,
     record_files,
 )
-from kafka_assignors_spark.local.workers import Task, fold_tasks
-from kafka_assignors_spark.options import WHOLE_GROUPS, ReplayError, ReplayOptions
-from kafka_assignors_spark.result import TableFile
+from kafka_assignors_spark.local_workers import Task, fold_tasks
+from kafka_assignors_spark.result import WHOLE_GROUPS, ReplayError, ReplayOptions, TableFile
 from kafka_assignors_spark.schemas import TABLES, record_batch
-
-__all__ = ["LocalEngine", "TableWriter"]
 
 _FILE = "part-00000.parquet"
 _ROW_GROUP = 20_000

@@ -22,10 +22,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_spark.options import RECORDED, Mode
-from kafka_assignors_spark.policy.replay_report import ReplayReport, ReportedGroup
-
-__all__ = ["LEAST", "METRICS", "Metric", "Policy", "PolicyError", "PolicyRule", "read_policy"]
+from kafka_assignors_spark.report.as_json import ReplayReport, ReportedGroup
+from kafka_assignors_spark.result import RECORDED, Mode
 
 LEAST = "least"
 """The value of `relative_to` for the least possible."""
@@ -298,7 +296,6 @@ class _Missing(Exception):
 
 
 def judge(policy: Policy, report: ReplayReport) -> Judgement:
-    """The judgement of each rule of the policy, in its order."""
     truth = None
     if policy.require_truth and not report.truth_holds:
         truth = "the accuracy check fails: the replay does not repeat the recorded assignments"
@@ -367,7 +364,6 @@ def _reference(rule: PolicyRule, group: str, report: ReplayReport) -> float:
 
 
 def _figure(rule: PolicyRule, group: str, strategy: str, key: str, report: ReplayReport) -> float:
-    """A finite number, per rebalance or day if the rule says so, or `_Missing`."""
     verdict = report.verdicts.get((group, strategy, rule.mode))
     if verdict is None:
         raise _Missing(f"there are no figures of {strategy}")

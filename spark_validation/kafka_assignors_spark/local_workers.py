@@ -17,16 +17,14 @@ from typing import IO, Any
 
 from kafka_assignors.group import some_of
 from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups
-from kafka_assignors_spark.options import ReplayError
-
-__all__ = ["Task", "fold_tasks", "serve"]
+from kafka_assignors_spark.result import ReplayError
 
 Task = Sequence[SortedRecord]
 """All records of some groups."""
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from kafka_assignors_spark.local.workers import serve; serve()"
+    "from kafka_assignors_spark.local_workers import serve; serve()"
 )
 
 
