@@ -15,6 +15,7 @@ from kafka_assignors_confluent._connection import (
     ConfigurationError,
     Connection,
     NotAuthorizedError,
+    Troubles,
     UnreachableError,
     silent_logger,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Listing",
     "NotAuthorizedError",
     "Progress",
+    "Troubles",
     "UnreachableError",
     "describe_topics",
     "read_broker_settings",

@@ -97,16 +97,19 @@ def serve(measure: Callable[[ProgressReport], Report], options: ServeOptions) ->
         with sigterm_interrupts(), serving(options.host, options.port, app_of(recommender)) as port:
             shown = f"[{options.host}]" if ":" in options.host else options.host
             note(f"the recommendation is on http://{shown}:{port}/size and /metrics")
-            _look_for_ever(measure, options, recommender)
+            look_for_ever(measure, options, recommender)
     except KeyboardInterrupt:
         note("ended")
     except WatchError as error:
         raise CannotRun(str(error)) from None
 
 
-def _look_for_ever(
+def look_for_ever(
     measure: Callable[[ProgressReport], Report], options: ServeOptions, recommender: Recommender
 ) -> None:
+    from kafka_assignors_confluent import Troubles
+
+    troubles = Troubles(note)
     while True:
         began_s = time.monotonic()
         try:
@@ -114,8 +117,10 @@ def _look_for_ever(
                 report = measure(progress)
         except CannotRun as error:
             recommender.failed(str(error))
-            note(f"{error}; trying again")
+            troubles.add(error, "trying again")
         else:
+            if troubles.clear():
+                note("looks succeed again")
             changed = recommender.succeeded(report)
             if changed is not None:
                 note(f"recommended members: {changed}")

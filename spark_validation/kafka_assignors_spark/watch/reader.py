@@ -34,13 +34,15 @@ _QUEUED_KIB = 32 * 1024
 class RecordReader:
     """One connection: `open` comes first, `close` last.
 
-    `positions` has the next offset of each partition. `down` says that no broker has answered lately.
+    `positions` has the next offset of each partition, `unread` are those of which nothing was read so far,
+    neither a record nor the end. `down` says that no broker has answered lately.
     """
 
     def __init__(self, servers: str, config: Mapping[str, str], timeout_s: float, topic: str) -> None:
         self._servers, self._config, self._timeout_s, self._topic = servers, config, timeout_s, topic
         self._consumer: Consumer | None = None
         self.positions: dict[int, int] = {}
+        self.unread: set[int] = set()
         self.down = False
 
     def look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
@@ -58,7 +60,7 @@ class RecordReader:
         """Read each partition from its position on."""
         from confluent_kafka import Consumer, TopicPartition
 
-        self.positions, self.down = dict(positions), False
+        self.positions, self.unread, self.down = dict(positions), set(positions), False
         config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **self._config}
         self._consumer = Consumer(reader_config(self._servers, config, self._hear))
         self._consumer.assign(
@@ -101,6 +103,10 @@ class RecordReader:
 
         self.down = self.down or error.code() == Codes._ALL_BROKERS_DOWN
 
+    def _move(self, partition: int, position: int) -> None:
+        self.positions[partition], self.down = position, False
+        self.unread.discard(partition)
+
     def _record(self, message: Message) -> Record | None:
         from confluent_kafka import KafkaError as Codes
 
@@ -108,13 +114,13 @@ class RecordReader:
         assert partition is not None  # the client says of everything where it is from
         if error is None:
             assert offset is not None  # a record has a place
-            self.positions[partition], self.down = offset + 1, False
+            self._move(partition, offset + 1)
             micros = millis_to_micros(message.timestamp()[1])
             return Record(partition, offset, micros, message.key(), message.value())
         if error.code() == Codes._PARTITION_EOF:
             # Behind the last record there may be markers of transactions, and offsets that compaction took.
             assert offset is not None
-            self.positions[partition], self.down = max(offset, self.positions[partition]), False
+            self._move(partition, max(offset, self.positions[partition]))
             return None
         if error.code() == Codes.GROUP_AUTHORIZATION_FAILED:
             return None  # librdkafka looks up the coordinator of the group that is never used
