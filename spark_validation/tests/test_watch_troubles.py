@@ -1,4 +1,4 @@
-"""Whatever fails, and however often: each kind of trouble is told once until all is well."""
+"""The watch and the served size: each kind of trouble is told once until all is well."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_each_kind_of_trouble_is_told_once_until_all_is_well(
 
 
 @pytest.mark.parametrize("wrapped", [as_source_error, as_cannot_run])
-def test_no_answer_is_one_kind_in_whatever_error_it_comes(wrapped: Any) -> None:
+def test_no_answer_is_one_kind_in_every_error_that_wraps_it(wrapped: Any) -> None:
     said: list[str] = []
     troubles = Troubles(said.append)
     for error in (REFUSED, wrapped(SILENT), wrapped(REFUSED), wrapped(RIGHT), RIGHT):
