@@ -41,6 +41,10 @@ from spark_validation.fleet.profile import START, FleetOptions, profile_of, topi
 
 _HEAD = struct.Struct(">iqqii")
 MIB = 2**20
+HEADS = (
+    *("groups", "members", "records", "resident, MiB", "at most, MiB", "KiB for each group", "records/s"),
+    *("scrape, s", "scrape, MiB", "state, s", "state, MiB"),
+)
 
 
 def write_halves(options: FleetOptions, folder: Path) -> None:
@@ -121,12 +125,8 @@ def main() -> None:
         (write_halves if step == "write" else measure)(options, Path(folder))
         return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
-    print(
-        "| groups | members | records | resident, MiB | at most, MiB | KiB for each group | records/s ",
-        end="",
-    )
-    print("| scrape, s | scrape, MiB | state, s | state, MiB |")
-    print(f"|{'---:|' * 11}", flush=True)
+    print(f"| {' | '.join(HEADS)} |")
+    print(f"|{'---:|' * len(HEADS)}", flush=True)
     sizes = [["--groups", str(groups)] for groups in given.groups]
     sizes += [["--groups", "--giant", str(given.giant)]] if given.giant else []
     for size in sizes:
