@@ -35,7 +35,7 @@ from kafka_assignors_spark.timestamps import to_micros
 from kafka_assignors_spark.watch.exporter import registry
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, Now
 from kafka_assignors_spark.watch.metrics import Scrape, WatchStatus
-from kafka_assignors_spark.watch.state import WatchState, save_state
+from kafka_assignors_spark.watch.watcher import WatchState, save_state
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import START, FleetOptions, profile_of, topic_of
 

@@ -23,6 +23,7 @@ from kafka_assignors_confluent._describe import (
     DescribedTopics,
     describe_topics,
     read_broker_settings,
+    read_group_record,
     replica_racks,
     topic_of,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "UnreachableError",
     "describe_topics",
     "read_broker_settings",
+    "read_group_record",
     "replica_racks",
     "silent_logger",
     "topic_of",

@@ -295,8 +295,7 @@ def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged
 
 def _read_record(address: ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
     """The group's record; if there is none, the reason."""
-    from kafka_assignors_confluent import ClusterError
-    from kafka_assignors_confluent.group_record import read_group_record
+    from kafka_assignors_confluent import ClusterError, read_group_record
 
     if live.group_type != CLASSIC or not live.members:
         return None, ""

@@ -90,8 +90,8 @@ def serve(measure: Callable[[ProgressReport], Report], options: ServeOptions) ->
     with require_watch_extra(prometheus=True):
         import prometheus_client  # noqa: F401
 
+        from kafka_assignors_spark.watch import WatchError
         from kafka_assignors_spark.watch.exporter import serving
-        from kafka_assignors_spark.watch.state import WatchError
     recommender = Recommender(options.group, options.policy)
     try:
         with sigterm_interrupts(), serving(options.host, options.port, app_of(recommender)) as port:

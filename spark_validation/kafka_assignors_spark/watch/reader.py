@@ -1,4 +1,4 @@
-"""Reads the group records of a running cluster, continuously, with librdkafka.
+"""The group records of a running cluster, read continuously with librdkafka, and its topics as they change.
 
 A reader assigns itself the partitions of the offsets topic. It joins no group, commits nothing and creates no
 topic. A new leader of a partition is found by the client itself. What ends a reader is an error (`poll`
@@ -7,12 +7,16 @@ raises): the watch opens another one where this one ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafka_assignors_confluent import Connection
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.live_cluster import (
+    LiveTopic,
     SourceError,
     TopicIdentity,
     identify_topic,
@@ -24,11 +28,17 @@ from kafka_assignors_spark.timestamps import millis_to_micros
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-__all__ = ["RecordReader"]
+__all__ = ["RecordReader", "WatchedTopics"]
 
 _CONSUME_MESSAGES = 2_000
 _QUEUED_KIB = 32 * 1024
 """What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""
+
+_MOST_ENTRIES = 8
+"""The latest changes of a topic that are remembered."""
+
+_MOST_GONE = 1_000
+"""Deleted topics that are remembered: the latest records of a group may still be about them."""
 
 
 class RecordReader:
@@ -130,3 +140,30 @@ class RecordReader:
                 f"this principal needs Read on Topic {self._topic!r}"
             )
         raise SourceError(f"{self._topic}[{partition}]: {error.str()}")
+
+
+class WatchedTopics:
+    """Keeps the `catalogue` that all folds share, from one look at the brokers to the next."""
+
+    def __init__(self) -> None:
+        self.catalogue = Catalogue(())
+        self._entries: dict[str, deque[CatalogueEntry]] = {}
+        self._gone: dict[str, None] = {}
+
+    def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
+        """Remember the topics that changed since the last look, and return how many they are."""
+        changes = 0
+        seen = set()
+        for live in found:
+            name = live.topic.name
+            seen.add(name)
+            entries = self._entries.setdefault(name, deque(maxlen=_MOST_ENTRIES))
+            if not entries or live.differs_from(entries[-1]):
+                entries.append(live.entry(now if entries else None))
+                changes += 1
+        self._gone = {name: None for name in (*self._gone, *self._entries) if name not in seen}
+        for name in [*self._gone][:-_MOST_GONE]:
+            del self._gone[name], self._entries[name]
+        if changes:
+            self.catalogue.set_entries(entry for history in self._entries.values() for entry in history)
+        return changes

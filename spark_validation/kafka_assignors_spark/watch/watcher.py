@@ -3,12 +3,15 @@ any time.
 
 Records from before the start make the groups known; they count only if that is asked for. With a state file
 the records since the last run count, each once: nothing is shown before they are all read, so that no counter
-goes back.
+goes back. The file has the offsets up to which records are counted, and all that they were counted into. It
+is replaced at once. Its format is that of `folds.replay_state`: values alone, which reading can neither
+execute nor inflate.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +28,8 @@ from kafka_assignors_confluent import (
     UnreachableError,
     describe_topics,
 )
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.live_cluster import (
     NoTopicError,
     SourceError,
@@ -32,13 +37,13 @@ from kafka_assignors_spark.live_cluster import (
     hidden_topics_problem,
     live_topics,
 )
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_spark.watch import WatchError
+from kafka_assignors_spark.watch.fleet import Fleet, FleetCounts, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_spark.watch.group import WatchedGroup
 from kafka_assignors_spark.watch.metrics import WatchStatus
-from kafka_assignors_spark.watch.reader import RecordReader
-from kafka_assignors_spark.watch.state import WatchError, WatchState, load_state, save_state
-from kafka_assignors_spark.watch.topics import WatchedTopics
+from kafka_assignors_spark.watch.reader import RecordReader, WatchedTopics
 
-__all__ = ["WatchOptions", "Watcher"]
+__all__ = ["WatchOptions", "WatchState", "Watcher", "load_state", "save_state"]
 
 _POLL_S = 0.5
 _LOOK_DOWN_S = 5.0
@@ -295,3 +300,57 @@ class Watcher:
 
 def _now() -> Now:
     return Now(time.monotonic(), time.time())
+
+
+@dataclass(slots=True)
+class WatchState:
+    """Everything up to `offsets`, the next one of each partition, is counted in `counts` and `groups`."""
+
+    cluster_id: str
+    topic_id: str
+    started_s: float
+    offsets: dict[int, int] = field(default_factory=dict)
+    counts: FleetCounts = field(default_factory=FleetCounts)
+    groups: dict[bytes, WatchedGroup] = field(default_factory=dict)
+
+
+def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
+    """The state in the file; None if there is no file. `WatchError` if it is another file."""
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WatchError(f"{file}: cannot be read: {error.strerror}") from None
+    try:
+        return read_state(WatchState, text, (catalogue,))
+    except StateError as error:
+        raise WatchError(
+            f"{file}: not the state of a watch: {error}; remove the file and all counts start at 0"
+        ) from None
+
+
+def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
+    """Replace the file; `WatchError` if it cannot be written, and then it stays as it was."""
+    text = write_state(state, (catalogue,))
+    # Always the same name: a kill in the middle leaves one file, which the next write removes.
+    part = file.with_name(file.name + ".part")
+    try:
+        part.unlink(missing_ok=True)
+        try:
+            with open(part, "xb", opener=_open_private) as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            part.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+    except OSError as error:
+        raise WatchError(f"{file}: the state cannot be written: {error.strerror}") from None
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Groups and their topics concern only the user that may read the offsets topic."""
+    return os.open(path, flags, 0o600)
