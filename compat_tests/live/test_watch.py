@@ -224,6 +224,7 @@ def test_a_missing_right_is_named_once_and_all_is_well_when_it_is_given(
         watch.wait_for("the second loss", lambda: watch.said(str(read)) == 2)
         watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 6)
         assert watch.watch("up") == 0
+        assert watch.group("billing")["generations_total"] == counted_before  # still served
         billing.allow(who, read)
         watch.wait_for("its return", lambda: watch.watch("up") == 1)
         assert watch.said(str(read)) == 2
