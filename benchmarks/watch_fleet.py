@@ -10,7 +10,7 @@ of the other, which is measured. Each group has the same number of generations. 
 records comes first, then the second half of each. A group remembers eight generations, so memory has to stay
 where it is after the first half. It is what /proc shows as resident after a scrape and a state file; a scrape
 is the whole text that Prometheus gets. Times are processor time. `--giant` is one group of so many members,
-with as many partitions.
+with as many partitions, without a day's life: a member is replaced in each generation.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import BinaryIO
 
 from prometheus_client import generate_latest
 
+from benchmarks.giant_memory import KEY, values
 from kafka_assignors.wire import group_partition
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.lives import Record
@@ -60,6 +61,16 @@ def write_halves(options: FleetOptions, folder: Path) -> None:
                 offset = record.at_ms * options.groups + index
                 micros = start + 1000 * record.at_ms
                 _write(file, Record(partition, offset, micros, record.key, record.value))
+
+
+def write_giant(options: FleetOptions, folder: Path) -> None:
+    """The same of one group under range, one of whose members is replaced in each generation."""
+    assert options.giant is not None
+    members, partitions, generations = options.giant
+    with (folder / "first").open("wb") as first, (folder / "second").open("wb") as second:
+        for number, value in enumerate(values(members, partitions, generations)):
+            file = first if number < generations // 2 else second
+            _write(file, Record(0, number, to_micros(START) + 30_000_000 * number, KEY, value))
 
 
 def _write(file: BinaryIO, record: Record) -> None:
@@ -122,7 +133,8 @@ def main() -> None:
         step, folder = given.of
         groups = given.groups[0] if given.groups else 1
         options = options_of(groups, given.generations, given.giant)
-        (write_halves if step == "write" else measure)(options, Path(folder))
+        write = write_halves if options.giant is None else write_giant
+        (write if step == "write" else measure)(options, Path(folder))
         return
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     print(f"| {' | '.join(HEADS)} |")
