@@ -34,9 +34,6 @@ _CONSUME_MESSAGES = 2_000
 _QUEUED_KIB = 32 * 1024
 """What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""
 
-_FETCH_WAIT_MS = 500
-"""So long a broker holds a fetch without records: a shorter time means as many more requests at rest."""
-
 _MOST_ENTRIES = 8
 """The latest changes of a topic that are remembered."""
 
@@ -74,11 +71,7 @@ class RecordReader:
         from confluent_kafka import Consumer, TopicPartition
 
         self.positions, self.unread, self.down = dict(positions), set(positions), False
-        config = {
-            "queued.max.messages.kbytes": str(_QUEUED_KIB),
-            "fetch.wait.max.ms": str(_FETCH_WAIT_MS),
-            **self._config,
-        }
+        config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **self._config}
         self._consumer = Consumer(reader_config(self._servers, config, self._hear))
         self._consumer.assign(
             [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
