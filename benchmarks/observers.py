@@ -43,7 +43,7 @@ def telling(observer: RebalanceObserver | None) -> Callable[[], None]:
 
     def tell() -> None:
         if observers is not None:
-            observers.heartbeat_answered(0.1, ok=True)
+            observers.tell("heartbeat_answered", seconds=0.1, ok=True)
 
     return tell
 

@@ -29,7 +29,7 @@ __all__ = ["Result", "read_results", "summary", "table", "write_docs"]
 _NAME = re.compile(
     r"py3(?P<minor>\d+)-(?P<client>aiokafka|kafkapython)(?P<major>\d)(?P<release>\d+)(-kafka(?P<broker>\d+))?"
 )
-_PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+_PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

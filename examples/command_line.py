@@ -25,5 +25,9 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def start_logging() -> None:
-    """Everything goes to standard error, with the warnings of the assignors among it."""
+    """Everything goes to standard error, with the warnings of the assignors among it.
+
+    `LOG_LEVEL=DEBUG` adds a line for each batch.
+    """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("examples").setLevel(os.environ.get("LOG_LEVEL", "INFO"))

@@ -18,7 +18,7 @@ from kafka_assignors.makespan.local_search import Placing, relieve, take_back
 from kafka_assignors.strategies import Weighted
 from tests.weighed_groups import after, least_makespan, random_weighed_group, weighed
 
-THRESHOLDS = (Fraction(0), Fraction(1, 10), Fraction(1, 5))
+THRESHOLDS = (Fraction(0), Weighted().terms.threshold, Fraction(1, 5))
 
 
 def heavy_jobs(group: Group) -> Jobs:

@@ -12,12 +12,9 @@ import pytest
 from kafka_assignors.certificate import (
     Certificate,
     CertificateError,
-    Criterion,
     Improvement,
     Step,
-    Trade,
     check,
-    named_criterion,
     prove,
 )
 from kafka_assignors.criteria import (
@@ -26,7 +23,10 @@ from kafka_assignors.criteria import (
     PLAIN,
     RACKS_THEN_MOVES,
     Criteria,
+    Criterion,
     Scale,
+    Trade,
+    named_criterion,
     traded,
 )
 from kafka_assignors.group import Assignment, Group, Member, Topic

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kafka_assignors
-from kafka_assignors_cli import main, strategies
+from kafka_assignors_cli import app, main
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
@@ -149,7 +149,10 @@ def test_every_command_explains_itself(command: tuple[str, ...]) -> None:
         (["replay", "history", "--bootstrap-server", "b:9092"], ["either a history or --bootstrap-server"]),
         (["replay", "history", "--timeout", "soon"], ["'--timeout'", "kafka-assignors replay --help"]),
         (["replay", "history", "--strategy", "range,rnge"], ["'rnge'", "did you mean 'range'"]),
-        (["replay", "history", "--command-config", "/nowhere/x"], ["/nowhere/x: No such file or directory"]),
+        (
+            ["replay", "--bootstrap-server", "b:1", "--command-config", "/nowhere/x"],
+            ["/nowhere/x: No such file"],
+        ),
         (["replay", "history", "--report", "/dev/null/report.html"], ["cannot write /dev/null/report.html"]),
     ],
 )
@@ -196,7 +199,7 @@ def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
     def fail() -> list[str]:
         raise KeyError("a defect\nin two lines")
 
-    monkeypatch.setattr(strategies, "strategy_names", fail)
+    monkeypatch.setattr(app, "strategy_names", fail)
     monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", variable)
     assert main([*options, "strategies"]) == 70
     *before, last = capsys.readouterr().err.splitlines()
@@ -216,7 +219,7 @@ def test_the_traceback_of_one_run_is_not_that_of_the_next(
     def fail() -> list[str]:
         raise KeyError("a defect")
 
-    monkeypatch.setattr(strategies, "strategy_names", fail)
+    monkeypatch.setattr(app, "strategy_names", fail)
     monkeypatch.delenv("KAFKA_ASSIGNORS_TRACEBACK", raising=False)
     assert main(["--traceback", "strategies"]) == main(["strategies"]) == 70
     assert capsys.readouterr().err.count("Traceback (most recent call last):") == 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_cli import main
-from kafka_assignors_cli.ci_formats import Outcome, Verdict, github_annotation, junit_xml
+from kafka_assignors_cli.output_files import Outcome, Verdict, github_annotation, junit_xml
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
 from tests.hostile_names import NAMES

@@ -14,8 +14,8 @@ from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors.wire import Subscription
 from kafka_assignors_cli import main
-from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
+from kafka_assignors_cli.live_view import description, group_list
 from tests.golden_tables.check import rendered
 from tests.hostile_names import NAMES, assert_harmless
 from tests.test_cli_tables import LIVE, TOPIC

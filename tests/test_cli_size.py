@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,9 @@ from kafka_assignors.certificate.size import Bound, SizeCertificate, check_size
 from kafka_assignors.group import Topic
 from kafka_assignors.live_group import LiveGroup, LiveMember
 from kafka_assignors.sizing import Policy
-from kafka_assignors_cli import main, size_cluster
+from kafka_assignors_cli import main, size
 from kafka_assignors_cli.options import ClusterAddress
-from kafka_assignors_cli.size_report import Report
-from kafka_assignors_cli.size_serve import METRICS, Recommender
+from kafka_assignors_cli.size_result import METRICS, Recommender, Report
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples" / "autoscaling"
 WEIGHTS = {"format": 1, "topics": {"orders": [1200, 900, 800, 800, 700, None, 300, 100], "clicks": [2500, 0]}}
@@ -102,6 +102,7 @@ class TestFiles:
         [
             ((), "--capacity"),
             (("--capacity", "5"), "give costs: --weights FILE"),
+            (("--capacity", "5"), "or --group and --history"),
             (("--weights", "rates.json", "--capacity", "0"), "has to carry more than 0"),
             (("--weights", "rates.json", "--capacity", "-1"), "has to carry more than 0"),
             (("--weights", "rates.json", "--capacity", "nan"), "expected a number above 0"),
@@ -114,7 +115,10 @@ class TestFiles:
             (("--weights", "unknown.json", "--capacity", "5"), "no cost of the 2 partitions is known"),
             (("two.json", "--capacity", "5"), "expected one group, found 2"),
             (("--group", "g", "--capacity", "5"), "give --bootstrap-server"),
-            (("group.json", "--group", "g", "--capacity", "5"), "either it, or files"),
+            (
+                ("group.json", "--group", "g", "--capacity", "5"),
+                "FILE: no effect on the costs of a running group",
+            ),
             (("group.json", "--capacity", "5", "--topic", "ordres"), "no topic 'ordres'"),
             (("--group", "g", "--capacity", "5", "--serve", "9309"), "--serve 9309: expected [HOST]:PORT"),
         ],
@@ -190,7 +194,7 @@ class GrowingCluster:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(size_cluster, "time", clock)
+    monkeypatch.setattr(size, "time", clock)
     return clock
 
 
@@ -226,6 +230,15 @@ class TestCluster:
         found = sized(capsys, *options, "--capacity", "100", "--headroom", "0")
         assert (found["members"], found["now"]["members"]) == (2, 0)
         assert any("has no members" in each for each in found["notes"])
+
+    def test_a_missing_package_is_said_to_be_needed_by_this_command(
+        self, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        options = play(monkeypatch, GrowingCluster(clock))
+        monkeypatch.setitem(sys.modules, "prometheus_client", None)
+        assert main(["size", *options, "--capacity", "100", "--serve", ":0"]) == 2
+        needed = 'size --serve needs prometheus_client: pip install "kafka-assignors[cli,watch]"'
+        assert needed in capsys.readouterr().err
 
 
 def report_of(needed: int, needed_full: int) -> Report:

@@ -16,12 +16,12 @@ from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_gr
 from kafka_assignors.quality import compare_strategies, measure
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
 from kafka_assignors.wire import Subscription
+from kafka_assignors_cli.app import strategy_table
 from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
-from kafka_assignors_cli.group_tables import description, group_list
 from kafka_assignors_cli.lint import report_renderables
-from kafka_assignors_cli.policy_tables import judgement_renderables
-from kafka_assignors_cli.strategies import strategy_table
+from kafka_assignors_cli.live_view import description, group_list
+from kafka_assignors_cli.validate import judgement_renderables
 from kafka_assignors_cli.watch_table import watch_tables
 from kafka_assignors_spark.policy import judge, read_policy, read_report
 from kafka_assignors_spark.result import to_json

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_assignors.certificate import Criterion, Trade
+from kafka_assignors.criteria import Criterion, Trade
 from kafka_assignors.explain import Explanation, Reason, explain
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import check_assignment

@@ -20,7 +20,7 @@ from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Range, Sticky
 from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules.objectives import LevelPartitions
+from kafka_assignors.strategies.rules.basic import LevelPartitions
 from kafka_assignors.strategies.rules.rule import Problem, Restriction
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, contract_problem

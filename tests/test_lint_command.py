@@ -103,7 +103,7 @@ def test_a_change_is_judged_against_today(tmp_path: Path) -> None:
         ([], "give files, or --bootstrap-server and --group"),
         (["--group", "g"], "give files"),
         (["--bootstrap-server", "b:9092"], "--bootstrap-server needs --group"),
-        (["FILE", "--group", "g"], "need --bootstrap-server"),
+        (["FILE", "--group", "g"], "--group: no effect without --bootstrap-server"),
         (["FILE", "--before", "FILE", "--change-to", "range"], "--before needs files to compare with"),
         (["FILE", "--change-to", "stiky"], "did you mean 'sticky'?"),
         (["missing.toml"], "missing.toml: No such file or directory"),

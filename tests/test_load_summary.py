@@ -11,7 +11,9 @@ from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import JoinedMember
 from kafka_assignors.live_group import LiveGroup, LiveMember, WeighedLoads, as_group
+from kafka_assignors.load_trigger import LoadTrigger, judge, leads
 from kafka_assignors.member_bytes import NEVER_ASSIGNED, subscription_bytes
+from kafka_assignors.pause_model import Consumption
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky, Weighted
 from kafka_assignors.wire import (
@@ -23,7 +25,8 @@ from kafka_assignors.wire import (
     encode_assignment,
     encode_load_summary,
 )
-from kafka_assignors_cli.group_tables import describe_json
+from kafka_assignors_cli.live_view import describe_json
+from tests.weighed_groups import weighed
 
 MOST = 2**63 - 1
 
@@ -59,6 +62,15 @@ def test_each_member_is_told_its_load_and_the_bound() -> None:
     told = summaries(assignments(*WEIGHTS))
     assert sorted(one.load for one in told.values() if one is not None) == [30, 100]
     assert {(one.bound, one.unknown) for one in told.values() if one is not None} == {(100, 0)}
+
+
+def test_the_bound_is_that_of_the_trigger_and_takes_no_search() -> None:
+    weights = (10, 6, 6, 6)  # 10 and 6 must be together, which only a search finds.
+    group = weighed({"orders": weights}, {"a": ["orders"], "b": ["orders"]}, {"a": {"orders": [0, 1, 2, 3]}})
+    state = leads(LoadTrigger(), None, 0)
+    _, judged = judge(LoadTrigger(), state, 30, group, Weighted(), Consumption.COOPERATIVE)
+    told = summaries(assignments(*weights))
+    assert {one.bound for one in told.values() if one is not None} == {judged.bound} == {14}
 
 
 def test_unknown_weights_are_counted() -> None:

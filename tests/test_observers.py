@@ -119,7 +119,7 @@ def test_the_attempt_that_brings_the_member_id_fails_and_the_time_counts_from_th
     member = Member().joining().handle(JoinFailed(1, MembershipError.OTHER, "a"), AboutToJoin(COOPERATIVE))
     member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 4.0))
     assert member.ended == [(1.0, True, -1), (4.0, False, 1)]
-    assert member.reasons == ["the subscription has changed", "the last join failed"]
+    assert member.reasons == ["the subscription has changed", "the coordinator gave a member id"]
 
 
 def test_an_attempt_whose_sync_fails_names_the_generation_that_it_had_joined() -> None:
@@ -289,8 +289,8 @@ def test_an_observer_that_raises_is_logged_once_counted_and_keeps_no_other_from_
     recorder = Recorder()
     observers = Observers([Raising(error), recorder], "g", LOG)
     for _ in range(100):
-        observers.joined(0.1, 1, leads=False)
-        observers.synced(0.1, 1)
+        observers.tell("joined", seconds=0.1, generation=1, leads=False)
+        observers.tell("synced", seconds=0.1, generation=1)
     assert (observers.failures, len(recorder.told)) == (200, 200)
     (record,) = caplog.records
     assert record.exc_info is not None
@@ -303,7 +303,9 @@ def test_an_observer_that_raises_is_logged_once_counted_and_keeps_no_other_from_
 
 def test_ctrl_c_in_an_observer_is_the_users() -> None:
     with pytest.raises(KeyboardInterrupt):
-        Observers([Raising(KeyboardInterrupt())], "g", LOG).joined(0.1, 1, leads=False)
+        Observers([Raising(KeyboardInterrupt())], "g", LOG).tell(
+            "joined", seconds=0.1, generation=1, leads=False
+        )
 
 
 class Awaited(RebalanceObserver):

@@ -121,10 +121,10 @@ def test_it_takes_all_that_observers_are_told() -> None:
     assert {name for name in HOOKS if name in vars(OpenTelemetryObserver)} == {*HOOKS}
     recorded = Recorded()
     observers = Observers([recorded.observer], "billing", logging.getLogger("tests"))
-    observers.joined(0.5, 1, leads=False)
-    observers.synced(0.5, 1)
-    observers.heartbeat_answered(0.5, ok=True)
-    observers.commit_answered(0.5, ok=True)
+    observers.tell("joined", seconds=0.5, generation=1, leads=False)
+    observers.tell("synced", seconds=0.5, generation=1)
+    observers.tell("heartbeat_answered", seconds=0.5, ok=True)
+    observers.tell("commit_answered", seconds=0.5, ok=True)
     assert observers.failures == 0
     assert len(recorded.metrics()) == 4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from pathlib import Path
@@ -61,3 +62,22 @@ def test_the_long_description_has_no_relative_links_and_names_one_repository() -
     assert f"](https://raw.githubusercontent.com/{path}/main/docs/rebalance.svg)" in text
     for name in ("Changelog", "Issues"):
         assert configuration["project"]["urls"][name].startswith(f"{repository}/")
+
+
+def test_no_text_that_a_user_of_the_wheel_sees_names_a_file_that_only_the_repository_has() -> None:
+    found = []
+    for folder in ("src", "plugins", "spark_validation/kafka_assignors_spark"):
+        for file in (ROOT / folder).rglob("*.py"):
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            notes = {
+                id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
+            }  # docstrings, which a reader of the code sees
+            found += [
+                f"{file.relative_to(ROOT)}:{node.lineno}"
+                for node in ast.walk(tree)
+                if isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in notes
+                and re.search(r"\bdocs/[\w-]+\.md", node.value)
+            ]
+    assert found == []

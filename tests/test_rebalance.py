@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_assignors.rebalance import OutOfOrderError, Settings, common_protocol
+from kafka_assignors.rebalance import Settings
 from kafka_assignors.rebalance.events import (
     NO_MEMBERSHIP,
     AboutToJoin,
@@ -34,7 +34,9 @@ from kafka_assignors.rebalance.events import (
     SendSync,
     SubscriptionChanged,
     SyncFailed,
+    common_protocol,
 )
+from kafka_assignors.rebalance.member import OutOfOrderError
 from kafka_assignors.strategies import CooperativeSticky, Range
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.weighted import a_group, events, life
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
 from kafka_assignors.makespan import measure_loads
 from kafka_assignors.strategies import RebalanceProtocol, Weighted, load_strategy
 from tests.weighed_groups import after, least_makespan, loads, settled, weighed, weighed_groups
 
-THRESHOLDS = st.sampled_from([0.0, 0.1, 0.3])
+THRESHOLDS = st.sampled_from([0.0, Weighted().threshold, 0.3])
 
 
 def assigned(strategy: Weighted, group: Group) -> Assignment:
@@ -66,6 +67,13 @@ class TestBounds:
         report = measure_loads(group, assigned(Weighted(), group), Weighted().terms)
         assert report.heaviest == 1000
         assert report.makespan <= 2 * report.lower_bound
+
+    @pytest.mark.parametrize("mixed", [False, True])
+    @pytest.mark.parametrize("members", [10, 100])
+    def test_a_twentieth_above_the_bound_in_each_event_by_default(self, members: int, mixed: bool) -> None:
+        # The benchmark's groups, with a tenth of its partitions.
+        for event, group in events(a_group(members, 10 * members, mixed)):
+            assert measure_loads(group, assigned(Weighted(), group)).ratio <= 1.05, event
 
     def test_readers_of_one_topic_alone_bound_all_members(self) -> None:
         group = weighed({"big": [9, 9, 9, 9], "small": [1]}, {"a": ["big"], "b": ["big"], "c": ["small"]})
@@ -133,6 +141,13 @@ class TestWhatMoves:
             {"a": {"t": [0]}, "b": {"t": [1, 2, 3]}, "c": {"t": [4]}},
         )
         assert sorted(loads(group, assigned(Weighted(), group)).values()) == [100, 100, 200, 1000]
+
+    @pytest.mark.parametrize("threshold", [0, 0.02, Weighted().threshold])
+    def test_few_move_as_weights_change_and_loads_stay_near_the_bound(self, threshold: float) -> None:
+        # Weights change by up to a quarter. A fresh assignment would move nine partitions in ten.
+        lived = list(life(a_group(20, 2000, False), Weighted(threshold)))
+        assert max(ratio for _, ratio in lived) <= 1.005 / (1 - threshold)
+        assert max(moved for moved, _ in lived) <= 2000 / 50
 
     @pytest.mark.parametrize("budget", [0, 1, 2, 5])
     def test_no_more_than_the_budget_and_the_best_first(self, budget: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 
 from kafka_assignors.assignor import Assignor, NoWeightsError
 from kafka_assignors.group import Topic
+from kafka_assignors.partition_costs import RateSource
 from kafka_assignors.strategies import Weighted
-from kafka_assignors.weights import lag_weights, parse_weights, patience_s, weigh
+from kafka_assignors.weights import LagSource, OffsetWeights, lag_weights, parse_weights, patience_s, weigh
 
 ORDERS = Topic("orders", 3)
 
@@ -98,6 +100,27 @@ def test_lag_is_what_lies_behind_the_committed_offset() -> None:
     # The second was read beyond the end (truncated since), the third and fourth have no commit, the fifth
     # no end.
     assert lag_weights({"t": 5}, committed, end, 100) == {"t": [115, 100, None, None, None]}
+
+
+@pytest.mark.parametrize(
+    ("source", "weight"),
+    [(LagSource("g", base=3, sasl_plain_password="secret"), 10), (RateSource("g", base=3, drain_s=7), 4000)],
+    ids=["lag", "rate"],
+)
+def test_a_source_of_offsets_weighs_them_and_hides_its_settings(source: OffsetWeights, weight: int) -> None:
+    assert source.weigh(0.0, {"orders": 2}, {("orders", 0): 5}, {("orders", 0): 12}) == {
+        "orders": [weight, None]
+    }
+    assert repr(source) == f"{type(source).__name__}('g')"
+
+
+@pytest.mark.parametrize("source", [LagSource, RateSource])
+@pytest.mark.parametrize(("base", "error"), [(-1, ValueError), (True, TypeError), ("1", TypeError)])
+def test_a_base_that_is_none_is_refused(
+    source: Callable[..., object], base: object, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match="base must be"):
+        source("g", base=base)
 
 
 class TestAsking:

@@ -10,6 +10,7 @@ with it. `compose.yaml` starts the same with Docker.
 from __future__ import annotations
 
 import argparse
+import socket
 import sys
 import time
 
@@ -26,6 +27,13 @@ def main() -> int:
     """Run until Ctrl-C or SIGTERM, and return the exit code."""
     options = _options()
     stopping = sigterms()
+    if _taken(options.port):
+        print(
+            f"port {options.port} is in use: end what listens there, or take another port "
+            "(make broker BROKER_ARGS='--port 19092')",
+            file=sys.stderr,
+        )
+        return 1
     print("starting a broker …", flush=True)
     try:
         with KafkaCluster(ports=lambda count: [options.port, *free_ports(count - 1)]) as kafka:
@@ -42,6 +50,12 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     return 0
+
+
+def _taken(port: int) -> bool:
+    """Whether a process listens there: with a broker of its own, ours would fill that one's topic."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _options() -> argparse.Namespace:

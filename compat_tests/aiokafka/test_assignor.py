@@ -13,7 +13,7 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 
 import kafka_assignors_aiokafka as plugin
 from compat_tests.support.strategies_of_others import Reversed
-from kafka_assignors_aiokafka._topics import topics_of
+from kafka_assignors_aiokafka._leading import topics_of
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,

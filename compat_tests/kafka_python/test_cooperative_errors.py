@@ -34,7 +34,7 @@ from kafka_assignors_kafka_python import (
     CooperativeStickyAssignor,
     RoundRobinAssignor,
 )
-from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser
+from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser
 
 
 def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused() -> None:

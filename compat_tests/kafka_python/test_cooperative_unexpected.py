@@ -18,8 +18,8 @@ from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
-from kafka_assignors_kafka_python._client.leading import Leading
-from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator
+from kafka_assignors_kafka_python._client import Leading
+from kafka_assignors_kafka_python._v3 import ConsumerCoordinator
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"

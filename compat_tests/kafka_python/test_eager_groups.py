@@ -155,7 +155,7 @@ def test_an_assignor_serves_consumers_of_different_groups(kafka: Kafka) -> None:
             assert len(settled(payments, [second])[0]) == 2
 
 
-TWINS = "two assignors with the name 'sticky'"
+TWINS = "2 assignors with the name 'sticky'"
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"partition_assignment_strategy": [StickyAssignor(), StickyAssignor()]}, ValueError, TWINS),
     ({"partition_assignment_strategy": [StickyPartitionAssignor, StickyAssignor()]}, ValueError, TWINS),

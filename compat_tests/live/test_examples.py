@@ -95,6 +95,16 @@ class TestExamples:
         assert ": rebalance begun: the group is rebalancing" in log
         assert ": led: cooperative-sticky moves 2 partitions, the least is 2; " in log
 
+    def test_members_that_even_out_their_loads_share_the_partitions(self, shop: Shop, client: str) -> None:
+        first = shop.start(f"examples.{client}.load", "--soon")
+        second = shop.start(f"examples.{client}.load", "--soon")
+        shop.share(first, second)
+        shop.produce(20)
+        shop.process_all()
+        shop.stop(first, second)
+        assert shop.duplicates() == 0
+        assert not [line for line in (*first.lines(), *second.lines()) if "no weights" in line]
+
     def test_a_member_that_skips_the_step_with_both_assignors_is_refused_and_the_group_goes_on(
         self, shop: Shop, client: str
     ) -> None:

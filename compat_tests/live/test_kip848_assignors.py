@@ -16,11 +16,11 @@ from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Strategy, load_strategy
 from kafka_assignors.strategies.java_order import (
     HASH_MAP_CAPACITY,
-    string_hash,
     timeline_position,
     uuid_hash,
 )
 from kafka_assignors.strategies.kip848 import topic_id
+from kafka_assignors.wire.consumer_offsets import string_hash
 from kafka_assignors_confluent import Cluster
 
 TOPICS = {"orders": 7, "payments": 5, "clicks": 11}

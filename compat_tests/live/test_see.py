@@ -1,10 +1,11 @@
-"""The command that shows a rebalance in the terminal, for a few seconds instead of a minute."""
+"""`make see`, for a few seconds instead of a minute, and `make broker`."""
 
 from __future__ import annotations
 
 import contextlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,29 @@ def members(kafka: Kafka) -> list[str]:
             if "benchmarks.pause.members" in command and kafka.bootstrap in command:
                 found.append(command)
     return found
+
+
+def try_broker(port: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tools.broker", "--port", str(port), "--partitions", "3"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+
+
+def test_make_broker_serves_a_topic_until_it_is_ended() -> None:
+    [port] = free_ports(1)
+    running = try_broker(port)
+    assert running.stdout is not None
+    said = [running.stdout.readline() for _ in range(2)]
+    assert said[1].startswith(f"broker 127.0.0.1:{port}, topic orders with 3 partitions"), said
+    assert Kafka(f"127.0.0.1:{port}").leaders("orders") == [1, 1, 1]
+    running.send_signal(signal.SIGTERM)
+    output, _ = running.communicate(timeout=HANG_S)
+    assert running.returncode == 0, output
+
+
+def test_make_broker_does_not_touch_what_has_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        running = try_broker(port)
+        output, _ = running.communicate(timeout=HANG_S)
+    assert running.returncode == 1, output
+    assert output.startswith(f"port {port} is in use"), output

@@ -138,7 +138,8 @@ def test_a_second_archiver_on_one_archive_is_refused_and_the_first_goes_on(
             assert archiver.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)
-        assert processes.start([*command, "--once"], second_log).wait(HANG_S) == 2
+        second = archive_command(secured.cluster, archive, "--once")
+        assert processes.start(second, second_log).wait(HANG_S) == 2
         archiver.send_signal(signal.SIGTERM)
         assert archiver.wait(HANG_S) == 0, log.read_text()
     assert ANOTHER in second_log.read_text().strip().splitlines()[-1]

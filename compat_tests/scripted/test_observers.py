@@ -116,7 +116,7 @@ def test_a_first_join_that_leads(client: str) -> None:
             assert accepted["seconds"] >= required["seconds"]
             assert [facts["reason"] for facts in made.of("rebalance_begun")] == [
                 "the subscription has changed",
-                "the last join failed",
+                "the coordinator gave a member id",
             ]
             (joined,), (assigned,), (decided,) = map(made.of, ("joined", "assigned", "decided"))
             assert (joined["generation"], joined["leads"]) == (1, True)

@@ -59,7 +59,8 @@ def build(dockerfile: Path, context: Path, folder: Path, state: Path) -> Image:
     state.mkdir()
     state.chmod(0o777)
     container = (engine, "run", "--rm", "--network", "host", "-v", f"{state}:/state")
-    variables = ("-e", "KAFKA_BOOTSTRAP_SERVERS", "-e", "HEALTH_PORT", "-e", "WORK_S")
+    passed = ("KAFKA_BOOTSTRAP_SERVERS", "LOG_LEVEL", "HEALTH_PORT", "WORK_S")
+    variables = [part for variable in passed for part in ("-e", variable)]
     return Image((*container, *variables, name), folder, {})
 
 

@@ -84,6 +84,8 @@ class Kafka:
             replicas: of each partition, the ids of the brokers that hold it, instead of the two counts.
             settings: of the topic, instead of the broker's.
         """
+        from confluent_kafka import KafkaError as ConfluentError
+        from confluent_kafka import KafkaException
         from confluent_kafka.cimpl import NewTopic
 
         where: dict[str, Any] = (
@@ -96,7 +98,13 @@ class Kafka:
         )
         new = NewTopic(topic, config=dict(settings or {}), **where)
         with self.admin(f"create topic {topic}") as admin:
-            admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
+            created = admin.create_topics([new], operation_timeout=_ADMIN_TIMEOUT_S)[topic]
+            try:
+                created.result(_ADMIN_TIMEOUT_S)
+            except KafkaException as error:
+                # The client sends a request again whose response is late, and then finds its own topic.
+                if error.args[0].code() != ConfluentError.TOPIC_ALREADY_EXISTS:
+                    raise
         self._wait_for_leaders(topic, new.num_partitions)
 
     def add_partitions(

@@ -90,7 +90,11 @@ class Shop:
         """A command that takes the arguments of an example, in `folder`."""
         log = self._folder / f"{len(self.everyone)}.log"
         names = ["--topic", self.topic, "--group", self._group.id]
-        settings = {"KAFKA_BOOTSTRAP_SERVERS": self._kafka.bootstrap, **environment}
+        settings = {
+            "KAFKA_BOOTSTRAP_SERVERS": self._kafka.bootstrap,
+            "LOG_LEVEL": "DEBUG",
+            **environment,
+        }
         process = self._processes.start(
             ["env", *map("=".join, settings.items()), *command, *names], log, cwd=folder
         )

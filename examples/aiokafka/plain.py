@@ -54,7 +54,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
                     for record in records:
                         await process(record)
                     self._processed[partition] = records[-1].offset + 1
-                    log.info(
+                    log.debug(
                         "%s-%d: processed offsets %d to %d",
                         *partition,
                         records[0].offset,

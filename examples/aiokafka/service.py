@@ -122,7 +122,7 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         if new:
             counts.next_offset = new[-1].offset + 1
             self._unsaved.add(partition)
-            log.info("%s-%d: processed offsets %d to %d", *partition, new[0].offset, new[-1].offset)
+            log.debug("%s-%d: processed offsets %d to %d", *partition, new[0].offset, new[-1].offset)
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         everything = sorted(self._consumer.assignment())

@@ -67,7 +67,7 @@ def work(consumer: KafkaConsumer) -> None:
     for partition, records in batches.items():
         for record in records:
             process(record)
-        log.info("%s-%d: processed offsets %d to %d", *partition, records[0].offset, records[-1].offset)
+        log.debug("%s-%d: processed offsets %d to %d", *partition, records[0].offset, records[-1].offset)
     if batches:
         commit(consumer)
 

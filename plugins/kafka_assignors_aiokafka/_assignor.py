@@ -7,21 +7,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import MethodType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-from kafka_assignors.assignor import Assignor, AssignorOptions
+from kafka_assignors.assignor import Assignor, class_given
 from kafka_assignors.leader_bytes import JoinedMember
-from kafka_assignors.load_trigger import LoadTrigger
-from kafka_assignors.strategy import Strategy
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
-from kafka_assignors_aiokafka._topics import rejoin_if_topics_changed, topics_of, watch_topics_if_static
-
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
+from kafka_assignors_aiokafka._leading import rejoin_if_topics_changed, topics_of, watch_topics_if_static
 
 
 class _OfInstances:
@@ -41,16 +36,18 @@ class _OfInstances:
 
 
 def _refuse_class(owner: type, *_: object) -> NoReturn:
-    raise TypeError(
-        f"{owner.__name__} is a class and partition_assignment_strategy needs an instance: "
-        f"pass [{owner.__name__}()]"
-    )
+    raise class_given(owner)
 
 
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
-    """One strategy in the consumers of a process.
+    """Any strategy as an assignor for AIOKafkaConsumer:
 
-    Everything but aiokafka's own interface is `Assignor`'s.
+        AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
+
+    `weights` gives a leader the weights of partitions, for strategies that look at them: see
+    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
+    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
+    `AssignorOptions` says what the others mean.
     """
 
     log = logging.getLogger("kafka_assignors_aiokafka")
@@ -91,23 +88,5 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         return {id: decode(bytes_) for id, bytes_ in encoded.assignments.items()}
 
 
-def assignor(
-    strategy: Strategy,
-    *,
-    weights: Callable[[Mapping[str, int]], Any] | None = None,
-    weights_timeout_s: float = 2.0,
-    rebalance: LoadTrigger | None = None,
-    **options: Unpack[AssignorOptions],
-) -> StrategyAssignor:
-    """Any strategy as an assignor for AIOKafkaConsumer:
-
-        AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
-
-    `weights` gives a leader the weights of partitions, for strategies that look at them: see
-    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
-    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
-    `AssignorOptions` says what the others mean.
-    """
-    return StrategyAssignor(
-        strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
-    )
+assignor = StrategyAssignor
+"""The name by which a user makes one: `assignor(MyStrategy())`."""

@@ -10,9 +10,9 @@ so the bytes that follow (owned partitions, generation, rack) are lost, a member
 leader down, and neither the generation nor the instance ids reach the assignor. All of that is in the
 coordinator's hands. An assignor is never given the coordinator, but it is only ever called by it:
 `calling_coordinator` finds it in the call stack, and `adopt` replaces two methods of that one object. What a
-leader does then is in `_leading`, and how it learns of topics in `_topics`.
+leader does then, and how it learns of topics, is in `_leading`.
 
-Touched in these three, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
+Touched in these two, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
 says so when the consumer first joins:
 
     GroupCoordinator
@@ -49,7 +49,7 @@ says so when the consumer first joins:
 **The cooperative consumer.** Three objects of aiokafka have a class of ours, which is put in their place
 before they are used: the consumer, which exchanges its `_subscription` and `_coordinator` as they are
 assigned; its `SubscriptionState`, with the assignment and the partitions' states in it; and its
-`GroupCoordinator`. The fetcher and the client are aiokafka's own. `_leading` and `_topics` touch here what is
+`GroupCoordinator`. The fetcher and the client are aiokafka's own. `_leading` touches here what is
 listed above.
 
 Touched besides; in a release that lacks any of the coordinator's or the fetcher's, `require_inside` says so:
@@ -120,8 +120,6 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable
 from contextlib import suppress
 from importlib import metadata
 from types import SimpleNamespace
@@ -130,7 +128,14 @@ from typing import Any
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 
-from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
+from kafka_assignors.assignor import (
+    Assignor,
+    caller_of,
+    class_given,
+    optional_name,
+    require_eager,
+    require_unique_names,
+)
 from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.member_bytes import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
@@ -182,7 +187,10 @@ def adopt(coordinator: Any) -> None:
         return
     # Much of it is used by leaders alone, and a group should not find out when its leader changes.
     require_attributes("kafka_assignors_aiokafka", "aiokafka", (coordinator, _TOUCHED_OF_COORDINATOR))
-    _require_distinct_instances(coordinator._assignors)
+    for assignor in coordinator._assignors:
+        if isinstance(assignor, type) and issubclass(assignor, Assignor):
+            raise class_given(assignor)
+    require_unique_names(assignor.name for assignor in coordinator._assignors)
     require_eager(coordinator._assignors, "CooperativeAIOKafkaConsumer")
     stock_perform_assignment = coordinator._perform_assignment
 
@@ -197,23 +205,6 @@ def adopt(coordinator: Any) -> None:
     coordinator._perform_assignment = perform_assignment
     _join_once(coordinator)
     _warn_where_the_broker_assigns(coordinator)
-
-
-def _require_distinct_instances(assignors: Iterable[Any]) -> None:
-    # Of two with one name aiokafka uses one.
-    for assignor in assignors:
-        if isinstance(assignor, type) and issubclass(assignor, Assignor):
-            raise TypeError(
-                f"{assignor.__name__} is a class and partition_assignment_strategy needs an instance: "
-                f"pass [{assignor.__name__}()]"
-            )
-    names = Counter(assignor.name for assignor in assignors)
-    for name, count in names.items():
-        if count > 1:
-            raise ValueError(
-                f"partition_assignment_strategy has {count} assignors with the name {name!r}: the group "
-                "votes on names, so leave one of them"
-            )
 
 
 def _join_once(coordinator: Any) -> None:

@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
-from kafka_assignors.assignor import Assignor, AssignorOptions, caller_of, optional_name, require_eager
+from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
 from kafka_assignors.leader_bytes import RackWatch
-from kafka_assignors.load_trigger import LoadTrigger
-from kafka_assignors.strategy import Strategy
-from kafka_assignors_kafka_python._client import interface
-from kafka_assignors_kafka_python._client.coordinator import (
+from kafka_assignors_kafka_python._client import (
     calling_coordinator,
     come_back_for_this_join,
     instance_id_of,
+    interface,
     lead_with_our_assignors,
-    require_unique_names,
+    require_one_of_each_name,
     watch_topics_if_static,
 )
 
@@ -25,16 +23,19 @@ from kafka_assignors_kafka_python._client.coordinator import (
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor  # isort: skip
 from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 
-if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
 
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """One strategy in the consumers of a process.
+    """Any strategy as an assignor for KafkaConsumer:
 
-    Everything but kafka-python's own interface is `Assignor`'s. (kafka-python calls any object that is not an
-    instance of its own abstract class, which is why this class derives from it.)
+        KafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
+
+    `weights` gives a leader the weights of partitions, for strategies that look at them: see
+    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
+    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
+    `AssignorOptions` says what the others mean.
     """
+
+    # It derives from kafka-python's abstract class, since kafka-python calls any object that does not.
 
     log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -48,7 +49,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         """
         coordinator: Any = caller_of(ConsumerCoordinator)
         if coordinator is not None:
-            require_unique_names(coordinator)
+            require_one_of_each_name(coordinator)
             if not interface.is_called_by_cooperative_consumer():
                 require_eager([self], "CooperativeKafkaConsumer")
             coordinator._kafka_assignors_client_rack = optional_name(
@@ -64,7 +65,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
                 "kafka-python 2 needs an instance, as in [StickyAssignor()]"
             )
         coordinator = calling_coordinator()
-        require_unique_names(coordinator)
+        require_one_of_each_name(coordinator)
         require_eager([self], "CooperativeKafkaConsumer")
         lead_with_our_assignors(coordinator)
         come_back_for_this_join(coordinator)
@@ -107,23 +108,5 @@ def _client_rack_of(coordinator: Any) -> str | None:
     return rack
 
 
-def assignor(
-    strategy: Strategy,
-    *,
-    weights: Callable[[Mapping[str, int]], Any] | None = None,
-    weights_timeout_s: float = 2.0,
-    rebalance: LoadTrigger | None = None,
-    **options: Unpack[AssignorOptions],
-) -> StrategyAssignor:
-    """Any strategy as an assignor for KafkaConsumer:
-
-        KafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
-
-    `weights` gives a leader the weights of partitions, for strategies that look at them: see
-    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
-    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
-    `AssignorOptions` says what the others mean.
-    """
-    return StrategyAssignor(
-        strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
-    )
+assignor = StrategyAssignor
+"""The name by which a user makes one: `assignor(MyStrategy())`."""

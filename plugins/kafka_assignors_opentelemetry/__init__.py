@@ -13,6 +13,7 @@ conventions, and so are the attributes that begin with `messaging.`; there is no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from opentelemetry.metrics import Histogram, Meter, get_meter
@@ -33,6 +34,15 @@ _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.
 
 _LONG_SECONDS = (*_SECONDS, 30, 60, 120, 300, 600)
 """A rebalance may wait for the slowest member for `max_poll_interval_ms`."""
+
+_COUNTERS = (
+    ("rebalance.begun", "{rebalance}", "JoinGroup requests, by their reason."),
+    ("partition.changes", "{partition}", "Partitions assigned, revoked and lost."),
+    ("leader.moved", "{partition}", "Partitions that changed their owner, which could have kept them."),
+    ("leader.least_moved", "{partition}", "The fewest moves to the best balance."),
+    ("leader.withheld", "{partition}", "Partitions that waited until their owner had revoked them."),
+    ("leader.load_rebalances", "{rebalance}", "Those that it has caused."),
+)
 
 
 class OpenTelemetryObserver(RebalanceObserver):
@@ -56,65 +66,42 @@ class OpenTelemetryObserver(RebalanceObserver):
         }
         self._reasons: set[str] = set()
         meter = get_meter("kafka_assignors") if meter is None else meter
-        self._begun = meter.create_counter(
-            "kafka.consumer.rebalance.begun", "{rebalance}", "JoinGroup requests, by their reason."
-        )
-        self._rebalance = _histogram(
-            meter,
-            "kafka.consumer.rebalance.duration",
-            "From the first attempt to the end of each.",
-            _LONG_SECONDS,
-        )
-        self._join = _histogram(
-            meter, "kafka.consumer.join.duration", "Of accepted JoinGroup requests.", _LONG_SECONDS
-        )
-        self._sync = _histogram(
-            meter, "kafka.consumer.sync.duration", "Of accepted SyncGroup requests.", _LONG_SECONDS
+        duration = partial(_histogram, meter, _LONG_SECONDS)
+        self._rebalance = duration("kafka.consumer.rebalance", "From the first attempt to the end of each.")
+        self._join = duration("kafka.consumer.join", "Of accepted JoinGroup requests.")
+        self._sync = duration("kafka.consumer.sync", "Of accepted SyncGroup requests.")
+        self._listener = duration("kafka.consumer.listener", "Of calls of the rebalance listener.")
+        self._decision = duration(
+            "kafka.consumer.leader.decision", "From JoinGroup's response to the assignment of all members."
         )
         self._heartbeat = _histogram(
-            meter, "kafka.consumer.heartbeat.duration", "Of answered Heartbeat requests.", _SECONDS
+            meter, _SECONDS, "kafka.consumer.heartbeat", "Of answered Heartbeat requests."
         )
         self._operation = _histogram(
             meter,
-            "messaging.client.operation.duration",
-            "Duration of messaging operation initiated by a producer or consumer client.",
             _SECONDS,
+            "messaging.client.operation",
+            "Duration of messaging operation initiated by a producer or consumer client.",
         )
         self._owned = meter.create_up_down_counter(
             "kafka.consumer.assigned_partitions", "{partition}", "Partitions that the consumer owns."
         )
-        self._changed = meter.create_counter(
-            "kafka.consumer.partition.changes", "{partition}", "Partitions assigned, revoked and lost."
-        )
-        self._listener = _histogram(
-            meter, "kafka.consumer.listener.duration", "Of calls of the rebalance listener.", _LONG_SECONDS
-        )
-        self._decision = _histogram(
-            meter,
-            "kafka.consumer.leader.decision.duration",
-            "From JoinGroup's response to the assignment of all members.",
-            _LONG_SECONDS,
-        )
-        self._of_leader = {
-            name: meter.create_counter(f"kafka.consumer.leader.{name}", "{partition}", description)
-            for name, description in (
-                ("moved", "Partitions that changed their owner, which could have kept them."),
-                ("least_moved", "The fewest moves to the best balance."),
-                ("withheld", "Partitions that waited until their owner had revoked them."),
-            )
+        self._counters = {
+            name: meter.create_counter(f"kafka.consumer.{name}", unit, description)
+            for name, unit, description in _COUNTERS
         }
-
         load = "kafka.consumer.leader.load"
         self._load = meter.create_gauge(load, "1", "The greatest load, in the unit of the weights.")
         self._bound = meter.create_gauge(f"{load}_bound", "1", "What no greatest load is below.")
-        self._acted = meter.create_counter(f"{load}_rebalances", "{rebalance}", "Those that it has caused.")
 
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
         """Count it by its reason: of the first 32 reasons each, and then all others together."""
         if len(self._reasons) < MOST_REASONS:
             self._reasons.add(reason)
         told = reason if reason in self._reasons else _OTHER
-        self._begun.add(1, {**self._attributes, "kafka.consumer.rebalance.reason": told})
+        self._counters["rebalance.begun"].add(
+            1, {**self._attributes, "kafka.consumer.rebalance.reason": told}
+        )
 
     def joined(self, *, seconds: float, **_: Any) -> None:
         self._join.record(seconds, self._attributes)
@@ -155,18 +142,18 @@ class OpenTelemetryObserver(RebalanceObserver):
         self._decision.record(seconds, attributes)
         for name, count in (("moved", moved), ("least_moved", least_moved), ("withheld", withheld)):
             if count is not None:
-                self._of_leader[name].add(count, attributes)
+                self._counters[f"leader.{name}"].add(count, attributes)
 
     def load_judged(self, *, strategy: str, greatest: int, bound: int, acts: bool, **_: Any) -> None:
         attributes = {**self._attributes, "kafka.consumer.strategy": strategy}
         self._load.set(greatest, attributes)
         self._bound.set(bound, attributes)
-        self._acted.add(int(acts), attributes)
+        self._counters["leader.load_rebalances"].add(int(acts), attributes)
 
     def _partitions(self, change: str, count: int, seconds: float | None) -> None:
         attributes = {**self._attributes, "kafka.consumer.partition.change": change}
         self._owned.add(count if change == "assigned" else -count, self._attributes)
-        self._changed.add(count, attributes)
+        self._counters["partition.changes"].add(count, attributes)
         if seconds is not None:
             self._listener.record(seconds, attributes)
 
@@ -174,5 +161,7 @@ class OpenTelemetryObserver(RebalanceObserver):
         return {**self._attributes, "error.type": _OTHER} if failed else self._attributes
 
 
-def _histogram(meter: Meter, name: str, description: str, boundaries: Sequence[float]) -> Histogram:
-    return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=boundaries)
+def _histogram(meter: Meter, boundaries: Sequence[float], what: str, description: str) -> Histogram:
+    return meter.create_histogram(
+        f"{what}.duration", "s", description, explicit_bucket_boundaries_advisory=boundaries
+    )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from spark_validation.fleet.profile import DAY_MS, FleetOptions, GroupProfile, topics_of
 
-__all__ = ["Happening", "What", "happenings"]
+__all__ = ["Happening", "What", "daylight", "happenings"]
 
 _HOUR_MS = 60 * 60 * 1000
 
@@ -83,11 +83,11 @@ def _some_time(rng: random.Random, options: FleetOptions) -> int:
     """Rather by day than by night."""
     while True:
         at_ms = rng.randrange(options.duration_ms)
-        if rng.random() < 0.25 + 0.75 * _daylight(at_ms):
+        if rng.random() < 0.25 + 0.75 * daylight(at_ms):
             return at_ms
 
 
-def _daylight(at_ms: int) -> float:
+def daylight(at_ms: int) -> float:
     """0 at two in the morning, 1 at two in the afternoon."""
     return (1 - math.cos(2 * math.pi * (at_ms - 2 * _HOUR_MS) / DAY_MS)) / 2
 
@@ -108,7 +108,7 @@ def _deployment(rng: random.Random, profile: GroupProfile, at_ms: int) -> Iterat
 
 def _scaling(rng: random.Random, profile: GroupProfile, at_ms: int) -> Iterator[tuple[int, What, int]]:
     """As many members as the time of day asks for, give or take one."""
-    wanted = profile.members * (1 + profile.swing * (2 * _daylight(at_ms) - 1))
+    wanted = profile.members * (1 + profile.swing * (2 * daylight(at_ms) - 1))
     yield at_ms, What.SCALE, max(1, round(wanted) + rng.choice((-1, 0, 1)))
 
 

@@ -1,21 +1,24 @@
-"""The history of a fleet as Spark makes it: `raw/` and `topics.parquet`, as the replay reads them.
+"""The history of a fleet as Spark makes it, as the replay reads it: `raw/`, `topics.parquet`, `committed/`.
 
 Each task writes down the lives of some groups; nothing comes together anywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors.wire import group_partition
+from kafka_assignors_spark.history import COMMITS
 from kafka_assignors_spark.jobs.arrow_frames import apply_to_batches, spark_schema
 from kafka_assignors_spark.schemas import RAW, TOPICS, record_batch
 from kafka_assignors_spark.timestamps import to_micros
+from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import (
     START,
@@ -25,7 +28,7 @@ from spark_validation.fleet.profile import (
     topic_of,
 )
 
-__all__ = ["catalogue", "raw", "write"]
+__all__ = ["catalogue", "committed", "raw", "write"]
 
 _RECORDS_IN_A_BATCH = 1_000
 _GROUPS_IN_A_TASK = 40
@@ -36,28 +39,52 @@ def write(spark: SparkSession, options: FleetOptions, path: str) -> None:
     """Write the history of the fleet to a new directory `path`."""
     folder = path.rstrip("/")
     catalogue(spark, options).coalesce(1).write.parquet(f"{folder}/topics.parquet")
-    dated = raw(spark, options).withColumn("date", F.to_date("timestamp"))
-    dated.write.partitionBy("date").parquet(f"{folder}/raw")
+    _write_dated(raw(spark, options), f"{folder}/raw")
+    if options.committed_offsets_s:
+        _write_dated(committed(spark, options), f"{folder}/committed")
+
+
+def _write_dated(rows: DataFrame, folder: str) -> None:
+    rows.withColumn("date", F.to_date("timestamp")).write.partitionBy("date").parquet(folder)
 
 
 def raw(spark: SparkSession, options: FleetOptions, *, tasks: int | None = None) -> DataFrame:
     """The records of all groups, as `tables.RAW`."""
     quotas = generations_of_each(options)
-    tasks = tasks or max(1, options.groups // _GROUPS_IN_A_TASK)
+    return _of_groups(spark, options, lambda index: _rows(options, index, quotas[index]), RAW, tasks)
+
+
+def committed(spark: SparkSession, options: FleetOptions) -> DataFrame:
+    """The committed offsets of all groups, as `history.COMMITS`."""
+    quotas = generations_of_each(options)
+    return _of_groups(
+        spark, options, lambda index: commits(options, profile_of(options, index, quotas[index])), COMMITS
+    )
+
+
+def _of_groups(
+    spark: SparkSession,
+    options: FleetOptions,
+    rows_of: Callable[[int], Iterator[tuple[Any, ...]]],
+    schema: pa.Schema,
+    tasks: int | None = None,
+) -> DataFrame:
+    """The rows of every group, given those of a number."""
 
     def write_down(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows: list[tuple[int, int, int, bytes, bytes | None]] = []
+        rows: list[tuple[Any, ...]] = []
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                for row in _rows(options, index, quotas[index]):
+                for row in rows_of(index):
                     rows.append(row)
                     if len(rows) == _RECORDS_IN_A_BATCH:
-                        yield _batch(rows)
+                        yield record_batch(rows, schema)
                         rows = []
         if rows:
-            yield _batch(rows)
+            yield record_batch(rows, schema)
 
-    return apply_to_batches(spark.range(0, options.groups, 1, tasks), write_down, RAW)
+    tasks = tasks or max(1, options.groups // _GROUPS_IN_A_TASK)
+    return apply_to_batches(spark.range(0, options.groups, 1, tasks), write_down, schema)
 
 
 def _rows(
@@ -71,10 +98,6 @@ def _rows(
         # record of each group in each millisecond, and no task has to count.
         offset = record.at_ms * options.groups + index
         yield partition, offset, start + 1000 * record.at_ms, record.key, record.value
-
-
-def _batch(rows: list[tuple[int, int, int, bytes, bytes | None]]) -> pa.RecordBatch:
-    return record_batch(rows, RAW)
 
 
 def catalogue(spark: SparkSession, options: FleetOptions) -> DataFrame:

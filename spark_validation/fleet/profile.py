@@ -50,7 +50,8 @@ class FleetOptions:
     """`generations` is what all groups have together, more or less; `days` is how long the history lasts.
 
     With a `giant`, the first group is one of so many members, with a topic of so many partitions to itself,
-    and of so many generations, which come on top.
+    and of so many generations, which come on top. `committed_offsets_s` is the interval, in seconds, in which
+    the history keeps a committed offset of each partition; 0 for none.
     """
 
     groups: int = 5_000
@@ -59,6 +60,7 @@ class FleetOptions:
     seed: int = 1
     offsets_partitions: int = 50
     giant: tuple[int, int, int] | None = None
+    committed_offsets_s: int = 0
 
     @property
     def duration_ms(self) -> int:

@@ -37,6 +37,8 @@ def rates_of_history(folder: str, group: str, percentile: float = 95.0) -> Given
     if not 0 <= percentile <= 100:
         raise ValueError(f"percentile must be from 0 to 100, not {percentile!r}")
     files = committed_files(folder, ())
+    if not files and not Path(folder).exists():
+        raise ReplayError(f"{folder}: there is no such file or directory")
     if not files:
         raise ReplayError(
             f"{folder}: no committed offsets are kept here; archive --committed-offsets SECONDS keeps them"

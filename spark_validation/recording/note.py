@@ -21,6 +21,11 @@ from spark_validation.recording.summary import Summary
 
 __all__ = ["readme"]
 
+
+def _kept(records: GroupRecords) -> str:
+    return f"; {len(records.kept)} of them are in `committed/`, thinned" if records.kept else ""
+
+
 _PACKAGES = ("aiokafka", "kafka-python", "confluent-kafka", "kafka-assignors", "pyarrow")
 
 
@@ -44,7 +49,8 @@ which group and in which order; what the groups make of it, their member ids and
 run to run. docs/recording.md says how it works.
 
 - `raw/`: the records of the groups: partition, offset, timestamp (of the record, UTC), key, value. The
-  {records.offset_commits} offset commits that lay between them were left out, hence the holes in the offsets.
+  {records.offset_commits} offset commits that lay between them were left out, hence the holes in the
+  offsets{_kept(records)}.
   The log cleaner was off, so nothing was compacted away.
 - `topics.parquet`: the topics over time: topic, topic_id, from (when the broker had confirmed the change),
   partitions, replica_racks.

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` from the first to the last, without the offset commits."""
+"""The records of `__consumer_offsets` from the first to the last; offset commits are thinned or left out."""
 
 from __future__ import annotations
 
@@ -10,22 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_assignors_spark.folds.commits import CommitThinner
+from kafka_assignors_spark.history import COMMITS
+from kafka_assignors_spark.schemas import RAW, record_batch
+
 __all__ = ["GroupRecords", "read_group_records"]
 
 Row = tuple[int, int, int, bytes, "bytes | None"]
 
 _TOPIC = "__consumer_offsets"
 _TIMEOUT_S = 60.0
-
-_SCHEMA = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", "UTC")),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-    ]
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +29,28 @@ class GroupRecords:
     Attributes:
         rows: partition, offset, timestamp in microseconds since the epoch, key, value; in this order.
         offset_commits: how many records were left out because they are offset commits.
+        kept: the commits that are kept, as rows of `history.COMMITS`.
     """
 
     rows: tuple[Row, ...]
     offset_commits: int
+    kept: tuple[tuple[Any, ...], ...] = ()
 
     def write(self, folder: Path) -> None:
-        """As one Parquet file in `folder`, which is made: partition, offset, timestamp, key, value."""
-        folder.mkdir(parents=True)
-        columns = list(zip(*self.rows, strict=True)) or [()] * len(_SCHEMA)
-        arrays = [
-            pa.array(column, pa.int64()).cast(kind) if pa.types.is_timestamp(kind) else pa.array(column, kind)
-            for column, kind in zip(columns, _SCHEMA.types, strict=True)
-        ]
-        table = pa.Table.from_arrays(arrays, schema=_SCHEMA)
-        pq.write_table(table, folder / "part-0.parquet", compression="zstd", compression_level=19)
+        """Parquet under `folder`, which is made: `raw/`, and `committed/` if commits are kept."""
+        for name, rows, schema in (("raw", self.rows, RAW), ("committed", self.kept, COMMITS)):
+            if rows or name == "raw":
+                Path(folder, name).mkdir(parents=True)
+                batches = [record_batch(rows, schema)] if rows else []
+                table = pa.Table.from_batches(batches, schema)
+                file = Path(folder, name, "part-0.parquet")
+                pq.write_table(table, file, compression="zstd", compression_level=19)
 
 
-def read_group_records(bootstrap: str) -> GroupRecords:
+def read_group_records(bootstrap: str, committed_offsets_s: int = 0) -> GroupRecords:
     """All that the topic holds, up to the moment when its end is reached.
+
+    Of the commits of each partition the last one in each `committed_offsets_s` is kept; none with 0.
 
     Raises:
         RuntimeError: a partition reports an error, or nothing comes for a minute.
@@ -71,6 +68,7 @@ def read_group_records(bootstrap: str) -> GroupRecords:
     )
     rows: list[Row] = []
     offset_commits = 0
+    thinners: dict[int, CommitThinner] = {}
     try:
         left = set(consumer.list_topics(_TOPIC, timeout=_TIMEOUT_S).topics[_TOPIC].partitions)
         consumer.assign([TopicPartition(_TOPIC, partition, 0) for partition in left])
@@ -86,6 +84,9 @@ def read_group_records(bootstrap: str) -> GroupRecords:
                     left.discard(message.partition())
                 elif int.from_bytes(key[:2], "big") <= 1:
                     offset_commits += 1
+                    if committed_offsets_s:
+                        thinner = thinners.setdefault(message.partition(), CommitThinner(committed_offsets_s))
+                        thinner.add(message.offset(), message.timestamp()[1] * 1000, key, message.value())
                 else:
                     at_us = message.timestamp()[1] * 1000
                     rows.append((message.partition(), message.offset(), at_us, key, message.value()))
@@ -93,4 +94,9 @@ def read_group_records(bootstrap: str) -> GroupRecords:
                 raise RuntimeError(f"{_TOPIC}: partitions {sorted(left)} are silent for {_TIMEOUT_S:g} s")
     finally:
         consumer.close()
-    return GroupRecords(tuple(sorted(rows, key=lambda row: row[:2])), offset_commits)
+    kept = tuple(
+        (partition, *commit, committed_offsets_s)
+        for partition, thinner in sorted(thinners.items())
+        for commit in thinner.take()
+    )
+    return GroupRecords(tuple(sorted(rows, key=lambda row: row[:2])), offset_commits, kept)

@@ -44,15 +44,27 @@ _DEFAULT_OUT = Path(__file__).resolve().parent.parent / "recorded"
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        record(options.out, options.groups, options.minutes, options.seed, options.logs)
+        record(
+            options.out,
+            options.groups,
+            options.minutes,
+            options.seed,
+            options.logs,
+            options.committed_offsets,
+        )
     except (JvmError, KafkaError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
 
 
-def record(out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: Path | None) -> None:
-    """Record `groups` for so many minutes; the members' own logs are kept in `logs` if it is given."""
+def record(
+    out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: Path | None, committed_offsets_s: int
+) -> None:
+    """Record `groups` for so many minutes; the members' own logs are kept in `logs` if it is given.
+
+    With `committed_offsets_s` the last commit of each partition in so many seconds is kept too; not with 0.
+    """
     classes = compile_java()
     print("starting three brokers ...", file=sys.stderr)
     with KafkaCluster(brokers=3, settings=_PATIENCE) as kafka, Processes() as processes:
@@ -68,7 +80,7 @@ def record(out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: 
         started = datetime.now(timezone.utc)
         asyncio.run(play(stage, groups, GROWTHS, catalogue, minutes * 60, seed))
         print("reading the records ...", file=sys.stderr)
-        records = read_group_records(kafka.bootstrap)
+        records = read_group_records(kafka.bootstrap, committed_offsets_s)
     summary = summarize((key, value) for _, _, _, key, value in records.rows)
     note = readme(groups, stage.happenings, records, summary, started, minutes, seed)
     _write(out, records, catalogue, stage.happenings, note)
@@ -81,7 +93,7 @@ def _write(
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix="recording-") as temporary:
         fresh = Path(temporary) / "recorded"
-        records.write(fresh / "raw")
+        records.write(fresh)
         catalogue.write(fresh / "topics.parquet")
         lines = ",\n".join(json.dumps(dataclasses.asdict(happening)) for happening in happenings)
         (fresh / "events.json").write_text(f"[\n{lines}\n]\n", encoding="utf-8")
@@ -115,6 +127,13 @@ def _parser() -> argparse.ArgumentParser:
         default=GROUPS,
         metavar="NAME,…",
         help="only these (default: all of groups.py)",
+    )
+    parser.add_argument(
+        "--committed-offsets",
+        type=int,
+        default=0,
+        metavar="SECONDS",
+        help="keep the committed offset of each partition in so many seconds too, in committed/",
     )
     parser.add_argument("--logs", type=Path, help="folder in which to keep what the members print")
     return parser

@@ -71,6 +71,8 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     (tmp_path / "committed.parquet").unlink()
     with pytest.raises(ReplayError, match=r"no committed offsets are kept here; archive --committed-offsets"):
         rates_of_history(path, "g")
+    with pytest.raises(ReplayError, match=r"none: there is no such file or directory"):
+        rates_of_history(str(tmp_path / "none"), "g")
 
 
 def test_a_group_is_sized_by_the_rates_of_its_history(
@@ -88,8 +90,9 @@ def test_a_group_is_sized_by_the_rates_of_its_history(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "--history FOLDER needs --group ID, and no other costs beside it"),
-        (["--group", "g", "--weights", "w.json"], "no other costs beside it"),
+        ([], "--history FOLDER needs --group ID"),
+        (["--group", "g", "--weights", "w.json"], "--weights: no effect on the costs of --history"),
+        (["--group", "g", "--history", "none"], "none: there is no such file or directory"),
         (["--group", "absent"], "there are no committed offsets of group 'absent'"),
     ],
 )

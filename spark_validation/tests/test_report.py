@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import pytest
 
+from kafka_assignors.strategies import strategy_names
 from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.options import RECORDED, Mode
 from kafka_assignors_spark.report import html_report, json_report
@@ -258,6 +259,20 @@ def test_a_finding_reads_as_a_sentence(verdicts: tuple[Verdict, ...], words: str
     result = result_of(*verdicts)
     [finding] = find(result)
     assert sentence(finding, result.groups[0]) == words
+
+
+@pytest.mark.parametrize("strategy", strategy_names())
+def test_a_suggested_change_is_never_in_the_words_of_production(strategy: str) -> None:
+    result = result_of(verdict("g", RECORDED, moved=9), verdict("g", strategy, moved=4))
+    of_clients = replace(result.groups[0], protocols=(strategy,))
+    [finding] = find(replace(result, groups=(of_clients,)))
+    assert finding.gains
+    assert finding.change_to == f"{strategy} with the consumer of kafka-assignors"
+    assert sentence(finding, of_clients).startswith(
+        f"{finding.change_to} would have moved 4 partitions where production ({strategy}) moved 9"
+    )
+    [other] = find(result)
+    assert (other.change_to == strategy) is (result.groups[0].protocols != (strategy,))
 
 
 def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:

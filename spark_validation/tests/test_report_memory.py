@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors_cli.json_output import write_lines
+from kafka_assignors_cli.output_files import write_lines
 from kafka_assignors_spark.report import json_report_lines
 from kafka_assignors_spark.result import ReplayResult
 from spark_validation.tests.report_sample import sample

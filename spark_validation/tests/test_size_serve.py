@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.sizing import Policy
-from kafka_assignors_cli.size_serve import METRICS, Recommender, app_of
+from kafka_assignors_cli.size_result import METRICS, Recommender, app_of
 from kafka_assignors_spark.watch.exporter import serving
 
 GROUP = 'he said "no"\n'

@@ -11,7 +11,7 @@ import pytest
 from kafka_assignors.sizing import Policy
 from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.options import cluster_errors
-from kafka_assignors_cli.size_serve import Recommender, ServeOptions, look_for_ever
+from kafka_assignors_cli.size_result import Recommender, ServeOptions, look_for_ever
 from kafka_assignors_confluent import ClusterError, NotAuthorizedError, Troubles, UnreachableError
 from kafka_assignors_spark.live_cluster import SourceError, source_errors
 from kafka_assignors_spark.watch import watcher as watcher_module

@@ -177,7 +177,6 @@ class Assignor:
 
     @property
     def strategy(self) -> Strategy:
-        """The strategy that assigns the partitions."""
         return self._strategy
 
     @property
@@ -354,6 +353,24 @@ def optional_name(argument: str, value: object) -> str | None:
     return value
 
 
+def class_given(kind: type) -> TypeError:
+    """The error for an assignor's class where an instance is needed."""
+    return TypeError(
+        f"{kind.__name__} is a class and partition_assignment_strategy needs an instance: "
+        f"pass [{kind.__name__}()]"
+    )
+
+
+def require_unique_names(names: Iterable[str]) -> None:
+    """Raise ValueError if two assignors of a consumer have one name: clients silently use one of them."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(
+                f"partition_assignment_strategy has {count} assignors with the name {name!r}: the group "
+                "votes on names, so leave one of them"
+            )
+
+
 def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> None:
     """Raise ValueError if a stock consumer has an assignor that it cannot run.
 
@@ -381,12 +398,7 @@ def require_cooperative(assignors: Sequence[object], package: str, stock_consume
     `package` provides the assignors for this client; `stock_consumer` is the eager class of the client.
     """
     usable = [_require_ours(one, package) for one in assignors]
-    for name, count in Counter(one.name for one in usable).items():
-        if count > 1:
-            raise ValueError(
-                f"partition_assignment_strategy has {count} assignors with the name {name!r}: the group "
-                "votes on names, so leave one of them"
-            )
+    require_unique_names(one.name for one in usable)
     if not any(RebalanceProtocol.COOPERATIVE in one.strategy.protocols for one in usable):
         names = ", ".join(one.name for one in usable) or "none"
         raise ValueError(
@@ -415,10 +427,7 @@ def _require_ours(one: object, package: str) -> Assignor:
     if isinstance(one, Assignor):
         return one
     if isinstance(one, type) and issubclass(one, Assignor):
-        raise TypeError(
-            f"{one.__name__} is a class and partition_assignment_strategy needs an instance: "
-            f"pass [{one.__name__}()]"
-        )
+        raise class_given(one)
     raise TypeError(
         f"{one!r} in partition_assignment_strategy is not an assignor of {package}: others do not know about "
         f"partitions that members hold while they join; {_instead_of(one, package)}"

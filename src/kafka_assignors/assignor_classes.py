@@ -16,7 +16,7 @@ from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.strategies.composed import Priority, Rollout, Standby
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
-from kafka_assignors.strategies.weighted import Weighted
+from kafka_assignors.strategies.weighted import THRESHOLD, Weighted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -76,7 +76,7 @@ class RunsWeighted(Assignor):
         self,
         weights: Callable[[Mapping[str, int]], Any],
         *,
-        threshold: float = 0.1,
+        threshold: float = THRESHOLD,
         budget: int | None = None,
         capacity: int | None = None,
         weights_timeout_s: float = 2.0,

@@ -344,7 +344,6 @@ def _why_free(meant: Sequence[Move]) -> Reason:
 
 
 def _sorted(moves: Sequence[Move], chains: Sequence[Chain]) -> Explanation:
-    """By topic and partition, as moves are."""
     order = sorted(range(len(moves)), key=lambda at: (moves[at].topic, moves[at].partition))
     place = {at: number for number, at in enumerate(order)}
     return Explanation(

@@ -13,7 +13,7 @@ import copy
 import re
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_assignors.claims import Claims, judge_claims
 
@@ -235,19 +235,7 @@ class Group(_JudgedClaims):
         Time is linear in members, topics and owned partitions.
         """
         owned = {id: detached_partitions(member.owned) for id, member in self.members.items()}
-        members = {
-            id: Member(
-                member.id,
-                member.topics,
-                member.instance_id,
-                member.rack,
-                owned[id],
-                member.generation,
-                member.revoked,
-                member.data,
-            )
-            for id, member in self.members.items()
-        }
+        members = {id: replace(member, owned=owned[id]) for id, member in self.members.items()}
         group = Group(
             {name: copy.copy(topic) for name, topic in self.topics.items()}, members, self.generation
         )

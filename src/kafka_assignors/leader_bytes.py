@@ -21,8 +21,7 @@ from typing import Any
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Group, Member, Topic, is_topic_name, quoted
 from kafka_assignors.leader import LeaderResult, lead
-from kafka_assignors.makespan.bounds import measure_loads, member_loads
-from kafka_assignors.makespan.jobs import weights_of
+from kafka_assignors.makespan.bounds import loads_of
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,
@@ -227,11 +226,10 @@ def _user_data(group: Group, result: LeaderResult) -> Mapping[str, bytes]:
     members = result.assignment.members
     if all(topic.weights is None for topic in group.topics.values()):
         return dict.fromkeys(members, _STAY_CLASSIC)
-    report = measure_loads(group, result.target)
-    loads = member_loads(result.assignment, weights_of(group))
+    loads = loads_of(group, result.assignment)
     return {
-        member_id: encode_load_summary(LoadSummary(load, report.lower_bound, report.unknown_weights))
-        for member_id, load in loads.items()
+        member_id: encode_load_summary(LoadSummary(load, loads.bound, loads.weights.unknown))
+        for member_id, load in loads.of_members.items()
     }
 
 

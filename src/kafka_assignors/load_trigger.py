@@ -35,14 +35,13 @@ ahead as on a machine that was suspended, nothing has passed, and the hold begin
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
-from kafka_assignors.makespan.bounds import lower_bound, member_loads
-from kafka_assignors.makespan.jobs import Weights, jobs_of, weights_of
+from kafka_assignors.makespan.bounds import Loads, gap_above, loads_of, member_loads
 from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.strategy import Strategy
 
@@ -100,20 +99,17 @@ class LoadTrigger:
     eager: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("check_every_s", "horizon_s", "gap", "rest_below", "held_s", "cool_down_s"):
-            _require_number(name, getattr(self, name))
-        if self.undo_after_s is not None:
-            _require_number("undo_after_s", self.undo_after_s)
-            if self.undo_after_s > _DAY_S:
-                raise ValueError(f"undo_after_s must be at most a day, {_DAY_S:g}, not {self.undo_after_s}")
         for name in ("check_every_s", "horizon_s"):
-            if getattr(self, name) == 0:
-                raise ValueError(f"{name} must be above 0")
+            require_number(name, getattr(self, name), above_zero=True)
+        for name in ("gap", "rest_below", "held_s", "cool_down_s"):
+            require_number(name, getattr(self, name))
+        if self.undo_after_s is not None:
+            require_number("undo_after_s", self.undo_after_s, most=_DAY_S)
         if self.rest_below > self.gap:
             raise ValueError(f"rest_below must be at most gap, which is {self.gap}, not {self.rest_below}")
-        _require_count("rebalances_an_hour", self.rebalances_an_hour, 1, int(_HOUR_S))
+        require_integer("rebalances_an_hour", self.rebalances_an_hour, least=1, most=int(_HOUR_S))
         if self.moves_an_hour is not None:
-            _require_count("moves_an_hour", self.moves_an_hour, 2, None)  # One half is at hand.
+            require_integer("moves_an_hour", self.moves_an_hour, least=2)  # One half is at hand.
         if not isinstance(self.pause, PauseModel):
             raise TypeError(f"pause must be a PauseModel, not {self.pause!r}")
         if not isinstance(self.eager, bool):
@@ -128,21 +124,6 @@ class LoadTrigger:
     def spacing_s(self) -> float:
         """How long the hourly budget keeps two actions apart at least."""
         return _HOUR_S / self.rebalances_an_hour
-
-
-def _require_number(name: str, value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a finite number of at least 0, not {value!r}")
-
-
-def _require_count(name: str, value: object, least: int, most: int | None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    if value < least or (most is not None and value > most):
-        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-        raise ValueError(f"{name} must be {allowed}, not {value}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +190,7 @@ class Judgement:
     @property
     def gap(self) -> float:
         """The greatest load by its bound, minus 1; 0 where all weights are 0."""
-        return _gap(self.greatest, self.bound)
+        return gap_above(self.greatest, self.bound)
 
 
 def leads(trigger: LoadTrigger, state: TriggerState | None, now_s: float) -> TriggerState:
@@ -239,7 +220,7 @@ def judge(
     action as taken. Raises nothing for a strategy that fails: that is a reason not to act.
     """
     state, passed_s = _at(trigger, state, now_s)
-    loads = _loads(group)
+    loads = loads_of(group, Assignment(group.claims.prior))
     if blocked := _unusable(trigger, loads, consumption):
         return _without_hold(state), _no(loads, blocked)
     state = _hold(trigger, state, passed_s, loads)
@@ -284,28 +265,7 @@ def _without_hold(state: TriggerState) -> TriggerState:
     return replace(state, held_s=None, too_full=frozenset[str](), back_off_s=0.0, refusals=0, refused_gap=0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Loads:
-    """The weights of a group, the load of each member, the greatest of them, and its lower bound."""
-
-    weights: Weights
-    of_members: Mapping[str, int]
-    greatest: int
-    bound: int
-
-    @property
-    def gap(self) -> float:
-        return _gap(self.greatest, self.bound)
-
-
-def _loads(group: Group) -> _Loads:
-    weights = weights_of(group)
-    jobs, _ = jobs_of(group, group.claims, weights)
-    of_members = member_loads(Assignment(group.claims.prior), weights)
-    return _Loads(weights, of_members, max(of_members.values(), default=0), lower_bound(jobs))
-
-
-def _unusable(trigger: LoadTrigger, loads: _Loads, consumption: Consumption) -> str | None:
+def _unusable(trigger: LoadTrigger, loads: Loads, consumption: Consumption) -> str | None:
     """Why these weights say nothing, if so."""
     if consumption is Consumption.EAGER and not trigger.eager:
         return "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
@@ -317,14 +277,14 @@ def _unusable(trigger: LoadTrigger, loads: _Loads, consumption: Consumption) -> 
     return None
 
 
-def _hold(trigger: LoadTrigger, state: TriggerState, passed_s: float | None, loads: _Loads) -> TriggerState:
+def _hold(trigger: LoadTrigger, state: TriggerState, passed_s: float | None, loads: Loads) -> TriggerState:
     """The state with the hold and the last action judged by these loads."""
     if state.helps_below is not None and loads.gap < state.helps_below:
         state = replace(state, fruitless=0, helps_below=None)
     too_full = frozenset(
         member_id
         for member_id, load in loads.of_members.items()
-        if _gap(load, loads.bound) >= trigger.rest_below
+        if gap_above(load, loads.bound) >= trigger.rest_below
     )
     if state.held_s is not None and passed_s is not None and (still := state.too_full & too_full):
         return replace(state, held_s=state.held_s + passed_s, too_full=still)
@@ -360,7 +320,7 @@ def _plan(
     target: Assignment,
     taken: EarlierOwners,
     consumption: Consumption,
-    loads: _Loads,
+    loads: Loads,
 ) -> Judgement:
     """The action that would lead to this target."""
     by_topic = loads.weights.by_topic
@@ -371,9 +331,10 @@ def _plan(
         paused = sum(by_topic[topic][partition] for topic, partition in taken)
     cost = paused * trigger.pause.pause_s(consumption, len(group.members))
     gain = (loads.greatest - reachable) * trigger.horizon_s
+    bring = f"{_moves(len(taken))} bring{'s' * (len(taken) == 1)}"
     reason = (
         f"the greatest load {loads.greatest} has been above its bound {loads.bound} for "
-        f"{state.held_s or 0:.0f} s, by {loads.gap:.0%} now; {len(taken)} moves bring it to {reachable}: "
+        f"{state.held_s or 0:.0f} s, by {loads.gap:.0%} now; {bring} it to {reachable}: "
         f"a gain of {gain:.0f} in {trigger.horizon_s:g} s for {cost:.0f} that pauses"
     )
     return Judgement(True, reason, loads.greatest, loads.bound, reachable, len(taken), gain, cost)
@@ -394,14 +355,17 @@ def _refusal(
     if plan.gain <= plan.cost:
         return (
             f"{above}, and lowering it from {plan.greatest} to {plan.reachable} gains {plan.gain:.0f} in "
-            f"{trigger.horizon_s:g} s, which does not pay for a pause of {plan.moves} moves, {plan.cost:.0f}"
+            f"{trigger.horizon_s:g} s, which does not pay for a pause of {_moves(plan.moves)}, "
+            f"{plan.cost:.0f}"
         )
     if back := _back_again(state, target, taken):
-        return f"{above}, and {back} of {plan.moves} moves would undo one of the last {trigger.stands_s:g} s"
+        return (
+            f"{above}, and {back} of {_moves(plan.moves)} would undo one of the last {trigger.stands_s:g} s"
+        )
     if trigger.moves_an_hour is not None and plan.moves > state.moves:
         return (
-            f"{above}, and the plan has {plan.moves} moves, for which the budget of {trigger.moves_an_hour} "
-            f"an hour has {int(state.moves)} left, and never more than half of it"
+            f"{above}, and the plan has {_moves(plan.moves)}, for which the budget of "
+            f"{trigger.moves_an_hour} an hour has {int(state.moves)} left, and never more than half of it"
         )
     return None
 
@@ -437,7 +401,7 @@ def _after_action(
         budget_s=trigger.spacing_s,
         moves=max(0.0, state.moves - plan.moves),
         fruitless=state.fruitless + 1,
-        helps_below=(plan.gap + _gap(plan.reachable, plan.bound)) / 2,
+        helps_below=(plan.gap + gap_above(plan.reachable, plan.bound)) / 2,
         taken=(*state.taken, (trigger.stands_s, taken)),
     )
 
@@ -455,9 +419,9 @@ def _doubled(wait_s: float, times: int) -> float:
     return wait_s * float(2 ** min(times, _MOST_DOUBLINGS))
 
 
-def _gap(load: int, bound: int) -> float:
-    return load / bound - 1 if bound else 0.0
+def _moves(count: int) -> str:
+    return f"{count} move" if count == 1 else f"{count} moves"
 
 
-def _no(loads: _Loads, reason: str) -> Judgement:
+def _no(loads: Loads, reason: str) -> Judgement:
     return Judgement(False, reason, loads.greatest, loads.bound)

@@ -30,11 +30,11 @@ import math
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import MOST_WEIGHT
-
-Offsets = Mapping[tuple[str, int], int]
-"""An offset by topic and partition. One below 0 counts as unknown."""
+from kafka_assignors.weights import GivenWeights, Offsets, OffsetWeights
 
 _MICROSECONDS = 1_000_000
 _USUAL_RECORD_S = 0.001
@@ -84,12 +84,10 @@ class PartitionCosts:
         besides, in records a second: it keeps a group with little to do from being moved about because of a
         few records.
         """
-        self._half_life_s = _number("half_life_s", half_life_s)
-        self._drain_s = _number("drain_s", drain_s)
-        for name, value in (("half_life_s", half_life_s), ("drain_s", drain_s)):
-            if value == 0:
-                raise ValueError(f"{name} must be above 0")
-        self._base = _number("base", base)
+        require_number("half_life_s", half_life_s, most=_MOST, above_zero=True)
+        require_number("drain_s", drain_s, most=_MOST, above_zero=True)
+        require_number("base", base, most=_MOST)
+        self._half_life_s, self._drain_s, self._base = half_life_s, drain_s, base
         self._seen: dict[tuple[str, int], _Seen] = {}
         self._times: dict[str, _Times] = {}
         self._lock = threading.Lock()
@@ -101,11 +99,8 @@ class PartitionCosts:
         """
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {topic!r}")
-        if isinstance(records, bool) or not isinstance(records, int):
-            raise TypeError(f"records must be an integer, not {records!r}")
-        if records < 0:
-            raise ValueError(f"records must be 0 or more, not {records}")
-        _number("seconds", seconds)
+        require_integer("records", records, least=0)
+        require_number("seconds", seconds, most=_MOST)
         if not records:
             return
         seconds, counted = seconds / max(1.0, records / _MOST_RECORDS), min(records, _MOST_RECORDS)
@@ -192,9 +187,30 @@ class PartitionCosts:
         return sum(each.seconds for each in self._times.values()) / records if records else _USUAL_RECORD_S
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} must be a number, not {value!r}")
-    if not 0 <= value <= _MOST:
-        raise ValueError(f"{name} must be from 0 to {_MOST:g}, not {value!r}")
-    return float(value)
+class RateSource(OffsetWeights):
+    """The work that each partition brings, in microseconds a second: its rate, and its lag within a time.
+
+    A rate is the records that come in a second, averaged with a half-life of `half_life_s`; lag counts as
+    what must be consumed to be rid of it in `drain_s`. `costs.took` tells what a record of a topic takes;
+    without it a record counts as a millisecond. `base` is what a partition costs besides, in records a
+    second. `settings` are as for `LagSource`. The module has the rules for what is unknown.
+    """
+
+    def __init__(
+        self,
+        group_id: str,
+        *,
+        half_life_s: float = 120.0,
+        drain_s: float = 600.0,
+        base: float = 1.0,
+        **settings: Any,
+    ) -> None:
+        """Raises TypeError or ValueError for an argument that is no number in its range."""
+        super().__init__(group_id, settings)
+        self.costs = PartitionCosts(half_life_s=half_life_s, drain_s=drain_s, base=base)
+
+    def weigh(
+        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+    ) -> GivenWeights:
+        """The costs after this look and those before."""
+        return self.costs.weigh(now_s, topics, committed, end)

@@ -25,8 +25,9 @@ model is from each of them.
 from __future__ import annotations
 
 import enum
-import math
 from dataclasses import dataclass, fields
+
+from kafka_assignors.arguments import require_number
 
 
 class Consumption(enum.Enum):
@@ -44,7 +45,7 @@ class Consumption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PauseModel:
-    """The parameters, all of them means. Durations in seconds, at least 0; `ValueError` names a wrong one.
+    """The parameters, all of them means. Durations in seconds, at least 0; an error names a wrong one.
 
     Attributes:
         heartbeat_interval_s: the members' `heartbeat.interval.ms`; Kafka's default. With it they hear of a
@@ -69,11 +70,8 @@ class PauseModel:
 
     def __post_init__(self) -> None:
         for each in fields(self):
-            value = getattr(self, each.name)
-            if isinstance(value, bool):
-                continue
-            if not math.isfinite(value) or value < 0:
-                raise ValueError(f"{each.name} is {value}, and has to be a finite number of at least 0")
+            if each.name != "heartbeats_in_step":
+                require_number(each.name, getattr(self, each.name))
 
     def pause_s(self, consumption: Consumption, members: int) -> float:
         """The pause of a partition that a member has to give up, in a group of so many `members`.

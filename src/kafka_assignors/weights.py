@@ -21,6 +21,7 @@ from operator import index
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import MOST_WEIGHT, Topic
 
 FORMAT = 1
@@ -28,6 +29,9 @@ FORMAT = 1
 
 GivenWeights: TypeAlias = Mapping[str, Sequence[int | None]]
 """By topic a weight for each partition, from 0 on; None where it is unknown."""
+
+Offsets: TypeAlias = Mapping[tuple[str, int], int]
+"""An offset by topic and partition. One below 0 counts as unknown."""
 
 
 def require_source(source: object, timeout_s: object) -> None:
@@ -37,18 +41,7 @@ def require_source(source: object, timeout_s: object) -> None:
             "weights must be a function (topics: partition counts by name) -> weights by name, "
             f"not {source!r}"
         )
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float):
-        raise TypeError(f"weights_timeout_s must be a number of seconds, not {timeout_s!r}")
-    if not 0 < timeout_s < float("inf"):
-        raise ValueError(f"weights_timeout_s must be above 0, not {timeout_s!r}")
-
-
-def require_base(base: object) -> None:
-    """TypeError or ValueError for what is no weight of a partition without lag."""
-    if isinstance(base, bool) or not isinstance(base, int):
-        raise TypeError(f"base must be a number of records, not {base!r}")
-    if not 0 <= base <= MOST_WEIGHT // 2:  # Lag needs room above it.
-        raise ValueError(f"base must be from 0 to 2^62 records, not {base}")
+    require_number("weights_timeout_s", timeout_s, above_zero=True)
 
 
 def patience_s(timeout_s: float, session_timeout_s: float) -> float:
@@ -114,8 +107,8 @@ def _short(entry: object, width: int = 40) -> str:
 
 def lag_weights(
     topics: Mapping[str, int],
-    committed: Mapping[tuple[str, int], int],
-    end: Mapping[tuple[str, int], int],
+    committed: Offsets,
+    end: Offsets,
     base: int,
 ) -> dict[str, list[int | None]]:
     """The lag of each partition: the records after the committed offset, plus `base`.
@@ -132,6 +125,44 @@ def lag_weights(
         ]
         for name, partitions in topics.items()
     }
+
+
+class OffsetWeights:
+    """Weights from the offsets of a group, which the classes of an adapter look up when they are called."""
+
+    def __init__(self, group_id: str, settings: Mapping[str, Any]) -> None:
+        self.group_id = group_id
+        self.settings = settings
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.group_id!r})"  # The settings may hold a password.
+
+    def weigh(
+        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+    ) -> GivenWeights:
+        """The weights after a look at the offsets; `now_s` is a monotonic clock."""
+        raise NotImplementedError
+
+
+class LagSource(OffsetWeights):
+    """The lag of a group as weights: of each partition the records between the committed offset and the end.
+
+    `base` is what a partition weighs besides, in records: it keeps a group that keeps up from being moved
+    about because of a handful of records. `settings` are those by which the consumer finds its brokers, under
+    the names of the client: bootstrap_servers, security_protocol, sasl_mechanism and so on.
+    """
+
+    def __init__(self, group_id: str, *, base: int = 1000, **settings: Any) -> None:
+        """Raises TypeError or ValueError for a base that is no number of records."""
+        require_integer("base", base, least=0, most=MOST_WEIGHT // 2)  # Lag needs room above it.
+        super().__init__(group_id, settings)
+        self._base = base
+
+    def weigh(
+        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+    ) -> GivenWeights:
+        """The lag, at any time."""
+        return lag_weights(topics, committed, end, self._base)
 
 
 class WeightsFile:

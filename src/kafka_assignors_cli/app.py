@@ -1,17 +1,20 @@
-"""The commands of `kafka-assignors`, and how errors become exit codes."""
+"""The commands of `kafka-assignors`, how errors become exit codes, and what is installed: `--version` and
+`strategies`."""
 
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import traceback as tracebacks
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import kafka_assignors
+from kafka_assignors.strategies import StrategyError, load_strategy, strategy_names
 from kafka_assignors_cli import (
     archive,
     assign,
@@ -20,19 +23,38 @@ from kafka_assignors_cli import (
     lint,
     replay,
     size,
-    strategies,
     validate,
     watch,
 )
-from kafka_assignors_cli.console import CannotRun, ExitCode, PipeClosed, emit, flush, note, stdout_failed
-
-__all__ = ["app", "run"]
+from kafka_assignors_cli.console import (
+    CannotRun,
+    Column,
+    ColumnKind,
+    ExitCode,
+    FittedTable,
+    PipeClosed,
+    emit,
+    emit_renderable,
+    flush,
+    note,
+    printable,
+    stdout_failed,
+)
+from kafka_assignors_cli.options import STRATEGY_FORMS, JsonFile
+from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
 
 EPILOG = """Exit codes: 0 done; 1 a check failed, never used for errors; 2 bad input, or the command cannot \
 run, and one line on stderr says why; 70 an internal error: --traceback or KAFKA_ASSIGNORS_TRACEBACK=1 \
 shows the traceback.
 
 Data goes to stdout, everything else to stderr.
+"""
+
+_STRATEGIES_EPILOG = f"""A terminal shows a table. Where stdout is a pipe or a file, and with --json -, each \
+strategy is a line of JSON:  {{"name": "range", "protocols": ["eager"], "summary": "…"}}
+
+Packages register strategies in the entry-point group kafka_assignors.strategies. Wherever a name is \
+expected, other strategies can be given, too: {STRATEGY_FORMS}.
 """
 
 TRACEBACK = "KAFKA_ASSIGNORS_TRACEBACK"
@@ -42,6 +64,46 @@ COMPLETION = "_KAFKA_ASSIGNORS_COMPLETE"
 """The environment variable in which a shell's completion script asks; typer derives its name."""
 
 _shows_traceback: ContextVar[bool] = ContextVar("_shows_traceback", default=False)
+
+_STRATEGY_COLUMNS = (
+    Column("strategy", ColumnKind.NAME),
+    Column("protocols", ColumnKind.WORDS, leave_out=1),
+    Column("summary", ColumnKind.WORDS, leave_out=2),
+)
+
+
+def strategies(*, json_file: JsonFile = None) -> None:
+    """List the strategies that can be used by name here."""
+    json_file = json_unless_terminal(json_file)
+    listed = list(_registered())
+    with json_lines(json_file) as write:
+        if not is_stdout(json_file):
+            emit_renderable(strategy_table(listed))
+        for strategy in listed:
+            write(strategy)
+
+
+def _registered() -> Iterator[dict[str, Any]]:
+    for name in strategy_names():
+        try:
+            strategy = load_strategy(name)
+        except StrategyError as error:
+            note(str(error))
+            continue
+        yield {
+            "name": name,
+            "protocols": [protocol.value for protocol in strategy.protocols],
+            "summary": (inspect.getdoc(strategy) or "").partition("\n")[0],
+        }
+
+
+def strategy_table(listed: list[dict[str, Any]]) -> FittedTable:
+    """A row for each strategy."""
+    table = FittedTable(_STRATEGY_COLUMNS)
+    for each in listed:
+        table.add([printable(each["name"]), ", ".join(each["protocols"]), printable(each["summary"])])
+    return table
+
 
 app = typer.Typer(
     name="kafka-assignors",
@@ -56,7 +118,7 @@ app.add_typer(groups.groups)
 app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
 app.command(epilog=replay.EPILOG)(replay.replay)
 app.command(epilog=size.EPILOG)(size.size)
-app.command(epilog=strategies.EPILOG)(strategies.strategies)
+app.command(epilog=_STRATEGIES_EPILOG)(strategies)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command(epilog=watch.EPILOG)(watch.watch)
 

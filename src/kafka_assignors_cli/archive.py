@@ -12,20 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun, ProgressReport, emit, note
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    BootstrapServer,
-    ClusterOptions,
-    CommandConfig,
-    JsonFile,
-    Master,
-    SparkConfig,
-    Timeout,
-    require_spark_extra,
-    spark_properties,
-)
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import ProgressReport, cannot_run_on, emit, note
+from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
@@ -44,7 +33,8 @@ them. It leaves out offset commits: only --committed-offsets 60 keeps some, one 
 that a group reads. A run continues where the last one ended, also after a kill: no record is \
 missing or duplicated. One archive is of one cluster.
 
-{CONFIG_EPILOG} s3.properties is in Spark's own form: spark.jars.packages, spark.hadoop.fs.s3a.… and so on.
+{options.CONFIG_EPILOG} s3.properties is in Spark's own form: spark.jars.packages, \
+spark.hadoop.fs.s3a.… and so on.
 
 Ctrl-C or SIGTERM ends it after the batch under way, a second Ctrl-C at once.
 
@@ -92,26 +82,29 @@ CommittedOffsets = Annotated[
 
 def archive(
     *,
+    context: typer.Context,
     to: To,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     once: Once = False,
     interval: Interval = 300.0,
     max_offsets: MaxOffsets = 1_000_000,
     committed_offsets: CommittedOffsets = None,
-    json_file: JsonFile = None,
-    master: Master = None,
-    spark_config: SparkConfig = None,
+    json_file: options.JsonFile = None,
+    master: options.Master = None,
+    spark_config: options.SparkConfig = None,
 ) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
-    address = ClusterOptions(bootstrap_server, command_config, timeout).address()
-    properties = spark_properties(spark_config)
+    if once:
+        options.refuse(context, ("interval",), "with --once, which does not wait")
+    address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
+    properties = options.spark_properties(spark_config)
     require_json_file(json_file)
-    with require_spark_extra("archive"):
+    with options.require_spark_extra("archive"):
         from kafka_assignors_spark.archive import ArchiveOptions
 
-    options = ArchiveOptions(
+    asked = ArchiveOptions(
         path=to,
         bootstrap_servers=address.bootstrap_servers,
         once=once,
@@ -123,7 +116,7 @@ def archive(
         spark_config=properties,
         committed_offsets_s=committed_offsets,
     )
-    result = _run(options)
+    result = _run(asked)
     if not is_stdout(json_file):
         for line in _summary(result):
             emit(line)
@@ -132,11 +125,11 @@ def archive(
         raise KeyboardInterrupt
 
 
-def _run(options: ArchiveOptions) -> ArchiveResult:
+def _run(asked: ArchiveOptions) -> ArchiveResult:
     """Archive with progress on stderr, until all is archived or a signal ends it."""
     from kafka_assignors_spark.archive import ArchiveError, run_archive
 
-    line_interval_s = None if options.once else _LINE_INTERVAL_S
+    line_interval_s = None if asked.once else _LINE_INTERVAL_S
     with (
         _stop_signals() as stop,
         ProgressReport("asking the cluster", delay_s=0.5, line_interval_s=line_interval_s) as progress,
@@ -145,10 +138,8 @@ def _run(options: ArchiveOptions) -> ArchiveResult:
         def on_progress(step: ArchiveProgress) -> None:
             progress.update(step.phase, step.counts.records, detail=_lag(step))
 
-        try:
-            return run_archive(options, on_progress, lambda text: note(f"warning: {text}"), stop)
-        except ArchiveError as error:
-            raise CannotRun(str(error)) from error
+        with cannot_run_on(ArchiveError):
+            return run_archive(asked, on_progress, lambda text: note(f"warning: {text}"), stop)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from kafka_assignors.certificate import prove
-from kafka_assignors.criteria import AnyCriterion, Scale
+from kafka_assignors.criteria import Scale
 from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
 from kafka_assignors.group_json import (
@@ -34,8 +34,8 @@ from kafka_assignors.strategy import Reduced
 from kafka_assignors_cli.assign_text import about_loads, answer_renderables, explanation_to_json, sentences
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note
 from kafka_assignors_cli.files import open_lines, read_groups
-from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
 from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
+from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
 
 EPILOG = """Examples:
 
@@ -70,11 +70,10 @@ _TIMED_RUNS = 3
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The same for each group of the input. `criteria` is None if the strategy declares none."""
+    """The same for each group of the input."""
 
     strategy: Strategy
     protocol: RebalanceProtocol
-    criteria: tuple[AnyCriterion, ...] | None
     certify: bool
     explain: bool
     time: bool
@@ -121,8 +120,7 @@ def assign(
 ) -> int:
     """Assign the partitions of groups given in JSON, and measure the result."""
     chosen = load_named_strategy(strategy)
-    criteria = chosen.criteria
-    if certify and criteria is None and type(chosen).reduced_form is Strategy.reduced_form:
+    if certify and chosen.criteria is None and type(chosen).reduced_form is Strategy.reduced_form:
         raise CannotRun(
             f"--certify: strategy {strategy!r} does not promise the best assignment, for it declares no "
             "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
@@ -130,7 +128,6 @@ def assign(
     request = _Request(
         chosen,
         _protocol(chosen, strategy, protocol),
-        criteria,
         certify=certify,
         explain=explained,
         time=timed,
@@ -157,7 +154,8 @@ def _failed(answer: Mapping[str, Any]) -> bool:
 def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCode:
     """Answer each group in the file; the exit code fails if an answer does (`_failed`)."""
     verdict = ExitCode.OK
-    without_members, without_partitions = _RepeatedNote(), _RepeatedNote()
+    # A note that many groups may cause, with and without members: the first one, and how many are like it.
+    repeated: dict[bool, tuple[str, int]] = {}
     with (
         open_lines(file) as (lines, source),
         json_lines(json_file) as write,
@@ -168,10 +166,9 @@ def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCod
             answer, explanation = _answer(request, group, where)
             if _failed(answer):
                 verdict = ExitCode.VERDICT_FAILED
-            if not group.members:
-                without_members.add(f"{where}: the group has no members, so nothing is assigned")
             if lacking := _without_partitions(group):
-                without_partitions.add(f"{where}: {lacking}")
+                first, others = repeated.get(bool(group.members), (f"{where}: {lacking}", -1))
+                repeated[bool(group.members)] = (first, others + 1)
             if sys.stdout.isatty():
                 progress.close()  # From here on the answers themselves are the progress.
             write(answer)
@@ -184,29 +181,9 @@ def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCod
                 if "loads" in answer:
                     note(about_loads(answer["loads"]))
             progress.update("assigning: groups done", done)
-    without_members.show()
-    without_partitions.show()
+    for _, (first, others) in sorted(repeated.items()):
+        note(f"{first} ({others} more like it)" if others else first)
     return verdict
-
-
-class _RepeatedNote:
-    """A note that many groups may cause: the text for the first of them, and the number of the others."""
-
-    def __init__(self) -> None:
-        self._first: str | None = None
-        self._others = 0
-
-    def add(self, text: str) -> None:
-        if self._first is None:
-            self._first = text
-        else:
-            self._others += 1
-
-    def show(self) -> None:
-        """Write the note to stderr, if there is one."""
-        if self._first is not None:
-            others = f" ({self._others} more like it)" if self._others else ""
-            note(f"{self._first}{others}")
 
 
 def _require_topics(group: Group, where: str) -> None:
@@ -221,9 +198,11 @@ _SHOWN_TOPICS = 3
 
 
 def _without_partitions(group: Group) -> str | None:
-    """A sentence about the topics that members subscribe to and of which there is no partition to assign."""
+    """A sentence about members, or about topics that they subscribe to, that lack a partition to assign."""
+    if not group.members:
+        return "the group has no members, so nothing is assigned"
     subscribed = set[str]().union(*(member.topics for member in group.members.values()))
-    if group.members and not subscribed:
+    if not subscribed:
         return "no member subscribes to a topic, so nothing is assigned"
     lacking = sorted(
         name for name in subscribed if name not in group.topics or not group.topics[name].partitions
@@ -254,10 +233,10 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
             answer["findings"] = list(findings)
         if request.certify and (reduced := strategy.reduced_form(group)) is not None:
             answer["reduced"] = _proof_of_reduced(reduced)
-        elif request.certify and request.criteria is not None:
-            answer.update(proof_to_json(prove(group, result.target, request.criteria, scale=scale)))
+        elif request.certify and strategy.criteria is not None:
+            answer.update(proof_to_json(prove(group, result.target, strategy.criteria, scale=scale)))
         if request.explain:
-            explanation = _explained(strategy, group, result.target, request.criteria, scale)
+            explanation = _explained(strategy, group, result.target, scale)
             answer["explanation"] = explanation_to_json(explanation)
         if request.settle:
             answer["settle"] = _settle(request, group, result.target)
@@ -318,20 +297,13 @@ def _owners(assignment: Assignment) -> dict[tuple[str, int], str]:
     }
 
 
-def _explained(
-    strategy: Strategy,
-    group: Group,
-    target: Assignment,
-    criteria: tuple[AnyCriterion, ...] | None,
-    scale: Scale,
-) -> Explanation:
+def _explained(strategy: Strategy, group: Group, target: Assignment, scale: Scale) -> Explanation:
     """Explain the moves; if the strategy reduces the group, explain them in the reduced group."""
     if (layered := strategy.layered_form(group)) is not None:
         return explain_layers(group, target, layered)
     if isinstance(reduced := strategy.reduced_form(group), Reduced):
         return explain_reduced(group, target, reduced)
-    by_load = strategy.terms is not None
-    return explain(group, target, criteria, scale=scale, by_load=by_load)
+    return explain(group, target, strategy.criteria, scale=scale, by_load=strategy.terms is not None)
 
 
 def _proof_of_reduced(reduced: Reduced | str) -> dict[str, Any]:

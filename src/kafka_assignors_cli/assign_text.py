@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from kafka_assignors.certificate import Criterion, Trade
+from kafka_assignors.criteria import Criterion, Trade
 from kafka_assignors.explain import Chain, Explanation, Move, Reason
 from kafka_assignors.group import Group, TopicPartitions, some_of
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted, indented, printable

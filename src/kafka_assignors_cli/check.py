@@ -15,17 +15,16 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.group_json import parse_assignment, parse_certificate, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies import Strategy
-from kafka_assignors_cli.ci_formats import CiFormats, Outcome, Verdict
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, counted, emit, printable
 from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
-from kafka_assignors_cli.json_output import is_stdout, json_lines, json_unless_terminal
-from kafka_assignors_cli.options import (
-    Github,
-    JsonFile,
-    JunitFile,
-    load_named_strategy,
-    split_names,
-    strategy_option,
+from kafka_assignors_cli.output_files import (
+    CiFormats,
+    Outcome,
+    Verdict,
+    is_stdout,
+    json_lines,
+    json_unless_terminal,
 )
 
 EPILOG = """Examples:
@@ -87,41 +86,50 @@ class _Standard:
         return self.criteria, PLAIN
 
 
+GroupFile = Annotated[str, typer.Argument(metavar="GROUP", help="A group in JSON, or many as JSON lines.")]
+AssignmentFile = Annotated[
+    str, typer.Argument(metavar="ASSIGNMENT", help="Its assignment, or what `assign` answered; - is stdin.")
+]
+CertificateFile = Annotated[
+    str | None,
+    typer.Argument(metavar="[CERTIFICATE]", help="A certificate to verify, if not in the answer."),
+]
+CriteriaList = Annotated[
+    str,
+    typer.Option(
+        metavar="LIST",
+        help="What matters, the most important first, where no certificate says: balance, then movement "
+        "and racks in either order, or fewer; trade=3 where one rack miss is worth 3 moves.",
+    ),
+]
+Promising = Annotated[
+    str | None,
+    options.strategy_option(
+        "Judge by what this strategy promises: its criteria, and the capacities that it reads from the "
+        "group. A certificate that judges by anything else is refused."
+    ),
+]
+
+
 def check_assignments(
     *,
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="A group in JSON, or many as JSON lines.")],
-    assignment: Annotated[
-        str,
-        typer.Argument(metavar="ASSIGNMENT", help="Its assignment, or what `assign` answered; - is stdin."),
-    ],
-    certificate: Annotated[
-        str | None,
-        typer.Argument(metavar="[CERTIFICATE]", help="A certificate to verify, if not in the answer."),
-    ] = None,
-    criteria: Annotated[
-        str,
-        typer.Option(
-            metavar="LIST",
-            help="What matters, the most important first, where no certificate says: balance, then movement "
-            "and racks in either order, or fewer; trade=3 where one rack miss is worth 3 moves.",
-        ),
-    ] = DEFAULT_CRITERIA,
-    strategy: Annotated[
-        str | None,
-        strategy_option(
-            "Judge by what this strategy promises: its criteria, and the capacities that it reads from the "
-            "group. A certificate that judges by anything else is refused."
-        ),
-    ] = None,
-    json_file: JsonFile = None,
-    junit: JunitFile = None,
-    github: Github = False,
+    context: typer.Context,
+    group: GroupFile,
+    assignment: AssignmentFile,
+    certificate: CertificateFile = None,
+    criteria: CriteriaList = DEFAULT_CRITERIA,
+    strategy: Promising = None,
+    json_file: options.JsonFile = None,
+    junit: options.JunitFile = None,
+    github: options.Github = False,
 ) -> int:
     """Judge assignments: is there a better one, and is the certificate right?
 
     The judge shares no code with the solver. It refuses a wrong certificate with the rule that it breaks. For
     an assignment that is not optimal it names partitions that members can pass on to improve it.
     """
+    if certificate is not None or strategy is not None:
+        options.refuse(context, ("criteria",), "beside --strategy or a certificate, which has criteria")
     standard = _Standard(_criteria(criteria)) if strategy is None else _promised(strategy)
     if not github:  # The annotations go to stdout, and so does the text beside them.
         json_file = json_unless_terminal(json_file)
@@ -226,7 +234,7 @@ def _certificates(file: str | None) -> Iterator[Certificate]:
 
 
 def _promised(name: str) -> _Standard:
-    strategy = load_named_strategy(name)
+    strategy = options.load_named_strategy(name)
     criteria = strategy.criteria
     if criteria is None:
         raise CannotRun(f"--strategy {name}: it declares no criteria: say with --criteria what to judge by")
@@ -235,6 +243,6 @@ def _promised(name: str) -> _Standard:
 
 def _criteria(text: str) -> tuple[AnyCriterion, ...]:
     try:
-        return require_criteria([named_criterion(name) for name in split_names([text])])
+        return require_criteria([named_criterion(name) for name in options.split_names([text])])
     except ValueError as error:
         raise CannotRun(f"--criteria {text}: {error}") from None

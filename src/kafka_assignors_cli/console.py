@@ -50,6 +50,15 @@ class CannotRun(Exception):
     """The command cannot run. The message is one line: what is wrong, where, and what to do."""
 
 
+@contextlib.contextmanager
+def cannot_run_on(*errors: type[Exception]) -> Iterator[None]:
+    """Turn these errors, whose messages are one line for the user, into `CannotRun`."""
+    try:
+        yield
+    except errors as error:
+        raise CannotRun(str(error)) from error
+
+
 class PipeClosed(Exception):
     """The reader of stdout has closed the pipe."""
 

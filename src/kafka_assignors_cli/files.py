@@ -1,4 +1,4 @@
-"""Files and stdin: text, TOML, properties, JSON; and the files that a command writes.
+"""Files and stdin that a command reads: text, TOML, properties, JSON.
 
 Errors are `CannotRun`: they name the file and, where there is one, the line.
 """
@@ -6,17 +6,14 @@ Errors are `CannotRun`: they name the file and, where there is one, the line.
 from __future__ import annotations
 
 import contextlib
-import errno
 import itertools
 import json
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, NoReturn, TextIO, TypeVar
+from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
 
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
@@ -168,41 +165,6 @@ def _partition(content: str) -> tuple[str, str, str]:
     return (
         (content, "", "") if match is None else (content[: match.start()], match[0], content[match.end() :])
     )
-
-
-def require_writable(path: Path) -> None:
-    """Fail before minutes of work if `path` cannot be written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
-
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[TextIO]:
-    """A stream whose text replaces the file at once, so that a reader never sees half a report.
-
-    After an error in the block the file is as before.
-    """
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("w", encoding="utf-8") as stream:
-            yield stream
-        part.replace(path)
-    except OSError as error:
-        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def write_file(path: Path, text: str) -> None:
-    """Replace the whole file at once."""
-    with replacing(path) as stream:
-        stream.write(text)
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)

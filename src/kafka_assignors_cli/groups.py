@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
+import functools
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,29 +15,25 @@ import typer
 from kafka_assignors.live_group import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
-from kafka_assignors_cli.group_tables import describe_json, description, group_list, summary_json
-from kafka_assignors_cli.json_output import is_stdout, json_lines, require_json_file
-from kafka_assignors_cli.live_view import Looks, Snapshot, show
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    BootstrapServer,
-    ClusterOptions,
-    CommandConfig,
-    JsonFile,
-    Timeout,
-    cluster_errors,
-    load_named_strategy,
-    split_names,
-    strategies_option,
+from kafka_assignors_cli.live_view import (
+    Looks,
+    Snapshot,
+    describe_json,
+    description,
+    group_list,
+    show,
+    summary_json,
 )
+from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
 
 __all__ = ["groups"]
 
-_CONFIG = f"""{CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
+_CONFIG = f"""{options.CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
 sasl.username=me  sasl.password=…  ssl.ca.location=ca.pem
 """
 
@@ -82,65 +78,54 @@ groups = typer.Typer(
     name="groups", context_settings={"help_option_names": ["-h", "--help"]}, epilog=_LIST_EPILOG
 )
 
+_watch = functools.partial(typer.Option, rich_help_panel="Watch")
+
 Matching = Annotated[
     str | None,
     typer.Option(
         metavar="PATTERN", help="Only groups whose id matches; * stands for any text, ? for one character."
     ),
 ]
-Watch = Annotated[
-    bool, typer.Option("--watch", "-w", help="Show it repeatedly, until Ctrl-C.", rich_help_panel="Watch")
-]
+Watch = Annotated[bool, _watch("--watch", "-w", help="Show it repeatedly, until Ctrl-C.")]
 Interval = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        min=0.1,
-        help="With --watch, the time between two looks.",
-        show_default=f"{_INTERVAL_S:g}",
-        rich_help_panel="Watch",
-    ),
+    float, _watch(metavar="SECONDS", min=0.1, help="With --watch, the time between two looks.")
 ]
-Count = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="With --watch, the number of looks.", rich_help_panel="Watch"),
-]
+Count = Annotated[int | None, _watch(metavar="N", min=1, help="With --watch, the number of looks.")]
 
 
 @groups.callback(invoke_without_command=True)
 def list_groups(
     *,
     context: typer.Context,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     matching: Matching = None,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
     watch: Watch = False,
-    interval: Interval = None,
+    interval: Interval = _INTERVAL_S,
     count: Count = None,
 ) -> None:
     """List the consumer groups of a running cluster: members, idle members, balance, lag.
 
     The commands below show a group in detail, or delete unused groups.
     """
-    options = ClusterOptions(bootstrap_server, command_config, timeout)
-    context.obj = options
+    asked = options.ClusterOptions(bootstrap_server, command_config, timeout)
+    context.obj = asked
     if context.invoked_subcommand is not None:
-        given = {
-            "--matching": matching is not None,
-            "--json": json_file is not None,
-            "--watch": watch,
-            "--interval": interval is not None,
-            "--count": count is not None,
-        }
-        _refuse_before_subcommand(given, context.invoked_subcommand)
+        # If it were ignored, `--matching P delete --all-empty` would delete all empty groups.
+        command = context.invoked_subcommand
+        options.refuse_all_but(
+            context,
+            ("bootstrap_server", "command_config", "timeout"),
+            f"before the command: it belongs after 'kafka-assignors groups {command}'",
+        )
         return
-    looks = _looks(interval, count, json_file, watch=watch)
-    with options.address().connected() as cluster:
+    looks = _looks(context, interval, count, json_file, watch=watch)
+    with asked.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with cluster_errors():
+            with options.cluster_errors():
                 listing = cluster.list_groups()
                 ids = [group.id for group in listing.groups if _matches(group.id, matching)]
                 found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
@@ -159,26 +144,26 @@ def describe(
     *,
     context: typer.Context,
     group: Annotated[list[str], typer.Argument(metavar="GROUP…", help="Ids of groups.")],
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
-    strategy: Annotated[list[str] | None, strategies_option("all registered ones")] = None,
-    json_file: JsonFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    strategy: Annotated[list[str] | None, options.strategies_option("all registered ones")] = None,
+    json_file: options.JsonFile = None,
     watch: Watch = False,
-    interval: Interval = None,
+    interval: Interval = _INTERVAL_S,
     count: Count = None,
 ) -> None:
     """Show groups and their members, and the partitions that each strategy would move now."""
-    looks = _looks(interval, count, json_file, watch=watch)
+    looks = _looks(context, interval, count, json_file, watch=watch)
     tried = _strategies(strategy)
-    options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    asked = options.ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     ids = list(dict.fromkeys(group))
-    with options.address().connected() as cluster:
+    with asked.address().connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with cluster_errors():
+            with options.cluster_errors():
                 found = cluster.read_groups(ids, on_progress=progress.update)
-                _require_existing(cluster, found)
+                options.require_existing(cluster, found)
             comparisons = []
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
@@ -193,27 +178,27 @@ def delete(
     *,
     context: typer.Context,
     group: Annotated[list[str] | None, typer.Argument(metavar="[GROUP…]", help="Ids of groups.")] = None,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     all_empty: Annotated[
         bool, typer.Option("--all-empty", help="All groups without members, or those --matching.")
     ] = False,
     matching: Matching = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
 ) -> None:
     """Delete groups without members, and with them their committed offsets."""
     if bool(group) == all_empty:
         raise CannotRun("give either the ids of groups or --all-empty")
-    if matching is not None and not all_empty:
-        raise CannotRun("--matching goes with --all-empty")
-    options = ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    if not all_empty:
+        options.refuse(context, ("matching",), "without --all-empty")
+    asked = options.ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
     require_json_file(json_file)
     outcome: Mapping[str, str | None] = {}
-    with options.address().connected() as cluster:
+    with asked.address().connected() as cluster:
         found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
-        _require_existing(cluster, found)
+        options.require_existing(cluster, found)
         _require_empty(found)
         if not found:
             note("there are no such empty groups")
@@ -245,48 +230,41 @@ def _empty_groups(cluster: Cluster, pattern: str | None) -> Sequence[LiveGroup]:
     return [live for live in _groups_to_delete(cluster, ids) if live.state == "Empty"]
 
 
-def _refuse_before_subcommand(given: Mapping[str, bool], command: str) -> None:
-    """Refuse options of the list in front of a subcommand.
-
-    If they were ignored, `--matching P delete --all-empty` would delete all empty groups.
-    """
-    for option in (name for name, is_given in given.items() if is_given):
-        raise CannotRun(f"{option} belongs after the command: kafka-assignors groups {command} {option} …")
-
-
 def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
     """The groups that the broker lists and does not describe, since the principal lacks the right."""
-    hidden = sorted(set(listed) - {live.id for live in found})
-    if not hidden:
-        return []
-    return [
-        f"{counted(len(hidden), 'group')} not shown, for this principal may not describe {hidden[0]!r}"
-        f"{'' if len(hidden) == 1 else ' and others'}: it needs Describe on Group {hidden[0]!r}"
-    ]
+    return _said(
+        {*listed} - {live.id for live in found},
+        "not shown, for this principal may not describe",
+        lambda first: f": it needs Describe on Group {first}",
+    )
 
 
 def _groups_not_found(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
     """Name the groups that were listed and cannot be described, or were deleted meanwhile."""
-    twice = {group for group, times in Counter(listed).items() if times > 1}
-    missing = sorted({live.id for live in found if live.state == "Dead"} | twice)
-    if not missing:
+    return _said(
+        {live.id for live in found if live.state == "Dead"}
+        | {group for group, times in Counter(listed).items() if times > 1},
+        "listed, and not found when described:",
+        lambda _: "; deleted meanwhile, or an id with a zero byte, where librdkafka cuts it",
+    )
+
+
+def _said(groups: set[str], what: str, why: Callable[[str], str]) -> list[str]:
+    if not groups:
         return []
-    return [
-        f"{counted(len(missing), 'group')} listed, and not found when described: {missing[0]!r}"
-        f"{'' if len(missing) == 1 else ' and others'}; deleted meanwhile, or an id with a zero byte, where "
-        "librdkafka cuts it"
-    ]
+    first = repr(min(groups))
+    others = "" if len(groups) == 1 else " and others"
+    return [f"{counted(len(groups), 'group')} {what} {first}{others}{why(first)}"]
 
 
-def _looks(interval_s: float | None, count: int | None, json_file: Path | None, *, watch: bool) -> Looks:
+def _looks(
+    context: typer.Context, interval_s: float, count: int | None, json_file: Path | None, *, watch: bool
+) -> Looks:
     """How often to look; refuses options without effect."""
     require_json_file(json_file)
-    if watch:
-        return Looks(_INTERVAL_S if interval_s is None else interval_s, count, json_file)
-    for option, value in (("--interval", interval_s), ("--count", count)):
-        if value is not None:
-            raise CannotRun(f"{option} goes with --watch")
-    return Looks(None, None, json_file)
+    if not watch:
+        options.refuse(context, ("interval", "count"), "without --watch")
+    return Looks(interval_s if watch else None, count, json_file)
 
 
 def _matches(group: str, pattern: str | None) -> bool:
@@ -295,7 +273,8 @@ def _matches(group: str, pattern: str | None) -> bool:
 
 def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
     loaded = [
-        (name, load_named_strategy(name)) for name in (split_names(given) if given else strategy_names())
+        (name, options.load_named_strategy(name))
+        for name in (options.split_names(given) if given else strategy_names())
     ]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
     return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
@@ -320,16 +299,6 @@ def _described(
         if comparison is None
     ]
     return Snapshot(tables, values, "; ".join(problems) or None)
-
-
-def _require_existing(cluster: Cluster, found: Sequence[LiveGroup]) -> None:
-    unknown = [live.id for live in found if live.state == "Dead"]
-    if not unknown:
-        return
-    known = [group.id for group in cluster.list_groups().groups]
-    near = difflib.get_close_matches(unknown[0], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "'kafka-assignors groups' lists those that you may see"
-    raise CannotRun(f"there is no group {_quoted(unknown)}: {hint}")
 
 
 def _require_empty(found: Sequence[LiveGroup]) -> None:
@@ -357,7 +326,3 @@ def _confirmed(found: Sequence[LiveGroup]) -> bool:
         else f"Delete these {len(found)} groups and their committed offsets?"
     )
     return typer.confirm(question, err=True)
-
-
-def _quoted(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))

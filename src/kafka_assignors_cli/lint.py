@@ -7,7 +7,6 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,32 +28,21 @@ from kafka_assignors.lint import (
     NotJudged,
     Severity,
     StrategyUse,
-    Version,
     lint,
     live_members,
     member_config,
     strategy_use,
 )
 from kafka_assignors.live_group import CLASSIC, LiveGroup
-from kafka_assignors.strategies import Strategy, StrategyError
+from kafka_assignors.strategies import StrategyError, load_strategy
 from kafka_assignors.wire import GroupMetadata
-from kafka_assignors_cli.ci_formats import CiFormats, Outcome, Verdict
-from kafka_assignors_cli.console import CannotRun, ExitCode, emit_renderable, indented, printable
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
 from kafka_assignors_cli.files import read_member_file
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
-from kafka_assignors_cli.options import (
-    BootstrapServer,
-    ClusterAddress,
-    ClusterOptions,
-    CommandConfig,
-    Github,
-    JsonFile,
-    JunitFile,
-    Timeout,
-    cluster_errors,
-    load_named_strategy,
-    require_admin_extra,
-    split_names,
+from kafka_assignors_cli.output_files import (
+    CiFormats,
+    Outcome,
+    Verdict,
 )
 
 EPILOG = """Examples:
@@ -97,64 +85,63 @@ ChangeTo = Annotated[
     ),
 ]
 GroupId = Annotated[
-    str | None,
-    typer.Option("--group", "-g", metavar="ID", help="The running group.", rich_help_panel="Cluster"),
+    str | None, options.cluster_option("--group", "-g", metavar="ID", help="The running group.")
 ]
 From = Annotated[
     list[str] | None,
-    typer.Option(
+    options.cluster_option(
         "--from",
         metavar="NAME,…",
         help="The list of the group's members today, if it has more than the strategy in use: brokers do not "
         "show it.",
-        rich_help_panel="Cluster",
     ),
 ]
-Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="RULE,…", help="Skip these rules.", rich_help_panel="Output")
-]
+Ignore = Annotated[list[str] | None, options.output_option(metavar="RULE,…", help="Skip these rules.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Fail on warnings, too.", rich_help_panel="Output")]
 
 
 def lint_members(
     *,
+    context: typer.Context,
     files: Files = None,
     before: Before = None,
     change_to: ChangeTo = None,
-    bootstrap_server: BootstrapServer = None,
+    bootstrap_server: options.BootstrapServer = None,
     group: GroupId = None,
     from_: From = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     ignore: Ignore = None,
     strict: Strict = False,
-    json_file: JsonFile = None,
-    junit: JunitFile = None,
-    github: Github = False,
+    json_file: options.JsonFile = None,
+    junit: options.JunitFile = None,
+    github: options.Github = False,
 ) -> int:
     """Judge a change of strategy, or the settings of the members of a group."""
-    ignored = split_names(ignore or ())
+    ignored = options.split_names(ignore or ())
     for rule in ignored:
         if rule not in RULES:
             raise CannotRun(f"--ignore: there is no rule {rule!r}; there are {', '.join(RULES)}")
     if not files and bootstrap_server is None:
         raise CannotRun("give files, or --bootstrap-server and --group")
-    if (group is not None or from_ or command_config) and bootstrap_server is None:
-        raise CannotRun("--group, --from and --command-config need --bootstrap-server")
+    if bootstrap_server is None:
+        options.refuse(context, ("group", "from_", "command_config", "timeout"), "without --bootstrap-server")
+    if group is None:
+        options.refuse(context, ("from_",), "without --group")
     if bootstrap_server is not None and group is None and not files:
         raise CannotRun("--bootstrap-server needs --group, or files to hold against the broker's settings")
     if before and (change_to or not files):
         raise CannotRun("--before needs files to compare with, and no --change-to")
     ci = CiFormats(junit, github, json_file)
-    require_json_file(json_file)
     ci.require()
-    new_names = _checked(split_names(change_to or ()), "--change-to")
-    old_names = _checked(split_names(from_ or ()), "--from")
+    new_names = _checked(options.split_names(change_to or ()), "--change-to")
+    old_names = _checked(options.split_names(from_ or ()), "--from")
 
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
-        address = ClusterOptions(bootstrap_server, command_config, timeout).address()
-        live = read_live(address, group, [_use(Client.UNKNOWN, None, name) for name in old_names])
+        address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
+        listed = [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
+        live = read_live(address, group, listed)
         facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
     if new_names:
         facts = dataclasses.replace(
@@ -165,23 +152,20 @@ def lint_members(
 
     report = lint(facts, ignored)
     failed = bool(report.of(Severity.ERROR)) or (strict and bool(report.of(Severity.WARNING)))
-    if not is_stdout(json_file):
-        with ci.text():
-            emit_renderable(*report_renderables(report))
-    write_document(json_file, json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2))
-    if ci.asked:
-        ci.write("lint", _verdicts(report, ignored, strict=strict))
+    document = json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2)
+    verdicts = _verdicts(report, ignored, strict=strict)
+    ci.write_result("lint", report_renderables(report), document, verdicts)
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
 
-def _with_live(files: LintFacts, live: LiveFacts, *, strategies_assumed: bool, is_change: bool) -> LintFacts:
+def _with_live(files: LintFacts, live: LintFacts, *, strategies_assumed: bool, is_change: bool) -> LintFacts:
     """Add a running group to the members in files: it is the state before the change, or what is judged."""
     return dataclasses.replace(
         files,
-        after=files.after or live.members,
-        before=files.before or (live.members if files.after else ()),
+        after=files.after or live.after,
+        before=files.before or (live.after if files.after else ()),
         assumed_before=not files.before and is_change and strategies_assumed,
-        live=live.group,
+        live=live.live,
         bounds=live.bounds,
         not_judged=live.not_judged,
     )
@@ -192,34 +176,23 @@ def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
     for name in names:
         if not name.startswith("stock:"):
             try:
-                load_named_strategy(name)
-            except CannotRun as error:
+                load_strategy(name)
+            except StrategyError as error:
                 raise CannotRun(f"{option}: {error}") from None
     return names
-
-
-def _load(spec: str) -> Strategy:
-    try:
-        return load_named_strategy(spec)
-    except CannotRun as error:
-        raise StrategyError(str(error)) from error
 
 
 def _member(path: Path) -> MemberConfig:
     file = read_member_file(path)
     try:
-        return member_config(str(path), file.settings, _load)
+        return member_config(str(path), file.settings, load_strategy)
     except InvalidSettingError as error:
         hint = "; no quotes in properties" if file.quoted(error.key) else ""
         raise CannotRun(f"{file.where(error.key)}: {error}{hint}") from None
 
 
-def _use(client: Client, version: Version | None, name: str) -> StrategyUse:
-    return strategy_use(client, version, name, _load)
-
-
 def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
-    uses = tuple(_use(member.client, member.version, name) for name in names)
+    uses = tuple(strategy_use(member.client, member.version, name, load_strategy) for name in names)
     return dataclasses.replace(
         member, strategies=uses, given=member.given | {"partition.assignment.strategy"}
     )
@@ -233,22 +206,13 @@ _PAUSE_S = 0.2
 _BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 
 
-@dataclass(frozen=True, slots=True)
-class LiveFacts:
-    """The members of a live group as they run now, the group itself, and what its brokers accept."""
+def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LintFacts:
+    """A group as it runs now, if one is given, and the brokers' bounds.
 
-    members: tuple[MemberConfig, ...]
-    group: LiveGroup | None
-    bounds: BrokerBounds
-    not_judged: tuple[NotJudged, ...]
-
-
-def read_live(address: ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LiveFacts:
-    """Read the group, if one is given, and the brokers' bounds. What the cluster hides is in `not_judged`.
-
-    `listed` are the strategies that the members list, if the user tells.
+    `listed` are the strategies that the members list, if the user tells. `not_judged` names what the cluster
+    hides.
     """
-    with require_admin_extra(), cluster_errors():
+    with options.require_extra("a running cluster", "admin"), options.cluster_errors():
         live = _read_group(address, group) if group is not None else None
         bounds, not_judged = _read_bounds(address)
     members: tuple[MemberConfig, ...] = ()
@@ -256,10 +220,10 @@ def read_live(address: ClusterAddress, group: str | None, listed: Sequence[Strat
         record, why_not = _read_record(address, live)
         members, unknown = live_members(live, record, listed, why_not)
         not_judged += unknown
-    return LiveFacts(members, live, bounds, not_judged)
+    return LintFacts(members, live=live, bounds=bounds, not_judged=not_judged)
 
 
-def _read_group(address: ClusterAddress, group: str) -> LiveGroup:
+def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
     deadline = time.monotonic() + address.timeout_s
     with address.connected() as cluster:
         (live,) = cluster.read_groups([group], offsets=False)
@@ -281,7 +245,7 @@ def _is_rebalancing(live: LiveGroup) -> bool:
     return live.group_type == CLASSIC and live.state in ("PreparingRebalance", "CompletingRebalance")
 
 
-def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
+def _read_bounds(address: options.ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
     from kafka_assignors_confluent import NotAuthorizedError, read_broker_settings
 
     try:
@@ -293,7 +257,7 @@ def _read_bounds(address: ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged
     return BrokerBounds(low_ms, high_ms, read=True), ()
 
 
-def _read_record(address: ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
+def _read_record(address: options.ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
     """The group's record; if there is none, the reason."""
     from kafka_assignors_confluent import ClusterError, read_group_record
 

@@ -1,31 +1,40 @@
-"""Shows a state of the cluster once, or repeatedly as it changes (`--watch`)."""
+"""How running groups are shown: once, or repeatedly as they change (`--watch`), as tables and as JSON.
+
+Names from a cluster are shown as text, never as markup.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from kafka_assignors.group_json import group_to_json
+from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
+from kafka_assignors.quality import StrategyComparison, StrategyResult
 from kafka_assignors_cli.console import (
     CannotRun,
+    Column,
+    ColumnKind,
+    FittedTable,
     ProgressReport,
     emit,
     emit_renderable,
     flush,
+    indented,
     note,
     printable,
 )
-from kafka_assignors_cli.files import write_file
-from kafka_assignors_cli.json_output import is_stdout, write_document
-
-__all__ = ["Looks", "Snapshot", "show"]
+from kafka_assignors_cli.output_files import is_stdout, write_document, write_file
 
 
 @dataclass(slots=True)
@@ -156,3 +165,300 @@ def _try(read: Read, progress: ProgressReport) -> tuple[Snapshot | None, CannotR
         return read(progress), None
     except CannotRun as error:
         return None, error
+
+
+# ---- groups as JSON objects
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """The row of a group in the list. Unknown values are None: loads during a rebalance, lag without commits.
+
+    `idle` counts the members without a partition. `max_over_mean` is the greatest load over the mean load; it
+    is None also if no member has a partition.
+    """
+
+    group: str
+    type: str
+    state: str
+    protocol: str | None
+    members: int
+    idle: int | None
+    partitions: int | None
+    max_over_mean: float | None
+    lag: int | None
+
+
+def summarize(live: LiveGroup) -> GroupRow:
+    loads = live.loads
+    total = sum(loads) if loads is not None else None
+    return GroupRow(
+        group=live.id,
+        type=live.group_type,
+        state=live.state,
+        protocol=live.protocol,
+        members=len(live.members),
+        idle=None if loads is None else loads.count(0),
+        partitions=total,
+        max_over_mean=max(loads) * len(loads) / total if loads and total else None,
+        lag=live.lag,
+    )
+
+
+def summary_json(live: LiveGroup) -> dict[str, Any]:
+    return dataclasses.asdict(summarize(live))
+
+
+def _rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
+    """Partitions of the member without a replica in its rack; None where racks are unknown."""
+    if member.rack is None or member.assigned is None or live.hidden_topics & member.assigned.keys():
+        return None
+    misses, known = 0, False
+    for name, partitions in member.assigned.items():
+        topic = (live.topics or {}).get(name)
+        if topic is None or topic.replica_racks is None:
+            continue
+        known = True
+        racks = topic.replica_racks
+        misses += sum(
+            1 for p in partitions if 0 <= p < len(racks) and racks[p] and member.rack not in racks[p]
+        )
+    return misses if known else None
+
+
+def _member_lag(live: LiveGroup, member: LiveMember) -> int | None:
+    """The total lag of the member's partitions; None if no partition has both a commit and a known end."""
+    lags = [
+        lag
+        for topic, partitions in (member.assigned or {}).items()
+        for partition in partitions
+        if (lag := live.lag_of(topic, partition)) is not None
+    ]
+    return sum(lags) if lags else None
+
+
+def _assumptions(live: LiveGroup) -> tuple[str, ...]:
+    """Facts that the cluster does not show, and the assumptions of the figures, one sentence each."""
+    found = []
+    if live.group_type == CONSUMER:
+        found.append(
+            "KIP-848: the broker assigns and no strategy of a client runs; "
+            "what strategies would do is for a group moved back to the classic protocol"
+        )
+    undecodable = [member for member in live.members if member.problem is not None]
+    if undecodable:
+        found.append(
+            f"{len(undecodable)} members joined with bytes that do not decode, the first being "
+            f"{undecodable[0].id!r}: {undecodable[0].problem}"
+        )
+    hidden = sum(member.subscription is None and member.problem is None for member in live.members)
+    if hidden and live.settled:
+        found.append(
+            f"subscriptions and racks of {hidden} members are hidden: "
+            "they are taken to subscribe to all topics of the group"
+        )
+    if (loads := live.weighed) is not None:
+        unknown = f", with {loads.unknown} weights unknown" if loads.unknown else ""
+        found.append(
+            f"load is what the leader's weights made of it when it assigned: the greatest is "
+            f"{loads.greatest:,}, and no assignment could have less than {loads.bound:,}{unknown}"
+        )
+    found += [f"topic {name!r} is not shown: {why}" for name, why in live.unknown_topics.items()]
+    return tuple(found)
+
+
+def _problems(live: LiveGroup) -> tuple[str, ...]:
+    """The parts of the group that could not be read, and the reasons, one sentence each."""
+    return (*live.problems, hidden_topics_problem(live)) if live.hidden_topics else live.problems
+
+
+def describe_json(live: LiveGroup, comparison: StrategyComparison) -> dict[str, Any]:
+    """The group in the form that `kafka-assignors assign` reads, with everything else under `about`.
+
+    The measures of the current and of other assignments are left out for a group without members.
+    """
+    about: dict[str, Any] = {
+        **summary_json(live),
+        "coordinator": None if live.coordinator is None else dataclasses.asdict(live.coordinator),
+        "clients": {member.id: _client(live, member) for member in live.members},
+        "offsets": _offsets(live),
+        "notes": [*_assumptions(live), *_problems(live)],
+    }
+    if live.weighed is not None:
+        about["load"] = dataclasses.asdict(live.weighed)
+    if live.members:
+        about["now"] = dataclasses.asdict(comparison.now)
+        about["least_moved"] = comparison.least_moved
+        about["strategies"] = {
+            result.strategy: {"problem": result.problem}
+            if result.quality is None
+            else dataclasses.asdict(result.quality)
+            for result in comparison.results
+        }
+    return {**group_to_json(as_group(live)), "about": about}
+
+
+def _client(live: LiveGroup, member: LiveMember) -> dict[str, Any]:
+    return {
+        "client_id": member.client_id,
+        "host": member.host,
+        "partitions": member.load,
+        "rack_misses": _rack_misses(live, member),
+        "lag": _member_lag(live, member),
+        **({} if member.weighed is None else {"load": member.weighed.load}),
+    }
+
+
+def _offsets(live: LiveGroup) -> Mapping[str, Any] | None:
+    """The committed offset and the end of each partition, by topic; an unknown end is null."""
+    if live.committed is None:
+        return None
+    ends = live.ends or {}
+    return {
+        topic: {
+            str(number): {"committed": offset, "end": ends.get(topic, {}).get(number)}
+            for number, offset in sorted(partitions.items())
+        }
+        for topic, partitions in sorted(live.committed.items())
+    }
+
+
+# ---- tables
+
+_UNKNOWN = "–"
+
+_GROUP_COLUMNS = (
+    Column("group", ColumnKind.NAME),
+    Column("type", ColumnKind.TOKEN, leave_out=5),
+    Column("state", ColumnKind.TOKEN, leave_out=2),
+    Column("assignor", ColumnKind.TOKEN, leave_out=3),
+    Column("members", leave_out=1),
+    Column("idle"),
+    Column("partitions", leave_out=4),
+    Column("fullest/mean"),
+    Column("lag"),
+)
+_MEMBER_COLUMNS = (
+    Column("member", ColumnKind.NAME),
+    Column("instance", ColumnKind.NAME, leave_out=4),
+    Column("client", ColumnKind.NAME, leave_out=5),  # most member ids start with it
+    Column("host", ColumnKind.NAME, leave_out=3),
+    Column("rack", ColumnKind.NAME, leave_out=2),
+    Column("partitions"),
+    Column("rack misses", leave_out=1),
+    Column("lag"),
+)
+_LOAD_COLUMN = Column("load")
+_STRATEGY_COLUMNS = (
+    Column("strategy", ColumnKind.NAME),
+    Column("moved"),
+    Column("without owner"),
+    Column("fullest/mean"),
+    Column("fewest–most", leave_out=1),
+    Column("rack misses"),
+)
+
+
+def group_list(groups: Sequence[LiveGroup], problems: Sequence[str] = ()) -> list[RenderableType]:
+    """The table of groups, one row each, and the problems of reading them."""
+    if not groups:
+        return [Text("no groups"), *indented(problems)]
+    table = FittedTable(_GROUP_COLUMNS)
+    for live in groups:
+        summary = summarize(live)
+        table.add(
+            [
+                _name(summary.group),
+                summary.type,
+                Text(summary.state, style="" if summary.state in ("Stable", "Empty") else "bold yellow"),
+                _name(summary.protocol),
+                f"{summary.members:,}",
+                Text(_count(summary.idle), style="bold yellow" if summary.idle else ""),
+                _count(summary.partitions),
+                _UNKNOWN if summary.max_over_mean is None else f"{summary.max_over_mean:.2f}",
+                _count(summary.lag),
+            ]
+        )
+    own = [f"{live.id}: {problem}" for live in groups for problem in _problems(live)]
+    return [table, *indented([*problems, *own])]
+
+
+def description(live: LiveGroup, comparison: StrategyComparison | None) -> list[RenderableType]:
+    """The details of one group; `comparison` is None during a rebalance and if a topic is hidden."""
+    parts: list[RenderableType] = [_head(live)]
+    if live.members:
+        parts.append(_members(live))
+    if comparison is not None and live.members:
+        parts += _strategies(comparison)
+    if not live.settled:
+        parts.append(Text("The group is rebalancing: what its members own is not known now."))
+    return [*parts, *indented([*_assumptions(live), *_problems(live)]), Text()]
+
+
+def _head(live: LiveGroup) -> RenderableType:
+    summary = summarize(live)
+    text = Text(printable(live.id), style="bold")
+    facts = [f"{summary.type}, {summary.state}"]
+    if summary.protocol:
+        facts.append(f"assignor {printable(summary.protocol)}")
+    if live.coordinator is not None:
+        node = live.coordinator
+        facts.append(f"coordinator {node.id} ({printable(node.host)}:{node.port})")
+    facts.append(f"{summary.members:,} members ({_count(summary.idle)} idle)")
+    facts.append(f"{_count(summary.partitions)} partitions")
+    facts.append(f"lag {_count(summary.lag)}")
+    return text.append(f": {', '.join(facts)}", style="not bold")
+
+
+def _members(live: LiveGroup) -> FittedTable:
+    is_weighed = any(member.weighed is not None for member in live.members)
+    table = FittedTable((*_MEMBER_COLUMNS, _LOAD_COLUMN) if is_weighed else _MEMBER_COLUMNS)
+    for member in live.members:
+        idle = member.load == 0
+        load = [_count(None if member.weighed is None else member.weighed.load)] if is_weighed else []
+        table.add(
+            [
+                _name(member.id),
+                _name(member.instance_id),
+                _name(member.client_id),
+                _name(member.host),
+                _name(member.rack),
+                "idle" if idle else _count(member.load),
+                _count(_rack_misses(live, member)),
+                _count(_member_lag(live, member)),
+                *load,
+            ],
+            style="bold yellow" if idle else "",
+        )
+    return table
+
+
+def _strategies(comparison: StrategyComparison) -> list[RenderableType]:
+    table = FittedTable(
+        _STRATEGY_COLUMNS,
+        f"What each strategy would move now (the best balance needs {comparison.least_moved:,} moves)",
+    )
+    for result in (StrategyResult("as it is", comparison.now), *comparison.results):
+        quality = result.quality
+        if quality is None:
+            cells = [_UNKNOWN] * 5
+        else:
+            cells = [
+                f"{quality.moved:,}",
+                f"{quality.forced:,}",
+                f"{quality.max_over_mean:.2f}",
+                f"{quality.min_load:,}–{quality.max_load:,}",
+                _count(quality.rack_misses),
+            ]
+        style = "dim" if result.strategy == "as it is" else ""
+        table.add([_name(result.strategy), *cells], style=style)
+    problems = [f"{each.strategy}: {each.problem}" for each in comparison.results if each.problem]
+    return [table, *indented(problems)]
+
+
+def _name(name: str | None) -> Text:
+    return Text(printable(name) if name else _UNKNOWN)
+
+
+def _count(number: int | None) -> str:
+    return _UNKNOWN if number is None else f"{number:,}"

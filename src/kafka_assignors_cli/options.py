@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,54 +17,45 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from kafka_assignors.strategies import Strategy, StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli.console import CannotRun
+from kafka_assignors_cli.console import CannotRun, cannot_run_on
 from kafka_assignors_cli.files import read_client_properties
 
 if TYPE_CHECKING:
+    from kafka_assignors.live_group import LiveGroup
     from kafka_assignors_confluent import Cluster
     from kafka_assignors_spark.options import Mode, ReplayOptions
 
-__all__ = [
-    "CONFIG_EPILOG",
-    "MODELS",
-    "STRATEGY_FORMS",
-    "BootstrapServer",
-    "Checkpoint",
-    "ClusterAddress",
-    "ClusterOptions",
-    "CommandConfig",
-    "EngineName",
-    "Github",
-    "GroupIds",
-    "JsonFile",
-    "JunitFile",
-    "Master",
-    "PauseParameters",
-    "ReplayInput",
-    "SkipCorrupt",
-    "SparkConfig",
-    "StrategyTimeout",
-    "StrictDecoding",
-    "Timeout",
-    "cluster_errors",
-    "complete_strategy",
-    "load_named_strategy",
-    "parse_parameters",
-    "require_admin_extra",
-    "require_spark_extra",
-    "require_watch_extra",
-    "spark_properties",
-    "split_names",
-    "strategies_option",
-    "strategy_option",
-]
-
 T = TypeVar("T")
 
-_CLUSTER, _OUTPUT, _SPARK, MODELS = "Cluster", "Output", "Spark", "Models and thresholds"
-"""The panels of `--help`."""
+cluster_option = functools.partial(typer.Option, rich_help_panel="Cluster")
+output_option = functools.partial(typer.Option, rich_help_panel="Output")
+spark_option = functools.partial(typer.Option, rich_help_panel="Spark")
+model_option = functools.partial(typer.Option, rich_help_panel="Models and thresholds")
+"""An option in this panel of `--help`."""
 
 _TIMEOUT_S = 10.0
+
+# ---- options that have no effect
+
+
+def refuse(context: typer.Context, names: Collection[str], where: str) -> None:
+    """Refuse the parameters of these names that the command line has; `where` says in which mode they have
+    no effect."""
+    given = [
+        parameter.opts[0] if parameter.opts[0].startswith("-") else parameter.opts[0].upper()
+        for parameter in context.command.params
+        if parameter.name in names
+        # typer may contain a copy of click, so the enumeration has no module to import it from.
+        and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
+    ]
+    if given:
+        raise CannotRun(f"{', '.join(given)}: no effect {where}")
+
+
+def refuse_all_but(context: typer.Context, names: Collection[str], where: str) -> None:
+    """Refuse all parameters that the command line has, but those of these names."""
+    refuse(context, {each.name for each in context.command.params if each.name} - set(names), where)
+
 
 # ---- strategies and groups
 
@@ -111,10 +103,8 @@ GroupIds = Annotated[
 
 def load_named_strategy(spec: str) -> Strategy:
     """Load the strategy called `spec`."""
-    try:
+    with cannot_run_on(StrategyError):
         return load_strategy(spec)
-    except StrategyError as error:
-        raise CannotRun(str(error)) from error
 
 
 def split_names(values: Iterable[str]) -> tuple[str, ...]:
@@ -126,25 +116,19 @@ def split_names(values: Iterable[str]) -> tuple[str, ...]:
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option(
+    output_option(
         "--json",
         metavar="FILE",
         help="Write the result as JSON to FILE; - is stdout, which then shows no text.",
-        rich_help_panel=_OUTPUT,
     ),
 ]
 
 JunitFile = Annotated[
-    Path | None,
-    typer.Option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.", rich_help_panel=_OUTPUT),
+    Path | None, output_option("--junit", metavar="FILE", help="Write the verdicts as JUnit XML.")
 ]
 Github = Annotated[
     bool,
-    typer.Option(
-        "--github",
-        help="Print the verdicts as annotations of GitHub Actions, after the text.",
-        rich_help_panel=_OUTPUT,
-    ),
+    output_option("--github", help="Print the verdicts as annotations of GitHub Actions, after the text."),
 ]
 
 # ---- a running cluster
@@ -156,25 +140,22 @@ CONFIG_EPILOG = (
 """A paragraph about the file of `--command-config`, for the end of a command's help."""
 
 BootstrapServer = Annotated[
-    str | None,
-    typer.Option(metavar="HOST:PORT,…", help="The brokers to connect to first.", rich_help_panel=_CLUSTER),
+    str | None, cluster_option(metavar="HOST:PORT,…", help="The brokers to connect to first.")
 ]
 CommandConfig = Annotated[
     Path | None,
-    typer.Option(
+    cluster_option(
         metavar="FILE",
         help="librdkafka's properties, one name=value per line: security.protocol, sasl.password and so on.",
-        rich_help_panel=_CLUSTER,
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(
+    cluster_option(
         metavar="SECONDS",
         min=0.1,
         help="The longest wait for a response of a broker.",
         show_default=f"{_TIMEOUT_S:g}",
-        rich_help_panel=_CLUSTER,
     ),
 ]
 
@@ -190,7 +171,7 @@ class ClusterAddress:
     @contextlib.contextmanager
     def connected(self) -> Iterator[Cluster]:
         """Connect. Errors of the cluster, also those inside the `with` block, become `CannotRun`."""
-        with require_admin_extra():
+        with require_extra("a running cluster", "admin"):
             import confluent_kafka  # noqa: F401
 
             from kafka_assignors_confluent import Cluster
@@ -238,46 +219,65 @@ class ClusterOptions:
         return ClusterAddress(servers, config, self.timeout_s)
 
 
-@contextlib.contextmanager
-def cluster_errors() -> Iterator[None]:
+def cluster_errors() -> contextlib.AbstractContextManager[None]:
     """Turn an error response, or no response, of the cluster into `CannotRun`."""
     from kafka_assignors_confluent import ClusterError
 
-    try:
-        yield
-    except ClusterError as error:
-        raise CannotRun(str(error)) from error
+    return cannot_run_on(ClusterError)
+
+
+def require_existing(cluster: Cluster, found: Iterable[LiveGroup]) -> None:
+    """Refuse groups that the cluster does not have, with the nearest name that it has."""
+    unknown = [live.id for live in found if live.state == "Dead"]
+    if unknown:
+        known = [group.id for group in cluster.list_groups().groups]
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = (
+            f"did you mean {near[0]!r}?" if near else "'kafka-assignors groups' lists those that you may see"
+        )
+        raise CannotRun(f"there is no group {', '.join(map(repr, unknown))}: {hint}")
+
+
+def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:
+    """The host and the port in `[HOST]:PORT`, the value of `option`; an IPv6 address is in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
+        raise CannotRun(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
+    return host or default_host, int(port)
+
+
+# ---- packages of extras
+
+_EXTRAS = {
+    "admin": ("confluent_kafka",),
+    "watch": ("confluent_kafka", "prometheus_client"),
+    "spark": ("pyspark", "confluent_kafka"),
+    "replay": ("pyarrow", "jinja2"),
+}
 
 
 @contextlib.contextmanager
-def require_admin_extra() -> Iterator[None]:
-    """Turn a failed import of confluent-kafka into `CannotRun`, which tells the remedy."""
+def require_extra(what: str, *extras: str) -> Iterator[None]:
+    """Turn a failed import of a package of these extras into `CannotRun`: `what` needs it, and the remedy."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if _package(error) != "confluent_kafka":
-            raise
-        raise CannotRun(
-            'a running cluster is read with confluent-kafka: pip install "kafka-assignors[cli,admin]"'
-        ) from None
+        package = (error.name or "").partition(".")[0]
+        for extra in extras:
+            if package in _EXTRAS[extra]:
+                raise CannotRun(
+                    f'{what} needs {package}: pip install "kafka-assignors[cli,{extra}]"'
+                ) from None
+        raise
 
 
-@contextlib.contextmanager
-def require_watch_extra(*, prometheus: bool) -> Iterator[None]:
-    """Turn a failed import of a package of the extra `watch` into `CannotRun`, which tells the remedy."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        package = _package(error)
-        if package not in ("confluent_kafka", "prometheus_client"):
-            raise
-        what = "watch --prometheus" if prometheus else "watch"
-        raise CannotRun(f'{what} needs {package}: pip install "kafka-assignors[cli,watch]"') from None
+def require_spark_extra(command: str) -> contextlib.AbstractContextManager[None]:
+    """`require_extra` of what a replay needs: the extra `spark`, or `replay`, which is a part of it."""
+    return require_extra(command, "spark", "replay")
 
 
 # ---- Spark
-
-_SPARK_EXTRA = {"pyspark", "pyarrow", "confluent_kafka", "jinja2"}
 
 EngineName = Annotated[
     str | None,
@@ -290,35 +290,29 @@ EngineName = Annotated[
     ),
 ]
 
-Master = Annotated[
-    str | None,
-    typer.Option(metavar="URL", help="Spark's master.", show_default="local[*]", rich_help_panel=_SPARK),
-]
+Master = Annotated[str | None, spark_option(metavar="URL", help="Spark's master.", show_default="local[*]")]
 SparkConfig = Annotated[
     Path | None,
-    typer.Option(
+    spark_option(
         metavar="FILE",
         help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
-        rich_help_panel=_SPARK,
     ),
 ]
 Checkpoint = Annotated[
     str | None,
-    typer.Option(
+    spark_option(
         metavar="DIR",
         help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
         "URL that Spark can write.",
-        rich_help_panel=_SPARK,
     ),
 ]
 StrategyTimeout = Annotated[
     float,
-    typer.Option(
+    model_option(
         metavar="SECONDS",
         min=0.001,
         help="The longest time that a strategy may take for one rebalance; after it, the strategy has failed "
         "there.",
-        rich_help_panel=MODELS,
     ),
 ]
 StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]
@@ -331,52 +325,52 @@ SkipCorrupt = Annotated[
 ]
 PauseParameters = Annotated[
     list[str] | None,
-    typer.Option(
+    model_option(
         metavar="NAME=VALUE",
         help="A parameter of the pause model, such as heartbeat_interval_s=5; may be repeated.",
-        rich_help_panel=MODELS,
     ),
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayInput:
-    """The values of the options that `replay` and `validate` share: what is replayed, and where."""
+def replay_options(
+    context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
+) -> ReplayOptions:
+    """What to replay under these strategies, by the options that `replay` and `validate` share.
 
-    history: str | None
-    cluster: ClusterOptions
-    group: list[str] | None
-    strict: bool
-    skip_corrupt: bool
-    pause: list[str] | None
-    master: str | None
-    spark_config: Path | None
-    checkpoint: str | None
-    strategy_timeout: float
+    It reads them from the `context` of the command, whose function does not use them itself.
+    """
+    given = context.params
+    on_disk, server, engine = given["history"], given["bootstrap_server"], given["engine"]
+    if (on_disk is None) == (server is None):
+        raise CannotRun("give either a history or --bootstrap-server")
+    if on_disk is not None:
+        refuse(context, ("command_config", "timeout"), "on a history")
+    if engine == "local":
+        refuse(context, ("master", "spark_config"), "with --engine local")
+    cluster = ClusterOptions(server, _path(given["command_config"]), given["timeout"])
+    client_config, properties = cluster.read_config(), spark_properties(_path(given["spark_config"]))
+    with require_spark_extra(str(context.info_name)):
+        from kafka_assignors_spark.options import ReplayOptions
+    return ReplayOptions(
+        path=on_disk,
+        bootstrap_servers=server,
+        strategies=strategies,
+        modes=modes,
+        groups=tuple(given["group"]) if given["group"] else None,
+        strict=given["strict"],
+        skip_corrupt=given["skip_corrupt"],
+        client_config=client_config,
+        timeout_seconds=cluster.timeout_s,
+        master=given["master"],
+        spark_config=properties,
+        checkpoint=given["checkpoint"],
+        pauses=parse_parameters("--pause", given["pause"], ReplayOptions().pauses),
+        strategy_timeout_s=given["strategy_timeout"],
+    )
 
-    def options(self, command: str, strategies: tuple[str, ...], modes: tuple[Mode, ...]) -> ReplayOptions:
-        """What to replay, for `command`, under these strategies and in these modes."""
-        if (self.history is None) == (self.cluster.bootstrap_server is None):
-            raise CannotRun("give either a history or --bootstrap-server")
-        client_config, properties = self.cluster.read_config(), spark_properties(self.spark_config)
-        with require_spark_extra(command):
-            from kafka_assignors_spark.options import ReplayOptions
-        return ReplayOptions(
-            path=self.history,
-            bootstrap_servers=self.cluster.bootstrap_server,
-            strategies=strategies,
-            modes=modes,
-            groups=tuple(self.group) if self.group else None,
-            strict=self.strict,
-            skip_corrupt=self.skip_corrupt,
-            client_config=client_config,
-            timeout_seconds=self.cluster.timeout_s,
-            master=self.master,
-            spark_config=properties,
-            checkpoint=self.checkpoint,
-            pauses=parse_parameters("--pause", self.pause, ReplayOptions().pauses),
-            strategy_timeout_s=self.strategy_timeout,
-        )
+
+def _path(given: str | Path | None) -> Path | None:
+    return None if given is None else Path(given)
 
 
 def spark_properties(file: Path | None) -> str | None:
@@ -386,24 +380,6 @@ def spark_properties(file: Path | None) -> str | None:
     if not file.is_file():
         raise CannotRun(f"{file}: there is no such file")
     return str(file.absolute())
-
-
-@contextlib.contextmanager
-def require_spark_extra(command: str) -> Iterator[None]:
-    """Turn a failed import of a package of the extra `spark` (or of `replay`, which is a part of it) into
-    `CannotRun`, which tells the remedy."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if _package(error) not in _SPARK_EXTRA:
-            raise
-        package = _package(error)
-        extra = "spark" if package in ("pyspark", "confluent_kafka") else "replay"
-        raise CannotRun(f'{command} needs {package}: pip install "kafka-assignors[cli,{extra}]"') from None
-
-
-def _package(error: ModuleNotFoundError) -> str:
-    return (error.name or "").partition(".")[0]
 
 
 # ---- parameters given as NAME=VALUE

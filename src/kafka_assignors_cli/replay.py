@@ -8,32 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun, ProgressReport, note
-from kafka_assignors_cli.files import require_writable, write_file
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_lines
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    MODELS,
-    BootstrapServer,
-    Checkpoint,
-    ClusterOptions,
-    CommandConfig,
-    EngineName,
-    GroupIds,
-    JsonFile,
-    Master,
-    PauseParameters,
-    ReplayInput,
-    SkipCorrupt,
-    SparkConfig,
-    StrategyTimeout,
-    StrictDecoding,
-    Timeout,
-    load_named_strategy,
-    parse_parameters,
-    require_spark_extra,
-    split_names,
-    strategies_option,
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import CannotRun, ProgressReport, cannot_run_on, note
+from kafka_assignors_cli.output_files import (
+    is_stdout,
+    require_json_file,
+    require_writable,
+    write_file,
+    write_lines,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +42,7 @@ shows little more than the last generation of each group.
 From an archive that was kept with --committed-offsets the strategies get the rates at which the group \
 consumed each partition, as weights: --strategy weighted balances these, and counts partitions without them.
 
-{CONFIG_EPILOG}
+{options.CONFIG_EPILOG}
 """
 
 _DEFAULT_STRATEGIES = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
@@ -84,91 +66,76 @@ Modes = Annotated[
     ),
 ]
 HtmlFile = Annotated[
-    Path | None,
-    typer.Option("--report", metavar="FILE", help="Write an HTML report.", rich_help_panel="Output"),
+    Path | None, options.output_option("--report", metavar="FILE", help="Write an HTML report.")
 ]
 TablesDirectory = Annotated[
     str | None,
-    typer.Option(
+    options.output_option(
         metavar="DIR",
         help="Write the tables as Parquet for your own notebooks, to a path or URL that Spark can write.",
-        rich_help_panel="Output",
     ),
 ]
 FaultParameters = Annotated[
     list[str] | None,
-    typer.Option(
+    options.model_option(
         metavar="NAME=VALUE",
         help="A threshold that classifies rebalance causes, such as crash_loop=5; may be repeated.",
-        rich_help_panel=MODELS,
     ),
 ]
 
 
 def replay(
     *,
+    context: typer.Context,
     history: History = None,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
-    group: GroupIds = None,
-    strategy: Annotated[list[str] | None, strategies_option(_DEFAULT_STRATEGIES)] = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    group: options.GroupIds = None,
+    strategy: Annotated[list[str] | None, options.strategies_option(_DEFAULT_STRATEGIES)] = None,
     mode: Modes = None,
-    strict: StrictDecoding = False,
-    skip_corrupt: SkipCorrupt = False,
+    strict: options.StrictDecoding = False,
+    skip_corrupt: options.SkipCorrupt = False,
     html: HtmlFile = None,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
     tables: TablesDirectory = None,
-    pause: PauseParameters = None,
+    pause: options.PauseParameters = None,
     fault: FaultParameters = None,
-    master: Master = None,
-    spark_config: SparkConfig = None,
-    checkpoint: Checkpoint = None,
-    engine: EngineName = None,
-    strategy_timeout: StrategyTimeout = 60.0,
+    master: options.Master = None,
+    spark_config: options.SparkConfig = None,
+    checkpoint: options.Checkpoint = None,
+    engine: options.EngineName = None,
+    strategy_timeout: options.StrategyTimeout = 60.0,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies."""
-    names = split_names(strategy or [_DEFAULT_STRATEGIES])
+    names = options.split_names(strategy or [_DEFAULT_STRATEGIES])
     for name in names:
-        load_named_strategy(name)
+        options.load_named_strategy(name)
     if html is not None:
         require_writable(html)
     require_json_file(json_file)
-    cluster = ClusterOptions(bootstrap_server, command_config, timeout)
-    asked = ReplayInput(
-        history,
-        cluster,
-        group,
-        strict,
-        skip_corrupt,
-        pause,
-        master,
-        spark_config,
-        checkpoint,
-        strategy_timeout,
-    )
-    options = asked.options("replay", names, _modes(mode))
-    with require_spark_extra("replay"):
+    asked = options.replay_options(context, names, _modes(mode))
+    with options.require_spark_extra("replay"):
         import kafka_assignors_spark.report  # noqa: F401  # If it is missing, fail before minutes of work.
-    rules = parse_parameters("--fault", fault, options.fault_rules)
-    options = dataclasses.replace(options, fault_rules=rules, tables=tables)
-    _show(run_replay_with_progress(options, "replay", engine), html, json_file)
+    rules = options.parse_parameters("--fault", fault, asked.fault_rules)
+    asked = dataclasses.replace(asked, fault_rules=rules, tables=tables)
+    _show(run_replay_with_progress(asked, "replay", engine), html, json_file)
 
 
 def _modes(given: list[str] | None) -> tuple[Mode, ...]:
     from kafka_assignors_spark.options import Mode
 
     known = [mode.value for mode in Mode]
-    modes = split_names(given or known)
+    modes = options.split_names(given or known)
     for mode in modes:
         if mode not in known:
             raise CannotRun(f"there is no mode {mode!r}: known are {', '.join(known)}")
     return tuple(map(Mode, modes))
 
 
-def run_replay_with_progress(options: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
+def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
-    with require_spark_extra(command):
+    with options.require_spark_extra(command):
         from kafka_assignors_spark.engine_choice import ENGINES
         from kafka_assignors_spark.job import run_replay
         from kafka_assignors_spark.options import ReplayError
@@ -179,15 +146,13 @@ def run_replay_with_progress(options: ReplayOptions, command: str, engine: str |
     def on_choice(choice: Choice) -> None:
         note(f"engine: {choice.name} ({choice.why})")
 
-    with require_spark_extra(command), ProgressReport("starting", delay_s=0.5) as progress:
+    with options.require_spark_extra(command), ProgressReport("starting", delay_s=0.5) as progress:
 
         def on_progress(step: Progress) -> None:
             progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
 
-        try:
-            return run_replay(options, on_progress, engine=engine, on_choice=on_choice)
-        except ReplayError as error:
-            raise CannotRun(str(error)) from error
+        with cannot_run_on(ReplayError):
+            return run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
 
 
 def note_damage(result: ReplayResult) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -51,6 +51,13 @@ _TRUTH_COLUMNS = (
 
 Figures = Verdict | StrategyTotal
 """The values of a row: of one group, or of all groups."""
+
+_FIGURES: tuple[tuple[Column, Callable[[Figures], str]], ...] = (
+    (Column("kept", leave_out=3), lambda row: f"{row.stickiness:.0%}"),
+    (Column("fullest/mean (worst)"), lambda row: f"{row.max_over_mean:.2f} ({row.worst_max_over_mean:.2f})"),
+    (Column("second rounds", leave_out=6), lambda row: f"{row.second_rounds:,}"),
+    (Column("paused, s (model)", leave_out=1), lambda row: f"{row.paused_s:,.0f}"),
+)
 
 
 def print_replay(result: ReplayResult) -> None:
@@ -133,12 +140,7 @@ class _Strategies:
             name = mode.value.replace("-", " ")  # a heading may break at a blank
             columns.append(Column(f"{name}: moved", leave_out=0 if leads else 4))
             columns.append(Column("least", leave_out=2 if leads else 5, label=f"{name}: least"))
-        columns += [
-            Column("kept", leave_out=3),
-            Column("fullest/mean (worst)"),
-            Column("second rounds", leave_out=6),
-            Column("paused, s (model)", leave_out=1),
-        ]
+        columns += [column for column, _ in _FIGURES]
         if self._rates:
             columns.append(Column("greatest rate/bound (worst)"))
         if self._failures:
@@ -154,15 +156,7 @@ class _Strategies:
             own = figures.get(mode)
             cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
         leading = figures.get(self._leading)
-        if leading is not None and leading.rebalances:
-            cells += [
-                f"{leading.stickiness:.0%}",
-                f"{leading.max_over_mean:.2f} ({leading.worst_max_over_mean:.2f})",
-                f"{leading.second_rounds:,}",
-                f"{leading.paused_s:,.0f}",
-            ]
-        else:
-            cells += ["–"] * 4
+        cells += [cell(leading) if leading and leading.rebalances else "–" for _, cell in _FIGURES]
         if self._rates:
             cells.append(_over_bound(leading))
         if self._failures and leading is not None:

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+import time
+from collections import deque
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kafka_assignors.group import Group, Topic
-from kafka_assignors.sizing import Policy, SizeError, of_kind, size_group
+from kafka_assignors.live_group import HiddenTopicsError, LiveGroup, UnsettledGroupError, as_group
+from kafka_assignors.sizing import Look, Policy, SizeError, of_kind, rates_from, size_group
 from kafka_assignors.sizing.packing import NODES
 from kafka_assignors.sizing.rates import PER_RECORD
 from kafka_assignors.weights import parse_weights, weigh
-from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable
-from kafka_assignors_cli.files import open_lines, read_groups
-from kafka_assignors_cli.json_output import is_stdout, json_lines, require_json_file
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    BootstrapServer,
-    ClusterOptions,
-    CommandConfig,
-    JsonFile,
-    Timeout,
-    require_spark_extra,
-    split_names,
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import (
+    CannotRun,
+    ExitCode,
+    ProgressReport,
+    cannot_run_on,
+    counted,
+    emit_renderable,
 )
-from kafka_assignors_cli.size_cluster import GroupLooks, Measured
-from kafka_assignors_cli.size_report import Report
-from kafka_assignors_cli.size_serve import ServeOptions, serve
+from kafka_assignors_cli.files import open_lines, read_groups
+from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
+from kafka_assignors_cli.size_result import Report, ServeOptions, serve
 
-__all__ = ["EPILOG", "size"]
+if TYPE_CHECKING:
+    from kafka_assignors_confluent import Cluster
 
 EPILOG = f"""Examples:
 
@@ -68,27 +68,17 @@ carry the load at full capacity, and down when fewer have sufficed, headroom inc
 seconds. A broker that does not answer changes nothing; after --stale-after seconds without an answer /size \
 is 503 and the metric is absent, so that the autoscaler leaves the group as it is.
 
-{CONFIG_EPILOG}
+{options.CONFIG_EPILOG}
 
 Exit codes: 0 done, or --serve was told to end; 1 a partition alone costs more than a member may carry, so \
 that no number of members helps; 2 bad input, no answer, or not allowed, and one line on stderr says which.
 """
 
-_RATES, _SERVE = "Rates", "Serve"
-_OVER_S, _EVERY_S = 60.0, 30.0
 _MEASURED = "measured"
 _POLICY = Policy()
 
-
-@dataclass(frozen=True, slots=True)
-class _Limits:
-    """`capacity` is None if it is measured."""
-
-    capacity: Fraction | None
-    headroom: float
-    topics: frozenset[str] | None
-    nodes: int
-
+_rates = functools.partial(typer.Option, rich_help_panel="Rates")
+_serve = functools.partial(typer.Option, rich_help_panel="Serve")
 
 File = Annotated[
     str | None,
@@ -97,12 +87,10 @@ File = Annotated[
     ),
 ]
 CapacityText = Annotated[
-    str,
-    typer.Option(metavar="NUMBER|measured", help="What one consumer carries, in the unit of the costs."),
+    str, typer.Option(metavar="NUMBER|measured", help="What one consumer carries, in the unit of the costs.")
 ]
 Headroom = Annotated[
-    float,
-    typer.Option(metavar="SHARE", min=0.0, max=0.99, help="The share of the capacity that stays free."),
+    float, typer.Option(metavar="SHARE", min=0.0, max=0.99, help="The share of the capacity that stays free.")
 ]
 TopicNames = Annotated[
     list[str] | None,
@@ -115,105 +103,62 @@ TopicNames = Annotated[
 Nodes = Annotated[
     int, typer.Option(metavar="N", min=0, help="The steps that the search for a proof may take.")
 ]
-WeightsPath = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="The cost of each partition, as JSON.", rich_help_panel=_RATES),
-]
-GroupId = Annotated[
-    str | None,
-    typer.Option("--group", "-g", metavar="ID", help="Measure this running group.", rich_help_panel=_RATES),
-]
+WeightsPath = Annotated[Path | None, _rates(metavar="FILE", help="The cost of each partition, as JSON.")]
+GroupId = Annotated[str | None, _rates("--group", "-g", metavar="ID", help="Measure this running group.")]
 History = Annotated[
     str | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Take the rates of --group from the committed offsets in this archive.",
-        rich_help_panel=_RATES,
-    ),
+    _rates(metavar="FOLDER", help="Take the rates of --group from the committed offsets in this archive."),
 ]
 Percentile = Annotated[
     float,
-    typer.Option(
+    _rates(
         metavar="P",
         min=0.0,
         max=100.0,
         help="Of --history: the rate that a partition did not exceed in P per cent of the time.",
-        rich_help_panel=_RATES,
     ),
 ]
 Over = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        min=0.1,
-        max=86_400.0,
-        help="The time between the two looks.",
-        rich_help_panel=_RATES,
-    ),
+    float, _rates(metavar="SECONDS", min=0.1, max=86_400.0, help="The time between the two looks.")
 ]
 Drain = Annotated[
     float | None,
-    typer.Option(
+    _rates(
         metavar="SECONDS",
         min=0.1,
         help="Add what it takes to consume the lag within so long.",
         show_default="the lag does not count",
-        rich_help_panel=_RATES,
     ),
 ]
 ServeOn = Annotated[
     str | None,
-    typer.Option(
+    _serve(
         "--serve",
         metavar="[HOST]:PORT",
         help="Look repeatedly, and serve the recommended number here; without HOST on 127.0.0.1.",
-        rich_help_panel=_SERVE,
     ),
 ]
-Every = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS", min=0.1, help="The time between two looks of --serve.", rich_help_panel=_SERVE
-    ),
-]
-HoldUp = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        min=0.0,
-        help="Go up when the load has been too much for so long.",
-        rich_help_panel=_SERVE,
-    ),
-]
-HoldDown = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        min=0.0,
-        help="Go down when fewer members have sufficed for so long.",
-        rich_help_panel=_SERVE,
-    ),
-]
+_seconds = functools.partial(_serve, metavar="SECONDS")
+Every = Annotated[float, _seconds(min=0.1, help="The time between two looks of --serve.")]
+HoldUp = Annotated[float, _seconds(min=0.0, help="Go up when the load has been too much for so long.")]
+HoldDown = Annotated[float, _seconds(min=0.0, help="Go down when fewer members have sufficed for so long.")]
 StaleAfter = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        min=1.0,
-        help="Recommend nothing when the last measurement is so old.",
-        rich_help_panel=_SERVE,
-    ),
+    float, _seconds(min=1.0, help="Recommend nothing when the last measurement is so old.")
 ]
-Least = Annotated[
-    int, typer.Option("--min", metavar="N", min=0, help="Never recommend fewer.", rich_help_panel=_SERVE)
-]
-Most = Annotated[
-    int | None,
-    typer.Option("--max", metavar="N", min=1, help="Never recommend more.", rich_help_panel=_SERVE),
-]
+Least = Annotated[int, _serve("--min", metavar="N", min=0, help="Never recommend fewer.")]
+Most = Annotated[int | None, _serve("--max", metavar="N", min=1, help="Never recommend more.")]
+
+_RESULT = frozenset({"capacity", "headroom", "topic", "nodes", "json_file"})
+_SERVED = frozenset({"serve_on", "every", "hold_up", "hold_down", "stale_after", "least", "most"})
+_OF_FILES = _RESULT | {"file", "weights"}
+_OF_HISTORY = _RESULT | {"history", "group", "percentile"}
+_OF_CLUSTER = _RESULT | _SERVED | {"group", "over", "drain", "bootstrap_server", "command_config", "timeout"}
+"""The parameters that have an effect, by where the costs come from."""
 
 
 def size(
     *,
+    context: typer.Context,
     file: File = None,
     capacity: CapacityText,
     headroom: Headroom = 0.2,
@@ -223,14 +168,14 @@ def size(
     group: GroupId = None,
     history: History = None,
     percentile: Percentile = 95.0,
-    over: Over = _OVER_S,
+    over: Over = 60.0,
     drain: Drain = None,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
-    json_file: JsonFile = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    json_file: options.JsonFile = None,
     serve_on: ServeOn = None,
-    every: Every = _EVERY_S,
+    every: Every = 30.0,
     hold_up: HoldUp = _POLICY.hold_up_s,
     hold_down: HoldDown = _POLICY.hold_down_s,
     stale_after: StaleAfter = _POLICY.stale_after_s,
@@ -238,46 +183,84 @@ def size(
     most: Most = None,
 ) -> int:
     """How many consumers does a group need? The fewest that keep every load within what one carries."""
-    limits = _Limits(
-        _capacity(capacity),
-        headroom,
-        frozenset(split_names(topic)) if topic else None,
-        nodes,
-    )
-    endpoint = None
-    if serve_on is not None:
-        from kafka_assignors_cli.watch import parse_endpoint
-
-        endpoint = parse_endpoint("--serve", serve_on, "127.0.0.1")
+    wanted = _Wanted(_capacity(capacity), headroom, frozenset(options.split_names(topic or ())), nodes)
+    _refuse_options_without_effect(context, wanted)
+    endpoint = None if serve_on is None else options.parse_endpoint("--serve", serve_on, "127.0.0.1")
     require_json_file(json_file)
-    if group is None or history is not None:
-        if limits.capacity is None or endpoint is not None:
-            raise CannotRun(
-                f"{'--serve' if endpoint else '--capacity measured'} needs a running group: give --group and "
-                "--bootstrap-server"
-            )
-        given = (file, weights, bootstrap_server, command_config)
-        source = (
-            _from_files(file, weights)
-            if history is None
-            else _from_history(history, group, percentile, given)
-        )
-        return _show(_sized(source, limits), json_file)
-    if file is not None or weights is not None:
-        raise CannotRun("--group measures the costs: give either it, or files")
-    with ClusterOptions(bootstrap_server, command_config, timeout).address().connected() as cluster:
+    if history is not None:
+        return _show(_sized(_from_history(history, str(group), percentile), wanted), json_file)
+    if group is None:
+        return _show(_sized(_from_files(file, weights), wanted), json_file)
+    with options.ClusterOptions(bootstrap_server, command_config, timeout).address().connected() as cluster:
         looks = GroupLooks(cluster, group, over, drain)
 
         def measured(progress: ProgressReport) -> Report:
-            return _sized(looks.measure(progress), limits)
+            return _sized(looks.measure(progress), wanted)
 
         if endpoint is None:
             with ProgressReport("asking the cluster") as progress:
                 report = measured(progress)
             return _show(report, json_file)
-        policy = _policy(hold_up, hold_down, stale_after, least, most, every)
+        with cannot_run_on(ValueError):
+            gap_s = max(_POLICY.longest_gap_s, 5 * every)
+            policy = Policy(hold_up, hold_down, gap_s, stale_after, least, most)
         serve(measured, ServeOptions(*endpoint, group, every, policy, json_file))
     return ExitCode.OK
+
+
+def _refuse_options_without_effect(context: typer.Context, wanted: _Wanted) -> None:
+    given = context.params
+    if given["group"] is None or given["history"] is not None:
+        for option, is_given in (
+            ("--capacity measured", wanted.capacity is None),
+            ("--serve", given["serve_on"]),
+        ):
+            if is_given:
+                raise CannotRun(f"{option} needs a running group: give --group and --bootstrap-server")
+    if given["serve_on"] is None:
+        options.refuse(context, _SERVED, "without --serve")
+    if given["history"] is not None:
+        if given["group"] is None:
+            raise CannotRun("--history FOLDER needs --group ID")
+        options.refuse_all_but(context, _OF_HISTORY, "on the costs of --history")
+    elif given["group"] is not None:
+        options.refuse_all_but(context, _OF_CLUSTER, "on the costs of a running group")
+    elif given["file"] is None and given["weights"] is None:
+        raise CannotRun(
+            "give costs: --weights FILE, a group with weights in a FILE, --group and --bootstrap-server, or "
+            "--group and --history"
+        )
+    else:
+        options.refuse_all_but(context, _OF_FILES, "on costs in files")
+
+
+# ---- the number of members
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """`capacity` is None if it is measured; without `topics` all members subscribe to the same ones."""
+
+    capacity: Fraction | None
+    headroom: float
+    topics: frozenset[str]
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """A group whose weights are the costs, and how they came about.
+
+    Attributes:
+        unit: the number of units of cost in one unit of the capacity.
+        most_consumed: the most that a member consumed, which kept its partitions between the looks; None if
+            nothing was measured.
+    """
+
+    group: Group
+    notes: tuple[str, ...]
+    unit: int = 1
+    most_consumed: int | None = None
 
 
 def _capacity(text: str) -> Fraction | None:
@@ -292,20 +275,51 @@ def _capacity(text: str) -> Fraction | None:
     return number
 
 
-def _policy(
-    hold_up: float, hold_down: float, stale_after: float, least: int, most: int | None, every: float
-) -> Policy:
-    try:
-        return Policy(hold_up, hold_down, max(_POLICY.longest_gap_s, 5 * every), stale_after, least, most)
-    except ValueError as error:
-        raise CannotRun(str(error)) from None
-
-
-def _from_files(file: str | None, weights: Path | None) -> Measured | _FromFiles:
-    if file is None and weights is None:
-        raise CannotRun(
-            "give costs: --weights FILE, a group with weights in a FILE, or --group and --bootstrap-server"
+def _sized(costs: _Costs, wanted: _Wanted) -> Report:
+    """The size; `CannotRun` if there is none."""
+    unit, capacity, notes = costs.unit, wanted.capacity, list(costs.notes)
+    if capacity is None:
+        capacity = Fraction(costs.most_consumed or 0, PER_RECORD)
+        if not capacity:
+            raise CannotRun(
+                "--capacity measured: no member committed anything between the two looks: look for "
+                "longer (--over), or give the capacity"
+            )
+        notes.append(
+            "the capacity is the most that a member consumed between the looks "
+            f"({float(capacity):,.1f} a second): a lower bound of what a consumer carries, so fewer "
+            "members may do"
         )
+    full = math.floor(capacity * unit)
+    limit = math.floor(capacity * unit * (1 - Fraction(wanted.headroom).limit_denominator(10_000)))
+    with cannot_run_on(SizeError):
+        group = of_kind(costs.group, wanted.topics or None)
+        found = size_group(group, limit, nodes=wanted.nodes)
+        needed_full = found.members
+        if full != limit:
+            needed_full = size_group(replace(group, members={}), full, nodes=wanted.nodes).members
+    if found.unknown:
+        notes.append(
+            f"{found.unknown} of {found.partitions} costs are unknown: each counts as the median of its "
+            "topic, or else of all"
+        )
+    if others := len(costs.group.members) - len(group.members):
+        notes.append(f"{others} members with another subscription are left alone, and not counted on")
+    return Report(found, unit, capacity, wanted.headroom, needed_full, len(group.members), notes)
+
+
+def _show(report: Report, json_file: Path | None) -> ExitCode:
+    with json_lines(json_file) as write:
+        write(report.to_json())
+    if not is_stdout(json_file):
+        emit_renderable(*report.renderables())
+    return ExitCode.VERDICT_FAILED if report.size.too_heavy else ExitCode.OK
+
+
+# ---- costs from files, and from a history
+
+
+def _from_files(file: str | None, weights: Path | None) -> _Costs:
     group = Group({}, {}) if file is None else _read_group(file)
     notes: list[str] = []
     if weights is not None:
@@ -313,32 +327,19 @@ def _from_files(file: str | None, weights: Path | None) -> Measured | _FromFiles
         topics = list(group.topics.values()) or [Topic(name, len(each)) for name, each in given.items()]
         weighed, notes = weigh(topics, given)
         group = Group({topic.name: topic for topic in weighed}, group.members, group.generation)
-    return _FromFiles(group, tuple(notes))
+    return _Costs(group, tuple(notes))
 
 
-def _from_history(folder: str, group: str | None, percentile: float, others: Sequence[object]) -> _FromFiles:
-    if group is None or any(each is not None for each in others):
-        raise CannotRun("--history FOLDER needs --group ID, and no other costs beside it")
-    with require_spark_extra("size"):
+def _from_history(folder: str, group: str, percentile: float) -> _Costs:
+    with options.require_spark_extra("size"):
         from kafka_assignors_spark.history_rates import rates_of_history
         from kafka_assignors_spark.options import ReplayError
 
-    try:
+    with cannot_run_on(ReplayError):
         rates = rates_of_history(folder, group, percentile)
-    except ReplayError as error:
-        raise CannotRun(str(error)) from None
     topics = {name: Topic(name, len(each), weights=tuple(each)) for name, each in rates.items()}
     note = f"rates are those that each partition did not exceed in {percentile:g} % of the time in {folder}"
-    return _FromFiles(Group(topics, {}), (note,), PER_RECORD)
-
-
-@dataclass(frozen=True, slots=True)
-class _FromFiles:
-    """`unit` is what a unit of the capacity is in the costs."""
-
-    group: Group
-    notes: tuple[str, ...]
-    unit: int = 1
+    return _Costs(Group(topics, {}), (note,), PER_RECORD)
 
 
 def _read_group(file: str) -> Group:
@@ -351,59 +352,108 @@ def _read_group(file: str) -> Group:
 
 def _read_weights(file: Path) -> dict[str, list[int | None]]:
     try:
-        return parse_weights(file.read_bytes(), str(file))
+        content = file.read_bytes()
     except OSError as error:
         raise CannotRun(f"{file}: {error.strerror}") from None
-    except ValueError as error:
-        raise CannotRun(str(error)) from None
+    with cannot_run_on(ValueError):
+        return parse_weights(content, str(file))
 
 
-def _sized(source: Measured | _FromFiles, limits: _Limits) -> Report:
-    """The size; `CannotRun` if there is none."""
-    unit = PER_RECORD if isinstance(source, Measured) else source.unit
-    capacity, notes = limits.capacity, list(source.notes)
-    if isinstance(source, Measured) and capacity is None:
-        capacity = Fraction(source.most_consumed, PER_RECORD)
-        if not capacity:
-            raise CannotRun(
-                "--capacity measured: no member committed anything between the two looks: look for "
-                "longer (--over), or give the capacity"
+# ---- costs of a running group: two looks at its offsets, some time apart
+
+_MOST_LOOKS = 64
+_WAIT_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    look: Look
+    live: LiveGroup
+
+
+class GroupLooks:
+    """Looks at one group of a cluster. `CannotRun` says why a look is not possible."""
+
+    def __init__(self, cluster: Cluster, group_id: str, over_s: float, drain_s: float | None) -> None:
+        self._cluster, self._group_id = cluster, group_id
+        self._over_s, self._drain_s = over_s, drain_s
+        self._looks: deque[_Seen] = deque(maxlen=_MOST_LOOKS)
+
+    def measure(self, progress: ProgressReport) -> _Costs:
+        """Look once more, and take the rates since the latest look that is old enough, or wait for one."""
+        if not self._looks:
+            self._looks.append(self._look(progress))
+        due_s = self._looks[0].look.at_s + self._over_s
+        while (left_s := due_s - time.monotonic()) > 0:
+            progress.update(
+                "waiting for the second look: seconds", int(self._over_s - left_s), round(self._over_s)
             )
+            time.sleep(min(_WAIT_S, left_s))
+        second = self._look(progress)
+        first = max(
+            (seen for seen in self._looks if seen.look.at_s <= second.look.at_s - self._over_s),
+            key=lambda seen: seen.look.at_s,
+        )
+        # A look is kept while it, or a later one, can be the first of two.
+        self._looks = deque(
+            (seen for seen in self._looks if seen.look.at_s >= first.look.at_s), maxlen=_MOST_LOOKS
+        )
+        if len(self._looks) < _MOST_LOOKS:
+            self._looks.append(second)
+        return _measured(first, second, self._over_s, self._drain_s)
+
+    def _look(self, progress: ProgressReport) -> _Seen:
+        with options.cluster_errors():
+            (live,) = self._cluster.read_groups([self._group_id], on_progress=progress.update)
+            options.require_existing(self._cluster, [live])
+            topics = _partitions(live)
+            ends = self._cluster.read_ends(
+                {name: range(count) for name, count in topics.items()}, progress.update
+            )
+        if live.committed is None:
+            raise CannotRun(f"group {live.id!r}: {'; '.join(live.problems)}")
+        return _Seen(Look(time.monotonic(), ends, live.committed), live)
+
+
+def _partitions(live: LiveGroup) -> dict[str, int]:
+    """The number of partitions of each topic of the group; without members, of each that it has committed."""
+    if live.members:
+        try:
+            return {name: topic.partitions for name, topic in as_group(live).topics.items()}
+        except HiddenTopicsError as error:
+            raise CannotRun(str(error)) from None
+        except UnsettledGroupError as error:
+            raise CannotRun(f"{error}: try again") from None
+    return {name: max(numbers) + 1 for name, numbers in (live.committed or {}).items() if numbers}
+
+
+def _measured(first: _Seen, second: _Seen, over_s: float, drain_s: float | None) -> _Costs:
+    live = second.live
+    counts = _partitions(live)
+    if not counts:
+        raise CannotRun(
+            f"group {live.id!r} has no members and has committed nothing, so its topics are not known"
+        )
+    rates = rates_from(first.look, second.look, counts, drain_s)
+    topics = {name: Topic(name, count, weights=tuple(rates.costs[name])) for name, count in counts.items()}
+    group = Group(topics, {}, live.generation)
+    if live.members:
+        group = replace(
+            (known := as_group(live)),
+            topics={name: replace(each, weights=topics[name].weights) for name, each in known.topics.items()},
+        )
+    notes = [f"rates are means over at least {over_s:g} s"]
+    if rates.without_commit:
         notes.append(
-            "the capacity is the most that a member consumed between the looks "
-            f"({float(capacity):,.1f} a second): a lower bound of what a consumer carries, so fewer "
-            "members may do"
+            f"the group has committed nothing of {counted(rates.without_commit, 'partition')}, so their "
+            "lag is not known and counts as none"
         )
-    assert capacity is not None
-    full = math.floor(capacity * unit)
-    limit = math.floor(capacity * unit * (1 - Fraction(limits.headroom).limit_denominator(10_000)))
-    try:
-        group = of_kind(source.group, limits.topics)
-        found = size_group(group, limit, nodes=limits.nodes)
-        needed_full = (
-            found.members
-            if full == limit
-            else size_group(_without_members(group), full, nodes=limits.nodes).members
-        )
-    except SizeError as error:
-        raise CannotRun(str(error)) from None
-    if found.unknown:
-        notes.append(
-            f"{found.unknown} of {found.partitions} costs are unknown: each counts as the median of its "
-            "topic, or else of all"
-        )
-    if others := len(source.group.members) - len(group.members):
-        notes.append(f"{others} members with another subscription are left alone, and not counted on")
-    return Report(found, unit, capacity, limits.headroom, needed_full, len(group.members), notes)
-
-
-def _without_members(group: Group) -> Group:
-    return replace(group, members={})
-
-
-def _show(report: Report, json_file: Path | None) -> ExitCode:
-    with json_lines(json_file) as write:
-        write(report.to_json())
-    if not is_stdout(json_file):
-        emit_renderable(*report.renderables())
-    return ExitCode.VERDICT_FAILED if report.size.too_heavy else ExitCode.OK
+    if not live.members:
+        notes.append("the group has no members; its topics are those that it has committed")
+    before = {member.id: member.assigned for member in first.live.members}
+    kept = {
+        member.id: member.assigned
+        for member in live.members
+        if member.assigned and before.get(member.id) == member.assigned
+    }
+    return _Costs(group, tuple(notes), PER_RECORD, rates.most_consumed(kept))

@@ -3,38 +3,40 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from kafka_assignors_cli.ci_formats import CiFormats
-from kafka_assignors_cli.console import CannotRun, ExitCode
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import (
+    Column,
+    ColumnKind,
+    ExitCode,
+    FittedTable,
+    cannot_run_on,
+    printable,
+)
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
-from kafka_assignors_cli.json_output import is_stdout, require_json_file, write_document
-from kafka_assignors_cli.options import (
-    BootstrapServer,
-    Checkpoint,
-    ClusterOptions,
-    CommandConfig,
-    EngineName,
-    Github,
-    GroupIds,
-    JsonFile,
-    JunitFile,
-    Master,
-    PauseParameters,
-    ReplayInput,
-    SkipCorrupt,
-    SparkConfig,
-    StrategyTimeout,
-    StrictDecoding,
-    Timeout,
+from kafka_assignors_cli.output_files import (
+    CiFormats,
+    Outcome,
+    Verdict,
 )
 from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.policy import Policy, ReplayReport
+    from kafka_assignors_spark.policy import (
+        GroupJudgement,
+        Judgement,
+        Policy,
+        PolicyRule,
+        ReplayReport,
+        RuleJudgement,
+    )
 
 EPILOG = """Examples:
 
@@ -80,104 +82,215 @@ def validate(
     context: typer.Context,
     history: HistoryOrReport = None,
     policy: PolicyFile,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
-    group: GroupIds = None,
-    strict: StrictDecoding = False,
-    skip_corrupt: SkipCorrupt = False,
-    pause: PauseParameters = None,
-    json_file: JsonFile = None,
-    junit: JunitFile = None,
-    github: Github = False,
-    master: Master = None,
-    spark_config: SparkConfig = None,
-    checkpoint: Checkpoint = None,
-    engine: EngineName = None,
-    strategy_timeout: StrategyTimeout = 60.0,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    group: options.GroupIds = None,
+    strict: options.StrictDecoding = False,
+    skip_corrupt: options.SkipCorrupt = False,
+    pause: options.PauseParameters = None,
+    json_file: options.JsonFile = None,
+    junit: options.JunitFile = None,
+    github: options.Github = False,
+    master: options.Master = None,
+    spark_config: options.SparkConfig = None,
+    checkpoint: options.Checkpoint = None,
+    engine: options.EngineName = None,
+    strategy_timeout: options.StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
-    from kafka_assignors_cli.policy_tables import judgement_to_json, print_judgement, verdicts
     from kafka_assignors_spark.policy import judge, read_report
     from kafka_assignors_spark.result import to_json
 
+    written = history is not None and history.endswith(".json")
+    if written:
+        options.refuse_all_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
     rules = _policy(policy)
     ci = CiFormats(junit, github, json_file)
-    require_json_file(json_file)
     ci.require()
-    if history is not None and history.endswith(".json"):
-        _refuse_options_of_a_replay(context, history)
-        report = _written_report(Path(history))
+    if written:
+        report = _written_report(Path(str(history)))
     else:
-        asked = ReplayInput(
-            history,
-            ClusterOptions(bootstrap_server, command_config, timeout),
-            group,
-            strict,
-            skip_corrupt,
-            pause,
-            master,
-            spark_config,
-            checkpoint,
-            strategy_timeout,
-        )
         # A replay needs a strategy, also if all rules are about the recorded assignments.
-        options = asked.options("validate", rules.strategies or ("cooperative-sticky",), rules.modes)
-        result = run_replay_with_progress(options, "validate", engine)
+        asked = options.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
+        result = run_replay_with_progress(asked, "validate", engine)
         note_damage(result)
         report = read_report(to_json(result))
     judgement = judge(rules, report)
-    if not is_stdout(json_file):
-        with ci.text():
-            print_judgement(judgement, report)
-    write_document(json_file, json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1))
-    if ci.asked:
-        ci.write("validate", verdicts(judgement, str(policy)))
-    return _EXIT_CODES[judgement.outcome.name]
+    document = json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1)
+    ci.write_result(
+        "validate", judgement_renderables(judgement, report), document, _verdicts(judgement, str(policy))
+    )
+    return _SHOWN[judgement.outcome.name].code
 
-
-_EXIT_CODES = {
-    "HOLDS": ExitCode.OK,
-    "VIOLATED": ExitCode.VERDICT_FAILED,
-    "NOT_JUDGED": ExitCode.CANNOT_RUN,
-}
-"""The exit codes by the outcome of a policy (`RuleOutcome`)."""
 
 _OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
 """The parameters that also make sense with a written report."""
-
-
-def _refuse_options_of_a_replay(context: typer.Context, report: str) -> None:
-    given = [
-        parameter.opts[0]
-        for parameter in context.command.params
-        if parameter.name is not None
-        and parameter.name not in _OF_EVERY_INPUT
-        # typer may contain a copy of click, so the enumeration has no module to import it from.
-        and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
-    ]
-    if given:
-        raise CannotRun(
-            f"{', '.join(given)} cannot change {report}, which was replayed already: give the history"
-        )
 
 
 def _policy(path: Path) -> Policy:
     from kafka_assignors_spark.policy import PolicyError, read_policy
 
     table = parse_toml(path, read_file(path))
-    try:
+    with cannot_run_on(PolicyError):
         return read_policy(table, str(path))
-    except PolicyError as error:
-        raise CannotRun(str(error)) from None
 
 
 def _written_report(path: Path) -> ReplayReport:
     from kafka_assignors_spark.policy import ReportError, read_report
 
     document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
-    try:
+    with cannot_run_on(ReportError):
         return read_report(document, str(path))
-    except ReportError as error:
-        raise CannotRun(str(error)) from None
+
+
+# ---- the judgement, as a table, for CI and in JSON
+
+_FORMAT = 1
+"""The version of the JSON form, which docs/validate.md describes. New keys may be added to it; every other
+change needs a new number.
+"""
+
+_SHOWN_GROUPS = 5
+
+_COLUMNS = (
+    Column("rule", ColumnKind.WORDS),
+    Column("what has to hold", ColumnKind.WORDS),
+    Column("groups"),
+    Column("verdict", ColumnKind.TOKEN),
+)
+
+
+class _Shown(NamedTuple):
+    """How the outcome of a rule or of the policy is shown."""
+
+    style: str
+    policy: str
+    in_ci: Outcome
+    code: ExitCode
+
+
+_SHOWN = {
+    "HOLDS": _Shown("", "The policy holds", Outcome.PASSED, ExitCode.OK),
+    "VIOLATED": _Shown("bold red", "The policy is violated", Outcome.FAILED, ExitCode.VERDICT_FAILED),
+    "NOT_JUDGED": _Shown(
+        "bold yellow", "The policy could not be judged", Outcome.NOT_JUDGED, ExitCode.CANNOT_RUN
+    ),
+}
+"""By the name of the outcome (`RuleOutcome`)."""
+
+
+def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[RenderableType]:
+    table = FittedTable(_COLUMNS, "Rules")
+    lines: list[Text] = []
+    for each in judgement.rules:
+        table.add(
+            [
+                printable(each.rule.name),
+                printable(_words(each.rule)),
+                str(len(each.groups)),
+                Text(each.outcome.value, style=_SHOWN[each.outcome.name].style),
+            ]
+        )
+        lines += _lines(each)
+    return [table, *lines, Text(_verdict(judgement, report), style="bold")]
+
+
+def _lines(judged: RuleJudgement) -> list[Text]:
+    name = printable(judged.rule.name)
+    lines = [] if judged.reason is None else [Text(f"{name}: not judged: {printable(judged.reason)}")]
+    not_holding = [each for each in judged.groups if each.outcome.name != "HOLDS"]
+    # Violations first.
+    not_holding.sort(key=lambda each: each.outcome.name == "NOT_JUDGED")
+    lines += [
+        Text(f"{name}: {printable(each.group)}: {printable(_found(each))}")
+        for each in not_holding[:_SHOWN_GROUPS]
+    ]
+    if len(not_holding) > _SHOWN_GROUPS:
+        lines.append(Text(f"{name}: and {len(not_holding) - _SHOWN_GROUPS} more groups"))
+    return lines
+
+
+def _found(judged: GroupJudgement) -> str:
+    if judged.value is None:
+        return f"not judged: {judged.reason}"
+    bounds = [f"at least {_number(judged.low)}"] if judged.low is not None else []
+    bounds += [f"at most {_number(judged.high)}"] if judged.high is not None else []
+    return f"{_number(judged.value)}, and has to be {' and '.join(bounds)}"
+
+
+def _words(rule: PolicyRule) -> str:
+    bounds = [f"≥ {_number(rule.min)}"] if rule.min is not None else []
+    bounds += [f"≤ {_number(rule.max)}"] if rule.max is not None else []
+    times = {None: "", "least": " × the least possible"}.get(rule.relative_to, f" × {rule.relative_to}")
+    per = f" per {rule.per}" if rule.per else ""
+    return f"{rule.metric}{per} of {rule.strategy} {' and '.join(bounds)}{times} ({rule.mode.value})"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _verdict(judgement: Judgement, report: ReplayReport) -> str:
+    outcomes = Counter(rule.outcome for rule in judgement.rules)
+    words = [
+        f"{outcomes[outcome]} {outcome.value}"
+        for outcome in type(judgement.outcome)
+        if outcomes[outcome] and outcome.name != "HOLDS"
+    ]
+    held = sum(count for outcome, count in outcomes.items() if outcome.name == "HOLDS")
+    words.insert(0, f"{held} of {len(judgement.rules)} rules hold")
+    return f"{_SHOWN[judgement.outcome.name].policy} on {printable(report.source)}: {', '.join(words)}."
+
+
+def _verdicts(judgement: Judgement, policy: str) -> list[Verdict]:
+    """A verdict on each group of each rule; on the rule itself if it has no groups or a reason of its own."""
+    found = []
+    for each in judgement.rules:
+        name = each.rule.name
+        if each.reason is not None or not each.groups:
+            found.append(Verdict(policy, name, _SHOWN[each.outcome.name].in_ci, each.reason or "", policy))
+        found += [
+            Verdict(name, group.group, _SHOWN[group.outcome.name].in_ci, _found(group), policy)
+            for group in each.groups
+        ]
+    return found
+
+
+def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -> dict[str, Any]:
+    """The verdict as a JSON object; `policy` names the file of the policy."""
+    return {
+        "format": _FORMAT,
+        "verdict": judgement.outcome.value,
+        "policy": policy,
+        "source": report.source,
+        "rules": [_rule_to_json(each) for each in judgement.rules],
+    }
+
+
+def _rule_to_json(judged: RuleJudgement) -> dict[str, Any]:
+    rule = judged.rule
+    return {
+        "name": rule.name,
+        "verdict": judged.outcome.value,
+        "reason": judged.reason,
+        "metric": rule.metric,
+        "strategy": rule.strategy,
+        "mode": rule.mode.value,
+        "min": rule.min,
+        "max": rule.max,
+        "relative_to": rule.relative_to,
+        "per": rule.per,
+        "groups": [
+            {
+                "group": each.group,
+                "verdict": each.outcome.value,
+                "value": each.value,
+                "at_least": each.low,
+                "at_most": each.high,
+                "reason": each.reason,
+            }
+            for each in judged.groups
+        ],
+    }

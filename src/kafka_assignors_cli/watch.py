@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, note, sigterm_interrupts
-from kafka_assignors_cli.files import require_writable
-from kafka_assignors_cli.json_output import is_stdout, require_json_file
 from kafka_assignors_cli.live_view import Looks, Snapshot, show
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
@@ -26,8 +24,10 @@ from kafka_assignors_cli.options import (
     CommandConfig,
     JsonFile,
     Timeout,
-    require_watch_extra,
+    parse_endpoint,
+    require_extra,
 )
+from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
 from kafka_assignors_cli.watch_table import group_json, in_order_of_attention, watch_tables
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def watch(
     require_json_file(json_file)
     if state is not None:
         require_writable(state)
-    with require_watch_extra(prometheus=endpoint is not None):
+    with require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
         import confluent_kafka  # noqa: F401
 
         from kafka_assignors_spark.watch.fleet import FleetLimits
@@ -187,15 +187,6 @@ def watch(
         run.end()
     if not once:
         note(run.farewell())
-
-
-def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:
-    """The host and the port in `[HOST]:PORT`, the value of `option`; an IPv6 address is in brackets."""
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise CannotRun(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
-    return host or default_host, int(port)
 
 
 def _refuse_contradictions(

@@ -46,9 +46,9 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_aiokafka._leading import lead_group
-from kafka_assignors_aiokafka._topics import (
+from kafka_assignors_aiokafka._leading import (
     REFRESH_TIMEOUT_S,
+    lead_group,
     refresh,
     rejoin_if_topics_changed,
     watch,
@@ -66,7 +66,7 @@ class FencedInstanceIdError(Errors.KafkaError):  # type: ignore[misc]  # aiokafk
 
 
 class CooperativeCoordinator(RequestingCoordinator):
-    """One member of one group: the `Consumer` of its session."""
+    """One member of one group: the `Consumer` of its session (`kafka_assignors.rebalance.transport`)."""
 
     _commit_refresh_task: Any
     _enable_auto_commit: bool
@@ -120,7 +120,6 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- the machine
 
     def handle(self, event: Event) -> None:
-        """Tell the machine what happened, and carry out what it says."""
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
         if self._session.observers is not None:
@@ -143,7 +142,6 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     @property
     def member(self) -> MemberState:
-        """The machine as it is now."""
         return self._member
 
     @property
@@ -281,11 +279,9 @@ class CooperativeCoordinator(RequestingCoordinator):
         await asyncio.wait([self._user_called, self._closing], return_when=asyncio.FIRST_COMPLETED)
 
     async def raise_to_user(self, error: Exception) -> None:
-        """Raise an error in the user's call, and wait until it makes sense to join again."""
         await self._push_error_to_user(error)
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
-        """A heartbeat was answered, or not; an error is raised to the user."""
         if error is not None:
             self.tell_user(error)
 
@@ -306,7 +302,6 @@ class CooperativeCoordinator(RequestingCoordinator):
             await self._changed.wait()
 
     def coordinator_dead(self) -> None:
-        """Look for the coordinator again."""
         super().coordinator_dead()
         self._changed.set()
 
@@ -368,7 +363,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         return True
 
     def seconds_since_poll(self) -> float:
-        """How long ago the user polled, in seconds."""
         return float(self._subscription.fetcher_idle_time)
 
     async def _do_heartbeat(self) -> bool:
@@ -403,11 +397,9 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- leading, and topics
 
     def stop_leading(self) -> None:
-        """A join begins: watch no topics of other members."""
         self._group_subscription = None
 
     async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments | None:
-        """The assignment of each member; None if the group went on without this member."""
         return await lead_group(self, assignor, joined.members, self._refresh_topics)
 
     async def _refresh_topics(self, _: Any, topics: Iterable[str]) -> None:
@@ -428,16 +420,13 @@ class CooperativeCoordinator(RequestingCoordinator):
             await learning
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions the metadata show of a topic."""
         known = self._cluster.partitions_for_topic(topic)
         return None if known is None else len(known)
 
     async def refresh_metadata(self) -> None:
-        """Get newer metadata, if they come soon."""
         await asyncio.wait([self._client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
 
     def assigned(self, partitions: Partitions, *, racks: bool) -> None:
-        """Watch the topics that make this member rejoin when they change."""
         watch_topics_if_static(self, racks=racks)
         rejoin_if_topics_changed(self)
 

@@ -189,11 +189,9 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         return self._subscription
 
     def assigned_partitions(self) -> set[TopicPartition]:
-        """The partitions of the subscription."""
         return set() if self.subscription is None else super().assigned_partitions()
 
     def is_assigned(self, tp: TopicPartition) -> bool:
-        """Whether the subscription has this partition."""
         return self.subscription is not None and bool(super().is_assigned(tp))
 
     @contextlib.contextmanager
@@ -369,7 +367,6 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
             self.on_listener()
 
     def paused_partitions(self) -> set[TopicPartition]:
-        """Those that the user has paused."""
         return {tp for tp in self.assigned_partitions() if _is_paused_by_user(self._assigned_state(tp))}
 
     def unsubscribe(self) -> None:

@@ -1,30 +1,28 @@
 """Incremental cooperative rebalancing for kafka-python 3, driven by `kafka_assignors.rebalance`.
 
 consumer        what the user sees
-settings        the arguments that it passes on to the client's own consumer
 coordinator     the machine's actions carried out, its events reported
-transport       the requests to the group's coordinator, for `kafka_assignors.rebalance.session`
-leading         what a leader does before its SyncGroup
+transport       the requests to the group's coordinator, for `kafka_assignors.rebalance.session`; leading
 commits         `commit_async`; joins wait while a transaction may be open
 metrics         the metrics of the coordinator, in the registry of the client
-listener        calls of the user's listener
-subscription    subscription, assignment, what the fetcher may touch, and where to begin
-fetcher         the fetcher, which can be woken up
-user_errors     errors that `poll` raises
+user_thread     calls of the user's listener, and errors, in `poll`
+fetching        subscription, assignment, where to begin, and the fetcher, which can be woken up
 
-All that is used of kafka-python beside its public interface is listed in `_client.v3`.
+All that is used of kafka-python beside its public interface is listed in `_v3`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kafka import KafkaConsumer
 
 from kafka_assignors_kafka_python._client import INSTALLED, MODULE
-from kafka_assignors_kafka_python.cooperative.settings import ConsumerSettings
 
 if TYPE_CHECKING or MODULE == "v3":
-    from kafka_assignors_kafka_python.cooperative.consumer import CooperativeKafkaConsumer
+    from kafka_assignors_kafka_python.cooperative.consumer import ConsumerSettings, CooperativeKafkaConsumer
 else:
+
+    class ConsumerSettings(TypedDict):
+        """The arguments of a consumer that kafka-python 2 does not have."""
 
     class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]  # kafka-python has no types
         """Not with kafka-python 2: constructing it raises a RuntimeError that says what to use."""

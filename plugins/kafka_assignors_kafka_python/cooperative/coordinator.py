@@ -16,7 +16,7 @@ with all that earlier polls returned. A member that has to call the listener can
 poll, and the group waits for it, at most `max_poll_interval_ms`.
 
 The fetcher's `wake` ends the wait of a poll when there is something to do. Joins have a connection of their
-own (`_client.v3.joining_node`).
+own (`_v3.joining_node`).
 """
 
 from __future__ import annotations
@@ -58,13 +58,11 @@ from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_kafka_python._client.coordinator import watch_topics_if_static
-from kafka_assignors_kafka_python.cooperative import leading
+from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
-from kafka_assignors_kafka_python.cooperative.listener import ListenerCalls
-from kafka_assignors_kafka_python.cooperative.subscription import Positions
+from kafka_assignors_kafka_python.cooperative.fetching import Positions
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
-from kafka_assignors_kafka_python.cooperative.user_errors import ErrorsOfUser, Source
+from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -72,7 +70,7 @@ _NEVER = float("-inf")
 
 
 class CooperativeCoordinator(RequestingCoordinator):
-    """One member of one group: the `Consumer` of its session."""
+    """One member of one group: the `Consumer` of its session (`kafka_assignors.rebalance.transport`)."""
 
     _is_built = False
     _assignment_snapshot: Any
@@ -130,7 +128,6 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- the machine, on the I/O thread
 
     def handle(self, event: Event) -> None:
-        """Tell the machine what happened, and carry out what it says."""
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
         self._show_membership()
@@ -178,16 +175,12 @@ class CooperativeCoordinator(RequestingCoordinator):
         if not self._member.closing:  # Afterwards there is nothing left that could be notified.
             self._join_wanted.notify()
 
-    def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run something on the I/O thread, from any thread; a future."""
-        return self._manager.call_soon(function, *arguments)
-
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """The same; when it is done, the user's thread is woken."""
+        """Run something on the I/O thread; when it is done, the user's thread is woken."""
         return self.start(function, *arguments).add_both(lambda _: self._fetcher.wake())
 
     def _spawn(self, task: Coroutine[Any, Any, None]) -> Any:
-        """The same for a task that reports all errors by itself: another error ends the consumer."""
+        """Run a task that reports all errors by itself: another error ends the consumer."""
         return self._manager.call_soon(task).add_errback(self._broken)
 
     def _broken(self, error: BaseException) -> None:
@@ -375,30 +368,22 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- what the session asks
 
     def assigned(self, partitions: Partitions, *, racks: bool) -> None:
-        """Watch the topics that make this member rejoin when they change."""
         watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
         self._rejoin_if_topics_changed()
 
     async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments:
-        """The assignment of each member, by a leader."""
         eager = self._session.protocol is RebalanceProtocol.EAGER
         try:
-            return await leading.assign(self, assignor, joined, eager=eager)
+            return await self.assign_as_leader(assignor, joined, eager=eager)
         except Exception:
             log.exception("group %r: the leader could not assign", self.group_id)
             raise
 
     def partition_count(self, topic: str) -> int | None:
-        """How many partitions the metadata show of a topic."""
         known = self._cluster.partitions_for_topic(topic)
         return None if known is None else len(known)
 
-    async def refresh_metadata(self) -> None:
-        """Get newer metadata, if they come soon."""
-        await leading.refresh_soon(self)
-
     def seconds_since_poll(self) -> float:
-        """How long ago the user polled, in seconds."""
         return time.monotonic() - self._polled_at
 
     async def raise_to_user(self, error: Exception) -> None:
@@ -406,7 +391,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         await self.errors.raise_in_poll(error)
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
-        """A heartbeat was answered, or not."""
         if accepted:
             self.errors.withdraw(Source.HEARTBEAT)
             return
@@ -456,12 +440,6 @@ class CooperativeCoordinator(RequestingCoordinator):
     def enforce_rebalance(self, reason: str) -> None:
         """The user wants this member to join again."""
         self.start(self.handle, RejoinRequested(reason))
-
-    @property
-    def knows_topics_of_group(self) -> bool:
-        """Whether there are metadata of all topics that this leader watches."""
-        topics = self._subscription.group_subscription()
-        return all(self._cluster.partitions_for_topic(topic) is not None for topic in topics)
 
     def stop_leading(self) -> None:
         """A join begins: only a member that leads again watches the topics of others."""

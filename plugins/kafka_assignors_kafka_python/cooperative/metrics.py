@@ -131,5 +131,4 @@ class _CumulativeCount(AbstractMeasurableStat):  # type: ignore[misc]  # kafka-p
         self._count += 1
 
     def measure(self, config: object, now: float) -> float:
-        """The number so far."""
         return float(self._count)

@@ -1,9 +1,11 @@
 """The requests of a member on kafka-python: where they go, how long a response may take, and has taken.
+Before its SyncGroup a leader assigns.
 
 The versions are those that kafka-python's own coordinator sends: the newest that both sides know, up to a
 limit where a later one would mean something else.
 
-All of it runs on kafka-python's I/O thread.
+All of it runs on kafka-python's I/O thread, but for two things that have threads of their own: the strategy,
+and to decode what members sent.
 """
 
 from __future__ import annotations
@@ -11,8 +13,8 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from kafka import errors as Errors
 from kafka.future import Future
@@ -32,14 +34,20 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 
 from kafka_assignors.assignor import Assignor, Weighed
 from kafka_assignors.group import Topic
+from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors_kafka_python._client.v3 import ConsumerCoordinator, joining_node
+from kafka_assignors_kafka_python._client import Leading, read_members, run_in_background
+from kafka_assignors_kafka_python._v3 import ConsumerCoordinator, joining_node, refresh_metadata
 from kafka_assignors_kafka_python._weights import ask_for_weights
-from kafka_assignors_kafka_python.cooperative.leading import in_background
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
+
+T = TypeVar("T")
+
+_REFRESH_TIMEOUT_MS = 1000.0
+"""How long a member waits for newer metadata when an assignment has more than it knows of."""
 
 _HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
 
@@ -124,6 +132,50 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """Its value; KafkaTimeoutError if that takes longer."""
         return await self._manager.wait_for(future, timeout_ms)
 
+    async def assign_as_leader(
+        self, assignor: Assignor, joined: JoinGroupResponse, *, eager: bool
+    ) -> EncodedAssignments:
+        """The assignment of each member. Raises what the strategy raises."""
+        decoded = await self.in_background(read_members, assignor, joined.members)
+        leading = Leading(self, assignor, decoded, joined.generation)
+        # While all members go on consuming, newer metadata of known topics need not be waited for: their
+        # request comes after a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
+        refreshed = self.start(refresh_metadata, self._cluster)
+        topics = self._subscription.group_subscription()
+        if eager or any(self._cluster.partitions_for_topic(topic) is None for topic in topics):
+            with suppress(Errors.KafkaError):
+                await self.wait_for(refreshed, leading.metadata_timeout_s * 1000)
+        leading.read_metadata()
+        await self.in_background(leading.think)
+        return leading.finish()
+
+    async def refresh_metadata(self) -> None:
+        refreshed = self.start(refresh_metadata, self._cluster)
+        with suppress(Errors.KafkaError):
+            await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
+
+    def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Run something on the I/O thread, from any thread; a future."""
+        return self._manager.call_soon(function, *arguments)
+
+    async def in_background(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call `function` in a thread of its own, while the I/O thread goes on."""
+        done: Any = Future()
+
+        def run() -> None:
+            tell: Any
+            outcome: Any
+            try:
+                tell, outcome = done.success, function(*arguments)
+            except Exception as error:
+                tell, outcome = done.failure, error
+            with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
+                self.start(tell, outcome)
+
+        run_in_background(run)
+        outcome: T = await done
+        return outcome
+
     def close_joining_connection(self) -> None:
         """Close the connection of joins: what waits on it fails."""
         self._manager.close(node_id=self._joining_id)
@@ -161,7 +213,7 @@ class KafkaPythonTransport:
         return lease.clock()
 
     async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        return await in_background(self._coordinator._manager.call_soon, partial(function, *arguments))
+        return await self._coordinator.in_background(function, *arguments)
 
     async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
         weighed: Weighed = await self.in_thread(ask_for_weights, self._coordinator, assignor, topics)

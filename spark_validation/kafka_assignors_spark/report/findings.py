@@ -66,7 +66,8 @@ class GroupFinding:
     negative where better balance costs moves, and so are the other savings. `days` is the length of the
     group's history. `eager` says that the group has members of a client that stops under any strategy, so
     that a cooperative one saves it no pauses; `cooperative` is then the best verdict if all members used the
-    cooperative consumer, and None if that one runs eagerly.
+    cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a strategy
+    of the name of `best`, in a client of its own, so that the change is the consumer.
     """
 
     group: str
@@ -77,6 +78,13 @@ class GroupFinding:
     days: float
     eager: bool
     cooperative: Verdict | None = None
+    same_name: bool = False
+
+    @property
+    def change_to(self) -> str:
+        """`best` in words that differ from those for production."""
+        name = self.best.strategy
+        return f"{name} with the consumer of kafka-assignors" if self.same_name else name
 
     @property
     def paused_s_per_day(self) -> tuple[float, float]:
@@ -237,6 +245,7 @@ def find_among(
                     1.0 if summary is None else days_of(summary),
                     eager,
                     cooperative,
+                    same_name=summary is not None and summary.protocols == (best.strategy,),
                 )
             )
     return sorted(found, key=_rank)
@@ -261,7 +270,7 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
             f"{recorded.load_stddev:.2f} (standard deviation)"
         )
     instead = (
-        f"{best.strategy} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
+        f"{finding.change_to} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
     )
     if finding.saved_moves < 0:
         text = f"{instead}. That buys better balance: {fullest}."

@@ -30,16 +30,5 @@ from __future__ import annotations
 
 from kafka_assignors.certificate.check import Certificate, CertificateError, check
 from kafka_assignors.certificate.prove import Improvement, Step, prove
-from kafka_assignors.criteria import Criterion, Trade, named_criterion
 
-__all__ = [
-    "Certificate",
-    "CertificateError",
-    "Criterion",
-    "Improvement",
-    "Step",
-    "Trade",
-    "check",
-    "named_criterion",
-    "prove",
-]
+__all__ = ["Certificate", "CertificateError", "Improvement", "Step", "check", "prove"]

@@ -11,18 +11,24 @@ from dataclasses import dataclass, replace
 
 from kafka_assignors.lint import rules_settings, rules_strategies
 from kafka_assignors.lint.members import (
+    InvalidSettingError,
+    client_of_id,
+    live_members,
+    member_config,
+    strategy_use,
+)
+from kafka_assignors.lint.rules import (
     BrokerBounds,
     Client,
     LintFacts,
+    LintFinding,
+    LintRule,
     MemberConfig,
     NotJudged,
+    Severity,
     StrategyUse,
     Version,
-    client_of_id,
-    live_members,
 )
-from kafka_assignors.lint.rules import LintFinding, LintRule, Severity
-from kafka_assignors.lint.settings import InvalidSettingError, member_config, strategy_use
 from kafka_assignors.live_group import CONSUMER
 
 __all__ = [
@@ -47,7 +53,10 @@ __all__ = [
 ]
 
 RULES: dict[str, LintRule] = {
-    rule.id: rule for module in (rules_strategies, rules_settings) for rule in module.RULES
+    rule.id: rule
+    for module in (rules_strategies, rules_settings)
+    for rule in vars(module).values()
+    if isinstance(rule, LintRule)
 }
 """Every rule by its id, in the order of the documentation."""
 

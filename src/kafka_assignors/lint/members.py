@@ -1,8 +1,7 @@
-"""The members of a group as they are configured, and the defaults of the clients.
+"""The members of a group, from their settings or from a running group, with the defaults of their clients.
 
-A `MemberConfig` is one kind of member, as a configuration file describes it or as a broker shows it. A value
-that neither tells is None; `with_defaults` fills in the client's default, and rules skip a member that lacks
-a value they need.
+A value that neither tells is None; `with_defaults` fills in the client's default, and rules skip a member
+that lacks a value they need.
 
 The strategies, defaults and limits of the clients are those in the sources of aiokafka 0.10 to 0.14,
 kafka-python 2.0.6 to 3.0.12, librdkafka 2.16 and the Java client 4.4. An unknown version counts as the
@@ -13,136 +12,25 @@ the library unless it is configured; instance ids and racks; and whether a membe
 joined. The group's record has the session and rebalance timeouts. The broker never learns the heartbeat
 interval, the poll interval and the clients' request timeouts.
 
-**The vote** by which a coordinator chooses the strategy of a group. The source is
-`ClassicGroup.selectProtocol` in group-coordinator of apache/kafka. Candidates are the strategies that every
-member lists. Each member votes for the first candidate in its own list, and the most votes win. The
-coordinator refuses a member that shares no strategy with all members of the group
-(INCONSISTENT_GROUP_PROTOCOL).
+**Settings**, as the consumer's own configuration names them. Dots and underscores are the same, so that
+`session.timeout.ms` of Java and librdkafka and `session_timeout_ms` of the Python clients are one setting.
+Settings that do not concern groups are ignored, because the file is the consumer's own; a name that looks
+like a misspelled setting is refused.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
+import difflib
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from kafka_assignors.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
 from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
+from kafka_assignors.strategies import Strategy, StrategyError
+from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES, STOCK_CLASSES
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import GroupMetadata, ProtocolError, decode_member
-
-Version = tuple[int, ...]
-
-
-def version_text(version: Version) -> str:
-    return ".".join(map(str, version))
-
-
-class Client(enum.Enum):
-    """The library that a member is built on."""
-
-    AIOKAFKA = "aiokafka"
-    KAFKA_PYTHON = "kafka-python"
-    JAVA = "java"
-    LIBRDKAFKA = "librdkafka"
-    UNKNOWN = "unknown"
-
-    @property
-    def runs_our_strategies(self) -> bool:
-        return self in (Client.AIOKAFKA, Client.KAFKA_PYTHON)
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyUse:
-    """A strategy in a member's list.
-
-    The member votes for `name`. `ours` is true if a member of aiokafka or kafka-python runs the strategy
-    through kafka-assignors, false if the strategy is the client's own. `protocols` are the rebalance
-    protocols that the strategy supports; None if they are unknown, as for a third-party class.
-    """
-
-    name: str
-    ours: bool = False
-    protocols: frozenset[RebalanceProtocol] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MemberConfig:
-    """One kind of member. Times are milliseconds.
-
-    `source` tells the user where it comes from: a file, or a member id. `given` are the names of the settings
-    in the file; other fields hold the client's defaults. `strategies` are in the order of preference; None if
-    the broker does not show them. `kept_partitions` tells whether a live member held its partitions when it
-    joined last, as cooperative consumers do; None if that is unknown.
-    """
-
-    source: str
-    client: Client = Client.UNKNOWN
-    version: Version | None = None
-    members: int = 1
-    strategies: tuple[StrategyUse, ...] | None = None
-    group_protocol: str | None = None
-    session_timeout_ms: int | None = None
-    heartbeat_interval_ms: int | None = None
-    max_poll_interval_ms: int | None = None
-    rebalance_timeout_ms: int | None = None
-    request_timeout_ms: int | None = None
-    instance_id: str | None = None
-    rack: str | None = None
-    kept_partitions: bool | None = None
-    given: frozenset[str] = frozenset()
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of its strategies, the preferred one first."""
-        return tuple(use.name for use in self.strategies or ())
-
-    @property
-    def classic(self) -> bool:
-        """Whether it uses the classic protocol, in which the members' strategy assigns."""
-        return self.group_protocol != "consumer"
-
-    @property
-    def client_text(self) -> str:
-        return self.client.value + (f" {version_text(self.version)}" if self.version else "")
-
-
-@dataclass(frozen=True, slots=True)
-class NotJudged:
-    """A question that the rules leave open (`what`), and the missing fact (`why`)."""
-
-    what: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerBounds:
-    """The session timeouts that the coordinator accepts, in milliseconds."""
-
-    min_session_timeout_ms: int = 6_000
-    max_session_timeout_ms: int = 1_800_000
-    read: bool = False
-    """True if a broker reported them; otherwise they are the defaults of Apache Kafka."""
-
-
-@dataclass(frozen=True, slots=True)
-class LintFacts:
-    """The input of the rules.
-
-    `after` is the group as planned. `before` is the group as it runs; it is empty if no change is judged.
-    `assumed_before` is true if the strategies of `before` are inferred from the strategy that won the vote.
-    """
-
-    after: tuple[MemberConfig, ...]
-    before: tuple[MemberConfig, ...] = ()
-    assumed_before: bool = False
-    live: LiveGroup | None = None
-    bounds: BrokerBounds = field(default_factory=BrokerBounds)
-    not_judged: tuple[NotJudged, ...] = ()
-    """The questions that are open because the cluster hides a fact."""
-
 
 # ---- the clients
 
@@ -256,6 +144,9 @@ def accepts_list(client: Client, strategies: Iterable[StrategyUse]) -> bool:
     return bool(common)
 
 
+# ---- a running group
+
+
 def live_members(
     group: LiveGroup, record: GroupMetadata | None, listed: Sequence[StrategyUse] = (), no_record: str = ""
 ) -> tuple[tuple[MemberConfig, ...], tuple[NotJudged, ...]]:
@@ -337,32 +228,178 @@ def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: st
     return left_open
 
 
-def voters(members: Iterable[MemberConfig]) -> tuple[MemberConfig, ...]:
-    """The members that vote and whose vote is known: those of the classic protocol with a list."""
-    return tuple(member for member in members if member.classic and member.strategies)
+# ---- settings
+
+StrategyLoader = Callable[[str], Strategy]
+
+STRATEGY = "partition.assignment.strategy"
+_MILLISECONDS = (
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "rebalance.timeout.ms",
+    "request.timeout.ms",
+)
+_WORDS = ("group.instance.id", "group.protocol", "client.rack")
+_KNOWN = ("client", "client.version", "members", STRATEGY, *_MILLISECONDS, *_WORDS)
+
+_CLIENTS: dict[str, Client] = {client.value: client for client in Client if client is not Client.UNKNOWN}
+_CLIENT_OF_PACKAGE = {
+    "org.apache.kafka": Client.JAVA,
+    "kafka_assignors_aiokafka": Client.AIOKAFKA,
+    "kafka_assignors_kafka_python": Client.KAFKA_PYTHON,
+    "aiokafka.": Client.AIOKAFKA,
+    "kafka.": Client.KAFKA_PYTHON,
+}
+_NEARLY_THE_SAME = 0.9
+_VERSION = re.compile(r"v?(\d+(?:\.\d+)*)")
 
 
-def candidates(members: Iterable[MemberConfig]) -> tuple[str, ...]:
-    """The strategies that all voters list, in the order of the first one's list."""
-    first, *others = voters(members) or (None,)
-    if first is None:
-        return ()
-    return tuple(name for name in first.names if all(name in other.names for other in others))
+class InvalidSettingError(ValueError):
+    """A setting that cannot be judged. `key` is its name in the file; None if the setting is missing."""
+
+    def __init__(self, key: str | None, message: str) -> None:
+        self.key = key
+        super().__init__(message if key is None else f"{key}: {message}")
 
 
-def count_votes(members: Sequence[MemberConfig]) -> Counter[str]:
-    """The number of votes for each candidate that has any."""
-    common = set(candidates(members))
-    votes: Counter[str] = Counter()
-    for member in voters(members):
-        choice = next((name for name in member.names if name in common), None)
-        if choice is not None:
-            votes[choice] += member.members
-    return votes
+def member_config(source: str, settings: Mapping[str, object], load: StrategyLoader) -> MemberConfig:
+    """The member that these settings describe, with its client's defaults for other settings.
+
+    `load` loads a strategy by name. Raises `InvalidSettingError`.
+    """
+    found: dict[str, tuple[str, object]] = {}
+    for key, value in settings.items():
+        name = key.lower().replace("_", ".")
+        if name in found:
+            raise InvalidSettingError(key, f"the same as {found[name][0]}, which is there as well")
+        found[name] = (key, value)
+        if name not in _KNOWN:
+            near = difflib.get_close_matches(name, _KNOWN, n=1, cutoff=_NEARLY_THE_SAME)
+            if near:
+                raise InvalidSettingError(key, f"there is no such setting; did you mean {near[0]}?")
+
+    words = {name: _word(*found[name]) for name in _WORDS if name in found}
+    milliseconds = {name: _positive(*found[name]) for name in _MILLISECONDS if name in found}
+    texts = _texts(*found[STRATEGY]) if STRATEGY in found else None
+    client = _client(found, texts or ())
+    version = _version(*found["client.version"]) if "client.version" in found else None
+    if "rebalance.timeout.ms" in found and client is not Client.AIOKAFKA:
+        key = found["rebalance.timeout.ms"][0]
+        raise InvalidSettingError(
+            key, f"{client.value} has no such setting: it waits for max.poll.interval.ms"
+        )
+    group_protocol = words.get("group.protocol", "").lower() or None
+    if group_protocol not in (None, "classic", "consumer"):
+        raise InvalidSettingError(found["group.protocol"][0], "expected classic or consumer")
+
+    strategies = None
+    if texts is not None:
+        key = found[STRATEGY][0]
+        strategies = tuple(strategy_use(client, version, text, load, key) for text in texts)
+    return with_defaults(
+        MemberConfig(
+            source,
+            client,
+            version,
+            members=_positive(*found["members"]) if "members" in found else 1,
+            strategies=strategies,
+            group_protocol=group_protocol,
+            session_timeout_ms=milliseconds.get("session.timeout.ms"),
+            heartbeat_interval_ms=milliseconds.get("heartbeat.interval.ms"),
+            max_poll_interval_ms=milliseconds.get("max.poll.interval.ms"),
+            rebalance_timeout_ms=milliseconds.get("rebalance.timeout.ms"),
+            request_timeout_ms=milliseconds.get("request.timeout.ms"),
+            instance_id=words.get("group.instance.id") or None,
+            rack=words.get("client.rack") or None,
+            given=frozenset(found),
+        )
+    )
 
 
-def winners(members: Sequence[MemberConfig]) -> tuple[str, ...]:
-    """The strategy with the most votes; several in a tie, none without a candidate."""
-    votes = count_votes(members)
-    most = max(votes.values(), default=0)
-    return tuple(sorted(name for name, count in votes.items() if count == most))
+def strategy_use(
+    client: Client, version: Version | None, text: str, load: StrategyLoader, key: str | None = STRATEGY
+) -> StrategyUse:
+    """The strategy that `text` names in a member of this client. Raises `InvalidSettingError`.
+
+    In aiokafka and kafka-python, a name or `module:attribute` is a strategy of kafka-assignors or of the
+    user, and `stock:NAME` is the client's own. In the other clients a name is the client's own; Java also has
+    class names. If the client is unknown, a file of rules or `module:attribute` is a strategy of
+    kafka-assignors.
+    """
+    class_name = re.split(r"[.:]", text)[-1]
+    if not client.runs_our_strategies and not (client is Client.UNKNOWN and _only_ours(text)):
+        if class_name in ASSIGNOR_CLASSES and ("." not in text or text.startswith("org.apache.kafka.")):
+            return stock_strategy(client, version, ASSIGNOR_CLASSES[class_name])
+        return stock_strategy(client, version, text)
+    if text.startswith("stock:"):
+        return stock_strategy(client, version, text.removeprefix("stock:"))
+    if class_name in STOCK_CLASSES:
+        return stock_strategy(client, version, STOCK_CLASSES[class_name])
+    if class_name in ASSIGNOR_CLASSES:
+        if text.startswith("kafka."):
+            return stock_strategy(client, version, ASSIGNOR_CLASSES[class_name])
+        if class_name == text == "CooperativeStickyAssignor" and client is Client.KAFKA_PYTHON:
+            raise InvalidSettingError(
+                key,
+                f"{text} may be kafka-python's or ours: write stock:cooperative-sticky or cooperative-sticky",
+            )
+        text = ASSIGNOR_CLASSES[class_name]
+    try:
+        strategy = load(text)
+    except StrategyError as error:
+        raise InvalidSettingError(key, f"{error} (the client's own are written stock:NAME)") from None
+    if strategy.runs_on_broker:
+        raise InvalidSettingError(
+            key, f"{strategy.name} stands for an assignor of the broker (KIP-848): no client lists it"
+        )
+    return StrategyUse(strategy.name, ours=True, protocols=BOTH & frozenset(strategy.protocols))
+
+
+def _only_ours(text: str) -> bool:
+    """Whether no client has a strategy of its own by such a name."""
+    return text.endswith(".toml") or (":" in text and not text.startswith("stock:"))
+
+
+def _client(found: Mapping[str, tuple[str, object]], texts: Iterable[str]) -> Client:
+    if "client" in found:
+        key, value = found["client"]
+        name = _word(key, value).lower().replace("_", "-")
+        if name not in _CLIENTS:
+            raise InvalidSettingError(key, f"expected one of {', '.join(_CLIENTS)}; found {value!r}")
+        return _CLIENTS[name]
+    for text in texts:
+        for package, client in _CLIENT_OF_PACKAGE.items():
+            if text.startswith(package):
+                return client
+    raise InvalidSettingError(None, f"which client is it? Add client = {', '.join(_CLIENTS)} (one of them)")
+
+
+def _version(key: str, value: object) -> Version:
+    # 3.10 as a number is 3.1.
+    match = _VERSION.match(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise InvalidSettingError(key, 'expected a version as text, such as "3.0.12"')
+    return tuple(map(int, match[1].split(".")))
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    parts = value if isinstance(value, list) else str(value).split(",") if isinstance(value, str) else ()
+    texts = tuple(part.strip() for part in parts if isinstance(part, str) and part.strip())
+    if not texts or len(texts) != len(parts):
+        raise InvalidSettingError(key, "expected names of strategies, in a list or with commas between")
+    return texts
+
+
+def _word(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidSettingError(key, f"expected text, found {value!r}")
+    return value.strip()
+
+
+def _positive(key: str, value: object) -> int:
+    if isinstance(value, str) and value.strip().isascii() and value.strip().isdigit():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidSettingError(key, f"expected a positive whole number, found {value!r}")
+    return value

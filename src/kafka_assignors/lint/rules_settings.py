@@ -5,8 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kafka_assignors.lint.members import Client, LintFacts, MemberConfig, NotJudged, Version, voters, winners
-from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, seconds_text, sources
+from kafka_assignors.lint.rules import (
+    Client,
+    Found,
+    LintFacts,
+    MemberConfig,
+    NotJudged,
+    Severity,
+    Version,
+    enumerated,
+    rule,
+    seconds_text,
+    sources,
+    voters,
+    winners,
+)
 from kafka_assignors.live_group import CONSUMER
 from kafka_assignors.strategy import SHARED_NAMES
 
@@ -404,19 +417,3 @@ def old_subscription(facts: LintFacts) -> Iterator[Found]:
                 "Its subscription is of version 0: no owned partitions, no generation, no rack.",
                 "Use the strategies of kafka-assignors there.",
             )
-
-
-RULES = (
-    heartbeat_interval,
-    session_timeout_bounds,
-    poll_interval_below_session,
-    rebalance_timeout,
-    request_timeout,
-    passing_instance_id,
-    instance_id_twice,
-    refused_under_kip848,
-    kip848_group,
-    java_leaves_classic,
-    idle_members,
-    old_subscription,
-)

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_assignors.lint.members import (
-    COOPERATIVE,
+from kafka_assignors.lint.members import COOPERATIVE, accepts_list, has_strategy
+from kafka_assignors.lint.rules import (
     Client,
+    Found,
     LintFacts,
     MemberConfig,
     NotJudged,
+    Severity,
     StrategyUse,
-    accepts_list,
     candidates,
     count_votes,
-    has_strategy,
+    enumerated,
+    rule,
+    sources,
+    strategy_lists,
     voters,
     winners,
 )
-from kafka_assignors.lint.rules import Found, Severity, enumerated, rule, sources, strategy_lists
 
 # ---- the vote, and how one strategy replaces another
 
@@ -405,18 +408,3 @@ def rack_not_told(facts: LintFacts) -> Iterator[Found]:
                 f"client.rack is {member.rack}, and its own strategies do not send it to the leader.",
                 "Use the strategies of kafka-assignors.",
             )
-
-
-RULES = (
-    no_common_strategy,
-    first_choice_loses,
-    vote,
-    mixed_rebalance_protocols,
-    second_roll_due,
-    strategy_not_in_client,
-    eager_consumer,
-    unreadable_sticky_data,
-    join_per_strategy,
-    never_settles,
-    rack_not_told,
-)

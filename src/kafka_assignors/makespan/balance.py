@@ -11,7 +11,8 @@ group. Then members above their fair share are looked at in layers, the fullest 
 
 1. **Search** among the members of the layer, to the end, how far their greatest load can be brought down.
 2. If that is by no more than the threshold, nothing moves here. Else the steps are taken until going on to
-   the end would be worth no more than the threshold.
+   the end would be worth no more than the threshold. In the first layer, what the fresh assignment (below)
+   reaches counts as the end if it is less: or the fresh one would be taken for the little between the two.
 3. Members whose load is nearly the greatest now are done. The others are the next layer. So a member with
    one partition that is heavier than its share does not keep the second fullest from being relieved.
 
@@ -22,7 +23,8 @@ Partitions without an owner are placed so that the greatest load is the least po
 For the first layer there is another way: a **fresh** assignment that looks at no owner, and is the optimum or
 within a proved factor of it. It is taken if it is better than the result of the search by more than the
 threshold, with its bundles given to the members that have most of them already. So the greatest load is never
-above that of the fresh assignment by more than the threshold.
+above that of the fresh assignment by more than the threshold. A fresh assignment that is not known to be the
+optimum counts as no better than the bound and one part in `FINE`, for it moves nearly everything.
 
 All of that is repeated until nothing moves. Applied to its own result it moves nothing, on any member, as
 long as the weights are the same.
@@ -74,7 +76,7 @@ from itertools import pairwise
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.bounds import crowding_bound, relax
+from kafka_assignors.makespan.bounds import FINE, crowding_bound, relax
 from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, Looks, fewest_moves, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
@@ -87,9 +89,6 @@ from kafka_assignors.makespan.jobs import (
 )
 from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle, relieve, take_back
 from kafka_assignors.makespan.within_capacity import keep_within
-
-_FINE = 256
-"""The search is content with a load that is above a bound by one part in so many."""
 
 _MOST_JOBS_IN_PARTS = 128
 _LOOKS_AT_PARTS = 2_000
@@ -159,16 +158,17 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     assignment can be better than.
     """
     fresh_load = max(Placing(jobs, fresh).loads)
+    content = fresh_load if fresh_load == bound else max(fresh_load, bound + bound // FINE)
     placing = _least_moved(Placing(jobs, _beginning(jobs, fresh)), fresh_load, bound, terms)
     members = [member for cohort in jobs.cohorts for member in cohort]
     fair = _fair_share(jobs, len(members))
     for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
         fill_idle(placing, members, fair, terms.budget)
-        if _relieve_layers(placing, members, max(bound, fair), fair, terms):
+        if _relieve_layers(placing, members, max(bound, fair), fair, terms, content):
             break
-        if terms.is_worth(fresh_load, max(placing.loads)):
-            adapted = _adapted(jobs, fresh, fresh_load, terms)
+        if terms.is_worth(content, max(placing.loads)):
+            adapted = _adapted(jobs, fresh, content, terms)
             if terms.budget is not None and adapted.changed_hands > terms.budget:
                 break
             placing = adapted
@@ -217,15 +217,24 @@ def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
     return placing.holders
 
 
-def _relieve_layers(placing: Placing, members: Sequence[int], bound: int, fair: int, terms: Terms) -> bool:
-    """Whether the budget stopped it."""
+def _relieve_layers(
+    placing: Placing,
+    members: Sequence[int],
+    bound: int,
+    fair: int,
+    terms: Terms,
+    fresh_load: int | None = None,
+) -> bool:
+    """Whether the budget stopped it; `fresh_load` counts as the end of the first layer if it is less."""
     loads = placing.loads
     layer = list(members)
-    enough = bound + bound // _FINE
+    enough = bound + bound // FINE
     looks = Looks(_LOOKS_AT_PARTS if len(placing.holders) <= _MOST_JOBS_IN_PARTS else 0)
     while layer and terms.is_worth(fair, greatest := max(loads[member] for member in layer)):
         steps = list(relieve(placing, layer, enough, looks))
         end = max(loads[member] for member in layer)
+        if fresh_load is not None:
+            end, fresh_load = min(end, fresh_load), None
         if terms.is_worth(end, greatest):
             while steps and not terms.is_worth(end, steps[-1].greatest_before):
                 take_back(placing, steps.pop())
@@ -239,7 +248,7 @@ def _relieve_layers(placing: Placing, members: Sequence[int], bound: int, fair: 
             _take_all_back(placing, steps)
         greatest = max(loads[member] for member in layer)
         layer = [member for member in layer if terms.is_worth(loads[member], greatest)]
-        enough = fair + fair // _FINE
+        enough = fair + fair // FINE
     return False
 
 

@@ -27,14 +27,15 @@ The factor that is promised beforehand is that of a fresh assignment. It is 1 wh
 to its end, which every leader's does for the same weights and subscriptions; the lower bound is the optimum
 then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal`), and 2 for any
 others (`balance.round_shares`). In both cases no load is above the fractional bound by more than the heaviest
-job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts. A threshold t for
-moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
+job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less than
+1 + 1/256, as `balance` is content with a load that is above a bound by so little. A threshold t for moves
+may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
 threshold costs nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -43,6 +44,9 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.branch_and_bound import optimum
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, Weights, changed_hands, jobs_of, weights_of
 from kafka_assignors.solver.distribution import Distribution
+
+FINE = 256
+"""The search is content with a load that is above a bound by one part in so many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +135,51 @@ def member_loads(assignment: Assignment, weights: Weights) -> dict[str, int]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """The loads of the members of a group, and what bounds the greatest of them from below.
+
+    Attributes:
+        weights: of the group's partitions.
+        of_members: by member id, what its partitions weigh together.
+        bound: `lower_bound`, without a search: a leader computes it in each join and each look. In a small
+            group the optimum may be above it, which `measure_loads` finds.
+    """
+
+    weights: Weights
+    of_members: Mapping[str, int]
+    bound: int
+
+    @property
+    def greatest(self) -> int:
+        """The greatest load; 0 without members."""
+        return max(self.of_members.values(), default=0)
+
+    @property
+    def gap(self) -> float:
+        """What the greatest load is above the bound by, as a share of the bound; 0 for a bound of 0."""
+        return gap_above(self.greatest, self.bound)
+
+
+def gap_above(load: int, bound: int) -> float:
+    """What a load is above a bound by, as a share of the bound; 0 for a bound of 0."""
+    return load / bound - 1 if bound else 0.0
+
+
+def loads_of(group: Group, assignment: Assignment) -> Loads:
+    """The loads under an assignment of the group, or a part of one.
+
+    Cost: linear in the partitions, but for sorting them, and a maximum flow on classes and cohorts.
+    """
+    weights = weights_of(group)
+    jobs, _ = jobs_of(group, group.claims, weights)
+    return Loads(weights, member_loads(assignment, weights), lower_bound(jobs))
+
+
 def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:
     """Measure a valid assignment of the group; `terms` are those of the strategy that made it, if it has any.
 
-    Cost: linear in the partitions, but for sorting them, and a maximum flow on classes and cohorts.
+    Cost: that of `loads_of`, and of a search in a small group.
     """
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
@@ -170,7 +215,7 @@ def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
     """How many times the optimum a fresh assignment can be that the branch and bound did not prove."""
     members = sum(map(len, jobs.cohorts))
     always = Fraction(4, 3) - Fraction(1, 3 * members) if len(jobs.cohorts) == 1 else Fraction(2)
-    return min(always, 1 + Fraction(max(jobs.weights), bound))
+    return min(always, 1 + max(Fraction(max(jobs.weights), bound), Fraction(1, FINE)))
 
 
 def _factor(fresh: Fraction, nothing_owned: bool, terms: Terms) -> Fraction | None:

@@ -4,9 +4,8 @@ Feed a `MemberState` events, carry out the actions that come back, ask it before
 are at the top of `kafka_assignors.rebalance.member`; `.events` has the events and actions.
 """
 
-from kafka_assignors.rebalance.events import common_protocol
 from kafka_assignors.rebalance.lease import Settings
-from kafka_assignors.rebalance.member import MemberState, OutOfOrderError
+from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
 
-__all__ = ["MemberState", "OutOfOrderError", "Phase", "Settings", "common_protocol"]
+__all__ = ["MemberState", "Phase", "Settings"]

@@ -145,7 +145,7 @@ def _no_common_strategy(group_id: str, offered: str) -> str:
         "consumer class with its default list do not. Restart each member once with the cooperative class "
         "and both strategies: partition_assignment_strategy=[CooperativeStickyAssignor(), "
         "RoundRobinAssignor()] if the group runs roundrobin. When all members have this list, restart them "
-        "with CooperativeStickyAssignor() alone (docs/migrate.md). `kafka-assignors groups describe` shows "
+        "with CooperativeStickyAssignor() alone. `kafka-assignors groups describe` shows "
         "the strategy that the group runs"
     )
 

@@ -271,7 +271,9 @@ class MemberState:
     def _join_failed(self, event: JoinFailed) -> Step:
         if not self._awaits(event):
             return self, ()
-        member = replace(self, join=self.join.after(JoinFailed).needed("the last join failed"))
+        # With `given_id` the coordinator asks for the second half of a handshake (KIP-394): no failure.
+        reason = "the coordinator gave a member id" if event.given_id else "the last join failed"
+        member = replace(self, join=self.join.after(JoinFailed).needed(reason))
         if event.given_id:
             return replace(member, membership=Membership(event.given_id, NO_GENERATION)), ()
         if CONSEQUENCES[JoinFailed][event.error] is not Consequence.REJOIN:

@@ -182,7 +182,7 @@ class Observers:
             if isinstance(action, SendJoin):
                 if self._began_at is None:
                     self._began_at = now
-                self._tell("rebalance_begun", reason=action.reason)
+                self.tell("rebalance_begun", reason=action.reason)
         if after.phase is Phase.CLOSED and before.phase is not Phase.CLOSED:
             self._closed()
 
@@ -192,37 +192,19 @@ class Observers:
         failed = not (is_joined and isinstance(event, Assigned))
         if not (failed and after.topics):  # Who unsubscribes may join again a day later.
             self._began_at = None
-        self._tell(
+        self.tell(
             "rebalance_ended",
             seconds=now - began_at,
             failed=failed,
             generation=before.membership.generation if is_joined else NO_GENERATION,
         )
 
-    # ---- responses
-
-    def joined(self, seconds: float, generation: int, *, leads: bool) -> None:
-        """JoinGroup was accepted."""
-        self._tell("joined", seconds=seconds, generation=generation, leads=leads)
-
-    def synced(self, seconds: float, generation: int) -> None:
-        """SyncGroup was accepted."""
-        self._tell("synced", seconds=seconds, generation=generation)
-
-    def heartbeat_answered(self, seconds: float, *, ok: bool) -> None:
-        """Heartbeat was answered."""
-        self._tell("heartbeat_answered", seconds=seconds, ok=ok)
-
-    def commit_answered(self, seconds: float, *, ok: bool) -> None:
-        """OffsetCommit was answered."""
-        self._tell("commit_answered", seconds=seconds, ok=ok)
-
     # ---- calls of the user's listener
 
     def listener_returned(self, asked: Revoke | Lose | Announce, seconds: float | None) -> None:
         """The call that the machine asked for is over; `seconds` is None if there was no listener to call."""
         name = {Announce: "assigned", Revoke: "revoked", Lose: "lost"}[type(asked)]
-        self._tell(name, partitions=asked.partitions, seconds=seconds)
+        self.tell(name, partitions=asked.partitions, seconds=seconds)
 
     # ---- leading
 
@@ -252,7 +234,7 @@ class Observers:
     def _decided(
         self, strategy: Strategy, result: LeaderResult, seconds: float, moved: int | None, least: int | None
     ) -> None:
-        self._tell(
+        self.tell(
             "decided",
             strategy=strategy.name,
             seconds=seconds,
@@ -263,7 +245,7 @@ class Observers:
 
     def load_judged(self, strategy: Strategy, judgement: Judgement) -> None:
         """This member has looked at the load of the group that it leads."""
-        self._tell(
+        self.tell(
             "load_judged",
             strategy=strategy.name,
             greatest=judgement.greatest,
@@ -274,7 +256,8 @@ class Observers:
 
     # ---- telling
 
-    def _tell(self, name: str, **facts: Any) -> None:
+    def tell(self, name: str, **facts: Any) -> None:
+        """Call the method of this name of all observers that override it."""
         for observer in self._calls[name]:
             method: Callable[..., None] = getattr(observer, name)
             try:

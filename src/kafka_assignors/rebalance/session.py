@@ -188,7 +188,9 @@ class Session:
             return JoinFailed(join.attempt, await self._refusal(response.error_code))
         if self.observers is not None:
             seconds = transport.now() - sent_at
-            self.observers.joined(seconds, response.generation, leads=response.is_leader)
+            self.observers.tell(
+                "joined", seconds=seconds, generation=response.generation, leads=response.is_leader
+            )
         self._joined = response
         self.strategy = response.strategy
         self._warn_if_broker_assigns(response)
@@ -251,7 +253,8 @@ class Session:
         if response.error_code:
             return failed(await self._refusal(response.error_code))
         if self.observers is not None:
-            self.observers.synced(transport.now() - sent_at, membership.generation)
+            seconds = transport.now() - sent_at
+            self.observers.tell("synced", seconds=seconds, generation=membership.generation)
             if led is not None:
                 strategy = self._assignors[joined.strategy].strategy
                 self.observers.led(strategy, led, sent_at - began_at)
@@ -359,7 +362,8 @@ class Session:
             return False
         error = self._settle(error_code)
         if self.observers is not None:
-            self.observers.heartbeat_answered(transport.now() - sent_at, ok=not error_code)
+            seconds = transport.now() - sent_at
+            self.observers.tell("heartbeat_answered", seconds=seconds, ok=not error_code)
         consumer.handle(HeartbeatAnswered(membership, error, sent_at))
         if error is not MembershipError.OTHER:
             consumer.heartbeat_ended(None, accepted=True)

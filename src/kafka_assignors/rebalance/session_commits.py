@@ -154,7 +154,6 @@ class SessionCommits:
             found.outcome.resolve()
 
     async def send(self, sending: SendCommit) -> None:
-        """Send one request of a commit."""
         transport, consumer = self._transport, self._consumer
         found = self._open.get(sending.commit)
         if found is None:
@@ -176,7 +175,8 @@ class SessionCommits:
             return
         else:
             if self._observers is not None:
-                self._observers.commit_answered(transport.now() - sent_at, ok=not any(codes.values()))
+                seconds = transport.now() - sent_at
+                self._observers.tell("commit_answered", seconds=seconds, ok=not any(codes.values()))
             read = read_commit_response(sending.partitions, codes)
             if read.coordinator_moved:
                 transport.forget_coordinator(NOT_COORDINATOR)

@@ -21,8 +21,9 @@ change, and not cause one.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
+
+from kafka_assignors.arguments import require_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """When a recommendation changes. `ValueError` names what makes no sense.
+    """When a recommendation changes. `TypeError` or `ValueError` names what makes no sense.
 
     Attributes:
         hold_up_s: how long the load must be too much before the number goes up; 0 for at once.
@@ -55,8 +56,8 @@ class Policy:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if value is not None and (not math.isfinite(value) or value < 0):
-                raise ValueError(f"{each.name} has to be a number of at least 0, not {value}")
+            if value is not None:
+                require_number(each.name, value)
         if self.most is not None and self.most < self.least:
             raise ValueError(f"the most members ({self.most}) are fewer than the least ({self.least})")
 

@@ -206,7 +206,6 @@ def _whole_classes(
 def _count_whole(
     classes: Sequence[PartitionClass], prior: Iterable[TopicPartitions], class_of_topic: Mapping[str, int]
 ) -> None:
-    """Count what each member owned of classes that are topic classes."""
     if len(classes) == 1:
         classes[0].owned_counts = {
             number: sum(map(len, owned.values())) for number, owned in enumerate(prior) if owned

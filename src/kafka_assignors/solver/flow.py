@@ -100,12 +100,10 @@ def share_out(classes: Classes, levels: Sequence[Level], criteria: Iterable[AnyC
 
 
 def _members(classes: Classes, level: Level) -> dict[int, int]:
-    """The members of the level, and the cohort of each."""
     return {m: cohort for cohort in level.cohorts for m in classes.cohorts[cohort]}
 
 
 def _owned_counts(partition_class: PartitionClass, members: dict[int, int]) -> dict[int, int]:
-    """How many partitions of the class each of these members owned."""
     return {m: count for m, count in partition_class.owned_counts.items() if m in members}
 
 

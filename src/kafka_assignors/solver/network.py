@@ -73,7 +73,6 @@ class Network:
         return numbers
 
     def flow(self, edge: int) -> int:
-        """What the edge carries."""
         return self._room[edge ^ 1]
 
     def settle(self) -> None:

@@ -33,18 +33,22 @@ from kafka_assignors.member_facts import (
     facts_of,
     with_supposed,
 )
-from kafka_assignors.strategies.rules.objectives import (
+from kafka_assignors.strategies.rules import (
     Balance,
+    Draining,
     FewestMoves,
     FewestRackMisses,
+    KeepTogether,
+    LevelByPriority,
     LevelByWeight,
     LevelPartitions,
+    Place,
+    Problem,
     RackTrade,
+    Rule,
+    ShareByRelease,
+    StandbyLast,
 )
-from kafka_assignors.strategies.rules.priority import LevelByPriority
-from kafka_assignors.strategies.rules.restrictions import KeepTogether, StandbyLast
-from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
-from kafka_assignors.strategies.rules.rule import Place, Problem, Rule
 from kafka_assignors.strategy import (
     BOTH_PROTOCOLS,
     SHARED_NAMES,
@@ -108,7 +112,6 @@ class Composed(Strategy):
         return hashlib.sha256(repr((self.rules, self.supposes)).encode()).hexdigest()[:12]
 
     def assign(self, group: Group) -> Assignment:
-        """The target for the group."""
         problem = self.problem(group)
         return problem.in_original_group(self._balanced(problem))
 

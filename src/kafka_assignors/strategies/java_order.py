@@ -27,7 +27,6 @@ to 25); `org.apache.kafka.common.Uuid` and `org.apache.kafka.timeline.BaseHashTa
 
 from __future__ import annotations
 
-import struct
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
@@ -45,15 +44,6 @@ _LARGEST_THAT_GROWS_INSTEAD = 32
 """A table of at most so many buckets grows where a larger one would make a tree of the bucket."""
 
 _FIBONACCI = -7046029254386353131
-
-
-def string_hash(text: str) -> int:
-    """`String.hashCode()`, as an unsigned number of 32 bits."""
-    units = text.encode("utf-16-le", "surrogatepass")
-    value = 0
-    for (unit,) in struct.iter_unpack("<H", units):
-        value = (31 * value + unit) & 0xFFFFFFFF
-    return value
 
 
 def uuid_hash(topic_id: bytes) -> int:

@@ -56,13 +56,13 @@ from kafka_assignors.strategies.java_order import (
     in_hash_order,
     in_java_order,
     java_order,
-    string_hash,
     timeline_position,
     topics_by_subscribers,
     uuid_hash,
 )
 from kafka_assignors.strategies.range_roundrobin import ranges
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.wire.consumer_offsets import string_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,6 @@ class _Work:
         self._loads = [sum(map(len, topics.values())) for topics in held]
 
     def deal(self, topic: str, subscribers: Sequence[int], partitions: Sequence[int]) -> None:
-        """Give the free partitions of a topic to its subscribers."""
         takers = _takers(self._by_load(subscribers), self._loads)
         gained: dict[int, list[int]] = {}
         for partition, (_, taker) in zip(partitions, takers, strict=False):

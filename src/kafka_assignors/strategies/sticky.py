@@ -135,7 +135,6 @@ class Capacity(ExactStrategy):
         Facts(capacity=self.capacity)  # which says what is wrong with it
 
     def member_data(self, member: MemberContext) -> bytes:
-        """The capacity of this member."""
         return encode_facts(Facts(capacity=self.capacity))
 
     def balance_scale(self, group: Group) -> Scale:

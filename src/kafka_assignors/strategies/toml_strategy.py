@@ -34,23 +34,24 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kafka_assignors.member_facts import WHOLE_SHARE, Facts, InvalidFactError, Supposed
 from kafka_assignors.strategies.composed import Composed, RuleOrderError
-from kafka_assignors.strategies.rules.objectives import (
+from kafka_assignors.strategies.rules import (
+    Draining,
     FewestMoves,
     FewestRackMisses,
+    KeepTogether,
     LevelByCapacity,
+    LevelByPriority,
     LevelByWeight,
     LevelPartitions,
     RackTrade,
+    Rule,
+    ShareByRelease,
+    StandbyLast,
 )
-from kafka_assignors.strategies.rules.priority import LevelByPriority
-from kafka_assignors.strategies.rules.restrictions import KeepTogether, StandbyLast
-from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
-from kafka_assignors.strategies.rules.rule import Rule
 from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol
 
 FORMAT = 1
@@ -64,49 +65,23 @@ class DeclarationError(ValueError):
     """The declaration is no strategy: the message begins with the key that is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleKind:
-    """What may stand after `kind`: which class it is, by the keys that are given beside it.
-
-    `also` are keys that would make it another class.
-    """
-
-    makes: Callable[[frozenset[str]], type[Any]]
-    also: tuple[str, ...] = ()
-
-    def make(self, where: str, settings: Mapping[str, object]) -> Rule:
-        """The rule; `DeclarationError` for keys and values that it does not take."""
-        rule_class = self.makes(frozenset(settings))
-        parameters = {
-            name: one for name, one in inspect.signature(rule_class).parameters.items() if name != "self"
-        }
-        known = [*parameters, *(name for name in self.also if name not in parameters)]
-        for key in settings:
-            if key not in known:
-                raise DeclarationError(f"{where}.{key}: {_no_such(key, known)}")
-        for name, parameter in parameters.items():
-            if parameter.default is inspect.Parameter.empty and name not in settings:
-                raise DeclarationError(f"{where}.{name}: is missing")
-        try:
-            rule: Rule = rule_class(**settings)
-        except (TypeError, ValueError) as error:
-            raise DeclarationError(f"{where}: {error}") from None
-        return rule
-
-
-RULE_KINDS: Mapping[str, RuleKind] = {
-    "draining": RuleKind(lambda _: Draining),
-    "rollout": RuleKind(lambda _: ShareByRelease),
-    "together": RuleKind(lambda _: KeepTogether),
-    "standby": RuleKind(lambda _: StandbyLast),
-    "balance": RuleKind(lambda keys: LevelByPriority if "first" in keys else LevelPartitions, ("first",)),
-    "capacity": RuleKind(lambda _: LevelByCapacity),
-    "weights": RuleKind(lambda _: LevelByWeight),
-    "movement": RuleKind(lambda _: FewestMoves),
-    "racks": RuleKind(lambda _: FewestRackMisses),
-    "trade": RuleKind(lambda _: RackTrade),
+_RULES: Mapping[str, type[Rule]] = {
+    rule.kind: rule
+    for rule in (
+        Draining,
+        ShareByRelease,
+        KeepTogether,
+        StandbyLast,
+        LevelPartitions,
+        LevelByCapacity,
+        LevelByWeight,
+        FewestMoves,
+        FewestRackMisses,
+        RackTrade,
+    )
 }
-
+_CLASSES = "first"
+"""The key that makes balance one of classes, `LevelByPriority`."""
 
 _EXAMPLES: Mapping[str, str] = {
     "draining": '{kind = "draining"}, {kind = "balance"}, {kind = "movement"}',
@@ -127,7 +102,7 @@ def how_to_declare(name: str) -> str | None:
     None for any other name.
     """
     kind = _STRATEGY_OF_RULES.get(name, name)
-    if kind not in RULE_KINDS:
+    if kind not in _RULES:
         return None
     about = "that is a kind of rule" if kind == name else f"it needs rule {kind!r} with its parameters"
     rules = _EXAMPLES.get(kind, _EXAMPLES["together"])
@@ -168,10 +143,28 @@ def _rule(where: str, settings: object) -> Rule:
     if not isinstance(settings, Mapping):
         raise DeclarationError(f"{where}: expected a table, found {settings!r}")
     kind = settings.get("kind")
-    if not isinstance(kind, str) or kind not in RULE_KINDS:
-        found = _no_such(str(kind), list(RULE_KINDS), what="rule") if kind is not None else "is missing"
+    if not isinstance(kind, str) or kind not in _RULES:
+        found = _no_such(str(kind), list(_RULES), what="rule") if kind is not None else "is missing"
         raise DeclarationError(f"{where}.kind: {found}")
-    return RULE_KINDS[kind].make(where, {key: value for key, value in settings.items() if key != "kind"})
+    given = {key: value for key, value in settings.items() if key != "kind"}
+    rule_class: type[Any] = _RULES[kind]
+    if rule_class is LevelPartitions and _CLASSES in given:
+        rule_class = LevelByPriority
+    parameters = {
+        name: one for name, one in inspect.signature(rule_class).parameters.items() if name != "self"
+    }
+    known = [*parameters, *([_CLASSES] if rule_class is LevelPartitions else ())]
+    for key in given:
+        if key not in known:
+            raise DeclarationError(f"{where}.{key}: {_no_such(key, known)}")
+    for name, parameter in parameters.items():
+        if parameter.default is inspect.Parameter.empty and name not in given:
+            raise DeclarationError(f"{where}.{name}: is missing")
+    try:
+        rule: Rule = rule_class(**given)
+    except (TypeError, ValueError) as error:
+        raise DeclarationError(f"{where}: {error}") from None
+    return rule
 
 
 def _protocols(listed: object) -> tuple[RebalanceProtocol, ...]:

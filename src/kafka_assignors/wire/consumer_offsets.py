@@ -155,20 +155,23 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> by
     return writer.getvalue()
 
 
+def string_hash(text: str) -> int:
+    """Java's `String.hashCode()`, as an unsigned number of 32 bits; it runs over UTF-16 code units."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    value = 0
+    for (unit,) in struct.iter_unpack("<H", units):
+        value = (31 * value + unit) & 0xFFFFFFFF
+    return value
+
+
 def group_partition(group: str, partitions: int) -> int:
     """The partition of the offsets topic that holds everything of `group`.
 
-    Kafka takes Java's `String.hashCode`, which runs over UTF-16 code units and wraps at 32 bits, makes it
-    non-negative with `Utils.abs` (where the one number without a counterpart becomes 0), and takes the
-    remainder.
+    Kafka takes Java's hash code as a signed number, makes it non-negative with `Utils.abs` (where the one
+    number without a counterpart becomes 0), and takes the remainder.
     """
-    units = group.encode("utf-16-be", "surrogatepass")
-    code = 0
-    for (unit,) in struct.iter_unpack(">H", units):
-        code = (31 * code + unit) & 0xFFFFFFFF
-    if code >= 1 << 31:
-        code -= 1 << 32
-    return (0 if code == -(1 << 31) else abs(code)) % partitions
+    code = string_hash(group)
+    return (code if code < 1 << 31 else -code & 0x7FFFFFFF) % partitions
 
 
 _NEWEST_VERSION = 4

@@ -13,8 +13,9 @@ is refused. Topics are named by their ids, in the form in which Kafka prints the
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
 
 from kafka_assignors.wire.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors.wire.reader import Reader
@@ -24,11 +25,6 @@ NEWEST_VERSION = 0
 
 LEFT_TO_RETURN = -2
 """The epoch of a static member that is away: its instance id and its share are kept for it."""
-
-_SMALLEST_TOPIC_PARTITIONS_BYTES = 16 + 1 + 1
-_SMALLEST_CLASSIC_PROTOCOL_BYTES = 1 + 1 + 1
-_SMALLEST_TOPIC_METADATA_BYTES = 16 + 1 + 4 + 1 + 1
-_SMALLEST_PARTITION_METADATA_BYTES = 4 + 1 + 1
 
 
 class MemberState(enum.IntEnum):
@@ -184,278 +180,226 @@ def decode_consumer_group_value(
     record: ConsumerGroupRecord, data: bytes | bytearray | memoryview
 ) -> ConsumerGroupValue:
     """The value of a record of this kind; `ProtocolError` if the bytes do not follow its schema."""
-    reader = Reader(data, _SUBJECTS[record])
+    subject, struct = _KINDS[record]
+    reader = Reader(data, subject)
     version = reader.int16("version")
     if version != NEWEST_VERSION:
         raise reader.error("version", 0, f"{version} is not known: this reads version {NEWEST_VERSION}")
-    value = _READERS[record](reader)
+    value: ConsumerGroupValue = struct.read(reader)
     reader.finish("tagged_fields")
     return value
 
 
 def encode_consumer_group_value(value: ConsumerGroupValue) -> bytes:
     """The bytes of `value`, as the broker of Kafka 4.4 writes them."""
-    kind = next(record for record, of_record in _CLASSES.items() if isinstance(value, of_record))
-    writer = Writer(_SUBJECTS[kind])
+    subject, struct = next(kind for kind in _KINDS.values() if isinstance(value, kind[1].value_class))
+    writer = Writer(subject)
     writer.int16("version", NEWEST_VERSION)
-    if isinstance(value, (GroupEpoch, TargetAssignmentEpoch)):
-        writer.int32("epoch", value.epoch)
-        tagged = value.metadata_hash if isinstance(value, GroupEpoch) else value.timestamp_ms
-        writer.tagged_fields({0: _int64(tagged)} if tagged else {})
-    elif isinstance(value, PartitionMetadata):
-        _write_partition_metadata(writer, value)
-    elif isinstance(value, ConsumerGroupMember):
-        _write_member(writer, value)
-    elif isinstance(value, TargetAssignment):
-        for topic_id, numbers in writer.compact_items("topic_partitions", list(value.partitions.items())):
-            writer.uuid("topic_id", topic_id)
-            writer.compact_int32s("partitions", numbers)
-            writer.no_tagged_fields()
-        writer.no_tagged_fields()
-    elif isinstance(value, CurrentAssignment):
-        writer.int32("member_epoch", value.epoch)
-        writer.int32("previous_member_epoch", value.previous_epoch)
-        writer.int8("state", value.state)
-        _write_assigned(writer, "assigned_partitions", value.assigned)
-        _write_assigned(writer, "partitions_pending_revocation", value.pending_revocation)
-        writer.no_tagged_fields()
-    else:
-        writer.compact_strings("topics", value.topics)
-        writer.int64("version", value.metadata_version)
-        writer.int64("timestamp", value.timestamp_ms)
-        writer.no_tagged_fields()
+    struct.write(writer, value)
     return writer.getvalue()
 
 
-# Epochs.
+# ---- how schemas are written down
 
 
-def _read_group_epoch(reader: Reader) -> GroupEpoch:
-    return GroupEpoch(reader.int32("epoch"), _tagged_int64(reader, "metadata_hash"))
+class _Type(NamedTuple):
+    """The type of a field, and how many bytes its smallest value takes."""
+
+    read: Callable[[Reader, str], Any]
+    write: Callable[[Writer, str, Any], None]
+    smallest: int
 
 
-def _read_target_epoch(reader: Reader) -> TargetAssignmentEpoch:
-    return TargetAssignmentEpoch(
-        reader.int32("assignment_epoch"), _tagged_int64(reader, "assignment_timestamp")
-    )
+class _Struct:
+    """The fields of a struct, in the order of the bytes and of the attributes of its class.
 
+    The last attribute is that of `tagged`, if there is one: its name, its type, and its value where the bytes
+    do not have the field.
+    """
 
-def _tagged_int64(reader: Reader, field: str) -> int:
-    """The one tagged field of a struct, 0 if it is not there."""
-    value = 0
-    for tag in reader.tagged_fields("tagged_fields"):
-        if tag == 0:
-            value = reader.int64(field)
-    return value
+    def __init__(
+        self, value_class: type, *of_fields: tuple[str, _Type], tagged: tuple[str, _Type, Any] | None = None
+    ) -> None:
+        self.value_class = value_class
+        self.smallest = sum(type.smallest for _, type in of_fields) + 1
+        self._attributes = [each.name for each in fields(value_class)]
+        self._readers = [(name, type.read) for name, type in of_fields]
+        self._writers = [(name, type.write) for name, type in of_fields]
+        self._tagged = tagged
 
-
-def _int64(value: int) -> bytes:
-    writer = Writer("tagged field")
-    writer.int64("data", value)
-    return writer.getvalue()
-
-
-# Partition metadata.
-
-
-def _read_partition_metadata(reader: Reader) -> PartitionMetadata:
-    topics = []
-    for _ in reader.compact_items("topics", _SMALLEST_TOPIC_METADATA_BYTES):
-        topic_id = reader.uuid("topic_id")
-        name = reader.compact_string("topic_name")
-        partitions = reader.int32("num_partitions")
-        racks = {}
-        for _ in reader.compact_items("partition_metadata", _SMALLEST_PARTITION_METADATA_BYTES):
-            partition = reader.int32("partition")
-            racks[partition] = reader.compact_strings("racks")
+    def read(self, reader: Reader) -> Any:
+        values = [read(reader, name) for name, read in self._readers]
+        if self._tagged is None:
             reader.skip_tagged_fields("tagged_fields")
-        reader.skip_tagged_fields("tagged_fields")
-        topics.append(TopicMetadata(topic_id, name, partitions, racks))
-    reader.skip_tagged_fields("tagged_fields")
-    return PartitionMetadata(tuple(topics))
+        else:
+            name, type, value = self._tagged
+            for tag in reader.tagged_fields("tagged_fields"):
+                if tag == 0:
+                    value = type.read(reader, name)
+            values.append(value)
+        return self.value_class(*values)
 
-
-def _write_partition_metadata(writer: Writer, value: PartitionMetadata) -> None:
-    for topic in writer.compact_items("topics", value.topics):
-        writer.uuid("topic_id", topic.topic_id)
-        writer.compact_string("topic_name", topic.topic)
-        writer.int32("num_partitions", topic.partitions)
-        for partition, racks in writer.compact_items("partition_metadata", list(topic.racks.items())):
-            writer.int32("partition", partition)
-            writer.compact_strings("racks", racks)
+    def write(self, writer: Writer, value: Any) -> None:
+        values = [getattr(value, attribute) for attribute in self._attributes]
+        for (name, write), given in zip(self._writers, values, strict=False):
+            write(writer, name, given)
+        if self._tagged is None or values[-1] == self._tagged[2]:
             writer.no_tagged_fields()
-        writer.no_tagged_fields()
-    writer.no_tagged_fields()
+        else:
+            name, type, _ = self._tagged
+            tagged = Writer(name)
+            type.write(tagged, name, values[-1])
+            writer.tagged_fields({0: tagged.getvalue()})
 
 
-# Members.
+def _array(struct: _Struct) -> _Type:
+    def read(reader: Reader, field: str) -> Any:
+        return tuple([struct.read(reader) for _ in reader.compact_items(field, struct.smallest)])
+
+    def write(writer: Writer, field: str, values: Any) -> None:
+        for value in writer.compact_items(field, values):
+            struct.write(writer, value)
+
+    return _Type(read, write, 1)
 
 
-def _read_member(reader: Reader) -> ConsumerGroupMember:
-    instance_id = reader.compact_nullable_string("instance_id")
-    rack = reader.compact_nullable_string("rack_id")
-    client_id = reader.compact_string("client_id")
-    client_host = reader.compact_string("client_host")
-    topics = reader.compact_strings("subscribed_topic_names")
-    regular_expression = reader.compact_nullable_string("subscribed_topic_regex")
-    rebalance_timeout_ms = reader.int32("rebalance_timeout_ms")
-    assignor = reader.compact_nullable_string("server_assignor")
-    # Brokers write null for a member of the new protocol; a field that is not there is an empty struct.
-    classic: ClassicMember | None = ClassicMember()
-    for tag in reader.tagged_fields("tagged_fields"):
-        if tag == 0:
-            classic = _read_classic_member(reader) if reader.uvarint("classic_member_metadata") else None
-    return ConsumerGroupMember(
-        instance_id,
-        rack,
-        client_id,
-        client_host,
-        topics,
-        regular_expression,
-        rebalance_timeout_ms,
-        assignor,
-        classic,
-    )
+def _by(key: tuple[str, _Type], value: tuple[str, _Type], *, once: bool) -> _Type:
+    """An array of structs of two fields, as a mapping; `once`: no key may come twice."""
+    (key_field, of_key), (value_field, of_value) = key, value
+
+    def read(reader: Reader, field: str) -> Any:
+        found: dict[Any, Any] = {}
+        for _ in reader.compact_items(field, of_key.smallest + of_value.smallest + 1):
+            start = reader.offset
+            name = of_key.read(reader, key_field)
+            if once and name in found:
+                raise reader.error(key_field, start, f"{name} is there twice")
+            found[name] = of_value.read(reader, value_field)
+            reader.skip_tagged_fields("tagged_fields")
+        return found
+
+    def write(writer: Writer, field: str, values: Any) -> None:
+        for name, given in writer.compact_items(field, list(values.items())):
+            of_key.write(writer, key_field, name)
+            of_value.write(writer, value_field, given)
+            writer.no_tagged_fields()
+
+    return _Type(read, write, 1)
 
 
-def _read_classic_member(reader: Reader) -> ClassicMember:
-    session_timeout_ms = reader.int32("session_timeout_ms")
-    protocols = []
-    for _ in reader.compact_items("supported_protocols", _SMALLEST_CLASSIC_PROTOCOL_BYTES):
-        protocols.append(
-            ClassicProtocol(reader.compact_string("name"), reader.compact_byte_array("metadata"))
-        )
-        reader.skip_tagged_fields("tagged_fields")
-    reader.skip_tagged_fields("tagged_fields")
-    return ClassicMember(session_timeout_ms, tuple(protocols))
+def _nullable(struct: _Struct) -> _Type:
+    def read(reader: Reader, field: str) -> Any:
+        return struct.read(reader) if reader.uvarint(field) else None
+
+    def write(writer: Writer, field: str, value: Any) -> None:
+        writer.uvarint(0 if value is None else 1)
+        if value is not None:
+            struct.write(writer, value)
+
+    return _Type(read, write, 1)
 
 
-def _write_member(writer: Writer, value: ConsumerGroupMember) -> None:
-    writer.compact_nullable_string("instance_id", value.instance_id)
-    writer.compact_nullable_string("rack_id", value.rack)
-    writer.compact_string("client_id", value.client_id)
-    writer.compact_string("client_host", value.client_host)
-    writer.compact_strings("subscribed_topic_names", value.topics)
-    writer.compact_nullable_string("subscribed_topic_regex", value.regular_expression)
-    writer.int32("rebalance_timeout_ms", value.rebalance_timeout_ms)
-    writer.compact_nullable_string("server_assignor", value.assignor)
-    if value.classic == ClassicMember():
-        writer.no_tagged_fields()
-    else:
-        writer.tagged_fields({0: _classic_member(value.classic)})
+def _read_state(reader: Reader, field: str) -> MemberState:
+    state = reader.int8(field)
+    return MemberState(state) if state in _STATES else MemberState.UNKNOWN
 
 
-def _classic_member(value: ClassicMember | None) -> bytes:
-    """The tagged field: 0 for null, or 1 and the struct."""
-    writer = Writer("classic member metadata")
+def _write_nullable_int32s(writer: Writer, field: str, value: tuple[int, ...] | None) -> None:
     if value is None:
         writer.uvarint(0)
     else:
-        writer.uvarint(1)
-        writer.int32("session_timeout_ms", value.session_timeout_ms)
-        for protocol in writer.compact_items("supported_protocols", value.protocols):
-            writer.compact_string("name", protocol.name)
-            writer.compact_byte_array("metadata", protocol.metadata)
-            writer.no_tagged_fields()
-        writer.no_tagged_fields()
-    return writer.getvalue()
-
-
-# Assignments.
-
-
-def _read_target(reader: Reader) -> TargetAssignment:
-    partitions: dict[str, tuple[int, ...]] = {}
-    for _ in reader.compact_items("topic_partitions", _SMALLEST_TOPIC_PARTITIONS_BYTES):
-        start = reader.offset
-        topic_id = reader.uuid("topic_id")
-        if topic_id in partitions:
-            raise reader.error("topic_id", start, f"{topic_id} is there twice")
-        partitions[topic_id] = reader.compact_int32s("partitions")
-        reader.skip_tagged_fields("tagged_fields")
-    reader.skip_tagged_fields("tagged_fields")
-    return TargetAssignment(partitions)
-
-
-def _read_current(reader: Reader) -> CurrentAssignment:
-    epoch = reader.int32("member_epoch")
-    previous_epoch = reader.int32("previous_member_epoch")
-    state = reader.int8("state")
-    assigned = _read_assigned(reader, "assigned_partitions")
-    pending_revocation = _read_assigned(reader, "partitions_pending_revocation")
-    reader.skip_tagged_fields("tagged_fields")
-    known = state if state in _STATES else MemberState.UNKNOWN
-    return CurrentAssignment(epoch, previous_epoch, MemberState(known), assigned, pending_revocation)
-
-
-def _read_assigned(reader: Reader, field: str) -> tuple[AssignedPartitions, ...]:
-    found = []
-    for _ in reader.compact_items(field, _SMALLEST_TOPIC_PARTITIONS_BYTES):
-        topic_id = reader.uuid("topic_id")
-        partitions = reader.compact_int32s("partitions")
-        epochs: tuple[int, ...] | None = ()
-        for tag in reader.tagged_fields("tagged_fields"):
-            if tag == 0:
-                epochs = reader.compact_nullable_int32s("assignment_epochs")
-        found.append(AssignedPartitions(topic_id, partitions, epochs))
-    return tuple(found)
-
-
-def _write_assigned(writer: Writer, field: str, values: Iterable[AssignedPartitions]) -> None:
-    for value in writer.compact_items(field, list(values)):
-        writer.uuid("topic_id", value.topic_id)
-        writer.compact_int32s("partitions", value.partitions)
-        writer.tagged_fields({} if value.epochs == () else {0: _epochs(value.epochs)})
-
-
-def _epochs(value: tuple[int, ...] | None) -> bytes:
-    writer = Writer("tagged field")
-    if value is None:
-        writer.uvarint(0)
-    else:
-        writer.compact_int32s("assignment_epochs", value)
-    return writer.getvalue()
-
-
-# Regular expressions.
-
-
-def _read_regular_expression(reader: Reader) -> ResolvedRegularExpression:
-    value = ResolvedRegularExpression(
-        reader.compact_strings("topics"), reader.int64("version"), reader.int64("timestamp")
-    )
-    reader.skip_tagged_fields("tagged_fields")
-    return value
+        writer.compact_int32s(field, value)
 
 
 _STATES = frozenset(MemberState)
+_STATE = _Type(_read_state, Writer.int8, 1)
+_INT32 = _Type(Reader.int32, Writer.int32, 4)
+_INT64 = _Type(Reader.int64, Writer.int64, 8)
+_UUID = _Type(Reader.uuid, Writer.uuid, 16)
+_STRING = _Type(Reader.compact_string, Writer.compact_string, 1)
+_NULLABLE_STRING = _Type(Reader.compact_nullable_string, Writer.compact_nullable_string, 1)
+_BYTES = _Type(Reader.compact_byte_array, Writer.compact_byte_array, 1)
+_STRINGS = _Type(Reader.compact_strings, Writer.compact_strings, 1)
+_INT32S = _Type(Reader.compact_int32s, Writer.compact_int32s, 1)
+_NULLABLE_INT32S = _Type(Reader.compact_nullable_int32s, _write_nullable_int32s, 1)
 
-_READERS: dict[ConsumerGroupRecord, Callable[[Reader], ConsumerGroupValue]] = {
-    ConsumerGroupRecord.METADATA: _read_group_epoch,
-    ConsumerGroupRecord.PARTITION_METADATA: _read_partition_metadata,
-    ConsumerGroupRecord.MEMBER_METADATA: _read_member,
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: _read_target_epoch,
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: _read_target,
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: _read_current,
-    ConsumerGroupRecord.REGULAR_EXPRESSION: _read_regular_expression,
-}
 
-_CLASSES: dict[ConsumerGroupRecord, type] = {
-    ConsumerGroupRecord.METADATA: GroupEpoch,
-    ConsumerGroupRecord.PARTITION_METADATA: PartitionMetadata,
-    ConsumerGroupRecord.MEMBER_METADATA: ConsumerGroupMember,
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: TargetAssignmentEpoch,
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: TargetAssignment,
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: CurrentAssignment,
-    ConsumerGroupRecord.REGULAR_EXPRESSION: ResolvedRegularExpression,
-}
+# ---- the schemas
 
-_SUBJECTS: dict[ConsumerGroupRecord, str] = {
-    ConsumerGroupRecord.METADATA: "consumer group metadata",
-    ConsumerGroupRecord.PARTITION_METADATA: "consumer group partition metadata",
-    ConsumerGroupRecord.MEMBER_METADATA: "consumer group member metadata",
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: "target assignment metadata",
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: "target assignment",
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: "current assignment",
-    ConsumerGroupRecord.REGULAR_EXPRESSION: "resolved regular expression",
+_TOPIC_METADATA = _Struct(
+    TopicMetadata,
+    ("topic_id", _UUID),
+    ("topic_name", _STRING),
+    ("num_partitions", _INT32),
+    ("partition_metadata", _by(("partition", _INT32), ("racks", _STRINGS), once=False)),
+)
+_CLASSIC_MEMBER = _Struct(
+    ClassicMember,
+    ("session_timeout_ms", _INT32),
+    ("supported_protocols", _array(_Struct(ClassicProtocol, ("name", _STRING), ("metadata", _BYTES)))),
+)
+_ASSIGNED = _array(
+    _Struct(
+        AssignedPartitions,
+        ("topic_id", _UUID),
+        ("partitions", _INT32S),
+        tagged=("assignment_epochs", _NULLABLE_INT32S, ()),
+    )
+)
+
+_KINDS: Mapping[ConsumerGroupRecord, tuple[str, _Struct]] = {
+    ConsumerGroupRecord.METADATA: (
+        "consumer group metadata",
+        _Struct(GroupEpoch, ("epoch", _INT32), tagged=("metadata_hash", _INT64, 0)),
+    ),
+    ConsumerGroupRecord.PARTITION_METADATA: (
+        "consumer group partition metadata",
+        _Struct(PartitionMetadata, ("topics", _array(_TOPIC_METADATA))),
+    ),
+    ConsumerGroupRecord.MEMBER_METADATA: (
+        "consumer group member metadata",
+        _Struct(
+            ConsumerGroupMember,
+            ("instance_id", _NULLABLE_STRING),
+            ("rack_id", _NULLABLE_STRING),
+            ("client_id", _STRING),
+            ("client_host", _STRING),
+            ("subscribed_topic_names", _STRINGS),
+            ("subscribed_topic_regex", _NULLABLE_STRING),
+            ("rebalance_timeout_ms", _INT32),
+            ("server_assignor", _NULLABLE_STRING),
+            # Brokers write null for a member of the new protocol; without the field it is an empty struct.
+            tagged=("classic_member_metadata", _nullable(_CLASSIC_MEMBER), ClassicMember()),
+        ),
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: (
+        "target assignment metadata",
+        _Struct(
+            TargetAssignmentEpoch,
+            ("assignment_epoch", _INT32),
+            tagged=("assignment_timestamp", _INT64, 0),
+        ),
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: (
+        "target assignment",
+        _Struct(
+            TargetAssignment,
+            ("topic_partitions", _by(("topic_id", _UUID), ("partitions", _INT32S), once=True)),
+        ),
+    ),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: (
+        "current assignment",
+        _Struct(
+            CurrentAssignment,
+            ("member_epoch", _INT32),
+            ("previous_member_epoch", _INT32),
+            ("state", _STATE),
+            ("assigned_partitions", _ASSIGNED),
+            ("partitions_pending_revocation", _ASSIGNED),
+        ),
+    ),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: (
+        "resolved regular expression",
+        _Struct(ResolvedRegularExpression, ("topics", _STRINGS), ("version", _INT64), ("timestamp", _INT64)),
+    ),
 }

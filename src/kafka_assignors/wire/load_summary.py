@@ -35,7 +35,6 @@ class LoadSummary:
 
 
 def encode_load_summary(summary: LoadSummary) -> bytes:
-    """The bytes of a summary."""
     writer = Writer(_SUBJECT)
     writer.int8("version", _VERSION)
     writer.int64("load", min(summary.load, _MOST_INT64))

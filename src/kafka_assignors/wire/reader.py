@@ -100,7 +100,6 @@ class Names:
         return found
 
     def as_bytes(self, name: str) -> bytes:
-        """The name in UTF-8."""
         found = self._bytes.get(name)
         if found is None:
             found = self._bytes[name] = name.encode("utf-8")
@@ -160,7 +159,6 @@ class Reader(FieldPath):
 
     @property
     def remaining(self) -> int:
-        """How many bytes are left."""
         return self._end - self._position
 
     def starts_with(self, prefix: bytes, *, after: int = 0) -> bool:
@@ -205,7 +203,6 @@ class Reader(FieldPath):
         return value
 
     def raw(self, field: str, size: int) -> bytes:
-        """The next `size` bytes."""
         position = self._take(field, size)
         return self._data[position : position + size]
 
@@ -321,7 +318,6 @@ class Reader(FieldPath):
         )
 
     def strings(self, field: str) -> tuple[str, ...]:
-        """An array of strings."""
         start = self._position
         known = self.names.find_list(self._data, start)
         if known is not None:

@@ -31,7 +31,6 @@ class Writer(FieldPath):
         self._buffer = bytearray()
 
     def getvalue(self) -> bytes:
-        """The bytes written so far."""
         return bytes(self._buffer)
 
     def raw(self, data: bytes) -> None:

@@ -1,16 +1,17 @@
 """The rules that a strategy can be composed of (`kafka_assignors.strategies.composed`)."""
 
-from kafka_assignors.strategies.rules.objectives import (
+from kafka_assignors.strategies.rules.basic import (
     Balance,
     FewestMoves,
     FewestRackMisses,
+    KeepTogether,
     LevelByCapacity,
     LevelByWeight,
     LevelPartitions,
     RackTrade,
+    StandbyLast,
 )
 from kafka_assignors.strategies.rules.priority import LevelByPriority
-from kafka_assignors.strategies.rules.restrictions import KeepTogether, StandbyLast
 from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
 from kafka_assignors.strategies.rules.rule import Piece, Place, Problem, Restriction, Rule, TieBreaker
 

@@ -24,7 +24,7 @@ from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria, Scale
 from kafka_assignors.group import Assignment, Group, TopicPartitions, some_of
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.objectives import Balance
+from kafka_assignors.strategies.rules.basic import Balance
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, about_missing, piece_name
 from kafka_assignors.strategy import Layer
 
@@ -196,7 +196,6 @@ def _shown(named: _Name) -> list[str]:
 
 
 def _missing(named: _Name, group: Group) -> list[str]:
-    """The named topics and partitions that the group does not have."""
     topic, partitions = (named, ()) if isinstance(named, str) else named
     if topic not in group.topics:
         return [f"topic {topic!r}"]

@@ -8,7 +8,7 @@ A rule is a value without state. Rules come in three places, and an earlier one 
 3. a **tie-breaker** decides between the balanced assignments: the fewest moves, the fewest rack misses, in
    the order in which they are written, or a trade between the two.
 
-Every method is a hook with a default that changes nothing. `objectives` has the rules of places 2 and 3, but
+Every method is a hook with a default that changes nothing. `basic` has the rules of places 2 and 3, but
 for `priority`.
 
 A **problem** is the undecided part of a group. A rule that restricts who may have what does not solve
@@ -146,11 +146,9 @@ class Problem:
         }
 
     def with_findings(self, *findings: str) -> Problem:
-        """The problem with more findings."""
         return replace(self, findings=(*self.findings, *findings))
 
     def without_favour(self) -> Problem:
-        """The problem without favoured members."""
         return replace(self, favoured=frozenset())
 
     def without(self, barred: Mapping[str, Set[str]]) -> Problem:

@@ -1,6 +1,6 @@
 """kafka-python 3. Checked with 3.0.12.
 
-**Assignors.** Touched, besides what `coordinator` lists:
+**Assignors.** Touched, besides what `_client` lists:
 
     ConsumerCoordinator
         _assignors                  {name: assignor}
@@ -20,7 +20,7 @@
 **The cooperative consumer.** Three objects of kafka-python have a class of ours, which is put in their place
 before they are used: the consumer's attributes `_subscription`, `_fetcher` and `_coordinator` are properties
 for that. The network, the cluster metadata and the requests are kafka-python's own. Its leaders touch what
-`coordinator` lists.
+`_client` lists.
 
 Touched besides; in a release that lacks any of the coordinator's or the fetcher's, `require_inside` says so:
 
@@ -115,7 +115,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
 
 if TYPE_CHECKING:
-    from kafka_assignors_kafka_python._client import GroupLeader, LedGeneration
+    from kafka_assignors_kafka_python._client import Leadership, Leading
 
 
 def eager_protocols() -> list[Any]:
@@ -188,7 +188,7 @@ def keep_heartbeats(coordinator: Any) -> None:
     """Nothing: here a join that was completed always switches them on."""
 
 
-def hold_back_answers(coordinator: Any, leadership: GroupLeader) -> None:
+def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
     coordinator._manager = Answers(coordinator, leadership)
 
 
@@ -198,7 +198,7 @@ class Answers:
     By then its assignment is ready. All of this runs on kafka-python's I/O thread.
     """
 
-    def __init__(self, coordinator: Any, leadership: GroupLeader) -> None:
+    def __init__(self, coordinator: Any, leadership: Leadership) -> None:
         self._coordinator = coordinator
         self._leadership = leadership
         self._manager = coordinator._manager
@@ -223,7 +223,7 @@ class Answers:
                 await self._lead(leading, joined)
         return joined
 
-    async def _lead(self, leading: LedGeneration, joined: Any) -> None:
+    async def _lead(self, leading: Leading, joined: Any) -> None:
         refreshed = self._manager.call_soon(refresh_metadata, self._coordinator._cluster)
         await self._heartbeats_until(refreshed, leading, joined, monotonic() + leading.metadata_timeout_s)
         leading.read_metadata()
@@ -231,9 +231,7 @@ class Answers:
         leading.think_in_background(lambda: self._resolve(thought))
         await self._heartbeats_until(thought, leading, joined, float("inf"))
 
-    async def _heartbeats_until(
-        self, future: Any, leading: LedGeneration, joined: Any, deadline: float
-    ) -> None:
+    async def _heartbeats_until(self, future: Any, leading: Leading, joined: Any, deadline: float) -> None:
         """Return when the future is done, or the time is up, and send heartbeats until then."""
         while not future.is_done and (left_s := deadline - monotonic()) > 0:
             try:

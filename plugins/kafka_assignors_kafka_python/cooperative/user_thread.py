@@ -1,4 +1,4 @@
-"""Calls of the user's listener: asked for on the I/O thread, made on the user's.
+"""What the I/O thread has the user's thread do in `poll`: call the listener, and raise errors.
 
 kafka-python calls a listener on its I/O thread, where nothing that waits can be called: no `commit`, no
 `position`. Here it is called in `poll`, as Java does. By then the user has dealt with all that earlier polls
@@ -8,12 +8,15 @@ returned, so that what is committed for partitions that go is what was dealt wit
 
 from __future__ import annotations
 
+import copy
+import enum
 import inspect
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias
 
 from kafka import errors as Errors
+from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance import MemberState, lease
@@ -27,7 +30,7 @@ from kafka_assignors.rebalance.events import (
     Revoke,
 )
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors_kafka_python.cooperative.subscription import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -181,3 +184,68 @@ class ListenerCalls:
             raised = Errors.KafkaError(f"{name} of {listener!r} failed: {error!r}")
             raised.__cause__ = error
             self._error = self._error or raised
+
+
+# ---- errors
+
+
+class Source(enum.Enum):
+    """What an error comes from. Of each there is one error at most that waits to be raised, the last."""
+
+    JOIN = "joins"
+    HEARTBEAT = "heartbeats"
+    METADATA = "metadata"
+
+
+class ErrorsOfUser:
+    """The errors that wait for the user. Each is raised once, but a fatal one in every poll."""
+
+    def __init__(self, wake: Callable[[], None], start: Callable[..., Any]) -> None:
+        """`wake` has the user's thread look; `start` runs a function on the I/O thread."""
+        self._wake = wake
+        self._start = start
+        self._waiting: dict[Source, tuple[Exception, Any]] = {}
+        self._fatal: Exception | None = None
+        self._is_closing = False
+
+    def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> Any:
+        """Raise it in the poll that waits, or else in the next. Returns a future: done once it was raised.
+
+        Until then the user may not have had a chance to mend what is wrong. An error of the same source that
+        has not been raised is out of date: this one takes its place.
+        """
+        _, raised = self._waiting.pop(source, (None, None))
+        raised = raised or Future()
+        if self._is_closing:
+            return raised.success(None)
+        self._waiting[source] = (error, raised)
+        self._wake()
+        return raised
+
+    def withdraw(self, source: Source) -> None:
+        """All is well there again: what has not been raised is not raised any more. On the I/O thread."""
+        _, raised = self._waiting.pop(source, (None, None))
+        if raised is not None:
+            raised.success(None)
+
+    def expect_no_poll(self) -> None:
+        """The consumer is being closed: nothing has to wait for the user. On the I/O thread."""
+        self._is_closing = True
+        for source in Source:
+            self.withdraw(source)
+
+    def raise_for_ever(self, error: Exception) -> None:
+        """The consumer cannot go on."""
+        self._fatal = error
+        self._wake()
+
+    def raise_next(self) -> None:
+        """Raise the oldest error that waits. On the user's thread."""
+        if self._fatal is not None:
+            raise copy.copy(self._fatal)
+        for source in tuple(self._waiting):
+            waiting = self._waiting.pop(source, None)
+            if waiting is not None:  # The I/O thread may have been faster.
+                error, raised = waiting
+                self._start(raised.success, None)
+                raise error

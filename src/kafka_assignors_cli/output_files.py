@@ -1,4 +1,4 @@
-"""Verdicts as CI systems show them: JUnit XML, and annotations of GitHub Actions.
+"""The files and formats of a result: `--json`, the same in every command, `--junit` and `--github`.
 
 Sources: the JUnit schema of Jenkins' xUnit plugin (testsuites, testsuite, testcase with failure, error or
 skipped), XML 1.0 section 2.2 (the characters that it allows), and GitHub's "Workflow commands for GitHub
@@ -13,15 +13,117 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import errno
+import json
+import os
 import secrets
+import sys
+import tempfile
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
-from kafka_assignors_cli.console import CannotRun, emit, note, printable
-from kafka_assignors_cli.files import require_writable, write_file
-from kafka_assignors_cli.json_output import is_stdout
+from rich.console import RenderableType
+
+from kafka_assignors_cli.console import CannotRun, emit, emit_renderable, note, printable
+
+# ---- files
+
+
+def require_writable(path: Path) -> None:
+    """Fail before minutes of work if `path` cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """A stream whose text replaces the file at once, so that a reader never sees half a report.
+
+    After an error in the block the file is as before.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8") as stream:
+            yield stream
+        part.replace(path)
+    except OSError as error:
+        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace the whole file at once."""
+    with replacing(path) as stream:
+        stream.write(text)
+
+
+# ---- JSON
+
+_STDOUT = Path("-")
+
+
+def is_stdout(file: Path | None) -> bool:
+    """Whether the JSON goes to stdout, which then shows no text."""
+    return file == _STDOUT
+
+
+def json_unless_terminal(file: Path | None) -> Path | None:
+    """`file`; if it is not given and stdout is not a terminal, stdout."""
+    return _STDOUT if file is None and not sys.stdout.isatty() else file
+
+
+def require_json_file(file: Path | None) -> None:
+    """Fail before minutes of work if the file of `--json` cannot be written."""
+    if file is not None and not is_stdout(file):
+        require_writable(file)
+
+
+def write_document(file: Path | None, text: str) -> None:
+    """Write `text`, the whole result, to `file`; a file is replaced at once."""
+    write_lines(file, (text.rstrip("\n"),) if text else ())
+
+
+def write_lines(file: Path | None, lines: Iterable[str]) -> None:
+    """Write lines, which have no end of line, to `file` as they come; a file is replaced at once."""
+    with _writer(file) as write:
+        for line in lines:
+            write(line)
+
+
+@contextlib.contextmanager
+def json_lines(file: Path | None) -> Iterator[Callable[[object], None]]:
+    """A function that writes a value as one line of JSON, nowhere if `file` is None.
+
+    Stdout has each line at once. A file is replaced when the block ends without an error.
+    """
+    with _writer(file) as write:
+        yield lambda value: write(json.dumps(value))
+
+
+@contextlib.contextmanager
+def _writer(file: Path | None) -> Iterator[Callable[[str], None]]:
+    if file is None:
+        yield lambda line: None
+    elif is_stdout(file):
+        yield emit
+    else:
+        require_writable(file)
+        with replacing(file) as stream:
+            yield lambda line: print(line, file=stream)
+        note(f"wrote {file}")
+
+
+# ---- verdicts in CI
 
 
 class Outcome(enum.Enum):
@@ -63,6 +165,7 @@ class CiFormats:
 
     def require(self) -> None:
         """Refuse files that cannot be written, and two formats on stdout."""
+        require_json_file(self.json_file)
         if self.junit is not None:
             require_writable(self.junit)
         if self.github and is_stdout(self.json_file):
@@ -79,6 +182,16 @@ class CiFormats:
         finally:
             if self.github:
                 emit(f"::{token}::")
+
+    def write_result(
+        self, command: str, shown: Iterable[RenderableType], document: str, verdicts: Sequence[Verdict]
+    ) -> None:
+        """Show the result of `command` as text, write its JSON `document`, and the verdicts."""
+        if not is_stdout(self.json_file):
+            with self.text():
+                emit_renderable(*shown)
+        write_document(self.json_file, document)
+        self.write(command, verdicts)
 
     def write(self, command: str, verdicts: Sequence[Verdict]) -> None:
         """Write the verdicts of `command` in the formats that are asked for."""

@@ -1,6 +1,6 @@
 """kafka-python 2. Checked with 2.0.6, 2.1.6, 2.2.21 and 2.3.3.
 
-Touched, besides what `coordinator` lists:
+Touched, besides what `_client` lists:
 
     ConsumerCoordinator
         _perform_assignment         members: GroupMember(member_id, group_instance_id, metadata_bytes) in 2.3,
@@ -36,7 +36,7 @@ from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
 from kafka_assignors.wire import Subscription, encode_subscription
 
 if TYPE_CHECKING:
-    from kafka_assignors_kafka_python._client import GroupLeader, LedGeneration
+    from kafka_assignors_kafka_python._client import Leadership, Leading
 
 
 def eager_protocols() -> list[Any]:
@@ -114,7 +114,7 @@ def keep_heartbeats(coordinator: Any) -> None:
             thread.enable()
 
 
-def hold_back_answers(coordinator: Any, leadership: GroupLeader) -> None:
+def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
     stock_handle_response = coordinator._handle_join_group_response
     stock_on_join_leader = coordinator._on_join_leader
 
@@ -160,7 +160,7 @@ class HeldBack:
     All methods are called in the thread that polls. The one that `_beat` runs in only asks for that.
     """
 
-    def __init__(self, coordinator: Any, leading: LedGeneration, go_on: Callable[[], Any]) -> None:
+    def __init__(self, coordinator: Any, leading: Leading, go_on: Callable[[], Any]) -> None:
         self.assigned = Future()
         self._coordinator = coordinator
         self._leading = leading

@@ -1,0 +1,30 @@
+"""Numbers that an application gives: what is none, or is out of its range, is refused by name.
+
+`TypeError` or `ValueError` names the argument. A bool counts as no number.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def require_number(name: str, value: object, *, most: float = math.inf, above_zero: bool = False) -> None:
+    """An int or a float that is finite and from 0 to `most`; above 0 if that is asked for."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    if 0 <= value <= most and math.isfinite(value) and (value or not above_zero):
+        return
+    if above_zero:
+        allowed = "above 0 and finite" if math.isinf(most) else f"above 0 and at most {most:g}"
+    else:
+        allowed = "a finite number of at least 0" if math.isinf(most) else f"from 0 to {most:g}"
+    raise ValueError(f"{name} must be {allowed}, not {value!r}")
+
+
+def require_integer(name: str, value: object, *, least: int, most: int | None = None) -> None:
+    """An int of at least `least`, and of at most `most` unless that is None."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if value < least or (most is not None and value > most):
+        allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name} must be {allowed}, not {value}")
