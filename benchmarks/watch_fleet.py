@@ -1,13 +1,16 @@
-"""The watch over a synthetic fleet: memory after N generations and after 2 N, speed, scrape and state file.
+"""The watch over fleets of several sizes: memory after N generations and after 2 N, speed, scrape, state.
 
     python -m benchmarks.watch_fleet
-    python -m benchmarks.watch_fleet --groups 5000 --generations 16
+    python -m benchmarks.watch_fleet --groups 500 2500 5000 --generations 16
+    python -m benchmarks.watch_fleet --groups --giant 10000
 
-The records are those of `spark_validation.fleet`, written to a file by a process of its own, so that nothing
-but the watch is in the memory that is measured. Each group has the same number of generations. The first half
-of each group's records comes first, then the second half of each. A group remembers eight generations, so
-memory has to stay where it is after the first half. It is what /proc shows as resident after a scrape and a
-state file; a scrape is the whole text that Prometheus gets.
+The records are those of `spark_validation.fleet`, fed to the fleet of the watch without a broker. Each size
+has two processes of its own: one writes the records to a file, so that nothing but the watch is in the memory
+of the other, which is measured. Each group has the same number of generations. The first half of each group's
+records comes first, then the second half of each. A group remembers eight generations, so memory has to stay
+where it is after the first half. It is what /proc shows as resident after a scrape and a state file; a scrape
+is the whole text that Prometheus gets. Times are processor time. `--giant` is one group of so many members,
+with as many partitions, without a day's life: a member is replaced in each generation.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from typing import BinaryIO
 
 from prometheus_client import generate_latest
 
+from benchmarks.giant_memory import KEY, values
 from kafka_assignors.wire import group_partition
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.lives import Record
@@ -32,12 +36,16 @@ from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.watch.exporter import registry
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, Now
 from kafka_assignors_spark.watch.metrics import Scrape, WatchStatus
-from kafka_assignors_spark.watch.state import WatchState, save_state
+from kafka_assignors_spark.watch.watcher import WatchState, save_state
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import START, FleetOptions, profile_of, topic_of
 
 _HEAD = struct.Struct(">iqqii")
 MIB = 2**20
+HEADS = (
+    *("groups", "members", "records", "resident, MiB", "at most, MiB", "KiB for each group", "records/s"),
+    *("scrape, s", "scrape, MiB", "state, s", "state, MiB"),
+)
 
 
 def write_halves(options: FleetOptions, folder: Path) -> None:
@@ -53,6 +61,16 @@ def write_halves(options: FleetOptions, folder: Path) -> None:
                 offset = record.at_ms * options.groups + index
                 micros = start + 1000 * record.at_ms
                 _write(file, Record(partition, offset, micros, record.key, record.value))
+
+
+def write_giant(options: FleetOptions, folder: Path) -> None:
+    """The same of one group under range, one of whose members is replaced in each generation."""
+    assert options.giant is not None
+    members, partitions, generations = options.giant
+    with (folder / "first").open("wb") as first, (folder / "second").open("wb") as second:
+        for number, value in enumerate(values(members, partitions, generations)):
+            file = first if number < generations // 2 else second
+            _write(file, Record(0, number, to_micros(START) + 30_000_000 * number, KEY, value))
 
 
 def _write(file: BinaryIO, record: Record) -> None:
@@ -94,35 +112,47 @@ def feed(fleet: Fleet, records: Iterable[Record]) -> int:
     return fed
 
 
+def options_of(groups: int, generations: int, giant: int | None) -> FleetOptions:
+    if giant is not None:
+        return FleetOptions(groups=1, generations=generations, giant=(giant, giant, generations))
+    return FleetOptions(groups=groups, generations=groups * generations)
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.watch_fleet", description=__doc__)
-    parser.add_argument("--groups", type=int, default=5_000)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.watch_fleet",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--groups", type=int, nargs="*", default=[500, 2_500, 5_000], help="one fleet each")
     parser.add_argument("--generations", type=int, default=16, help="of each group")
-    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write the records, and end")
+    parser.add_argument("--giant", type=int, metavar="MEMBERS", help="one more fleet, of one group")
+    parser.add_argument("--of", nargs=2, metavar=("STEP", "FOLDER"), help="one process: write or measure")
     given = parser.parse_args()
-    options = FleetOptions(groups=given.groups, generations=given.groups * given.generations)
-    if given.write is not None:
-        write_halves(options, given.write)
+    if given.of is not None:
+        step, folder = given.of
+        groups = given.groups[0] if given.groups else 1
+        options = options_of(groups, given.generations, given.giant)
+        write = write_halves if options.giant is None else write_giant
+        (write if step == "write" else measure)(options, Path(folder))
         return
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        command = [sys.executable, "-m", "benchmarks.watch_fleet", "--write", name]
-        sizes = ["--groups", str(given.groups), "--generations", str(given.generations)]
-        subprocess.run([*command, *sizes], check=True, timeout=4 * 3600)
-        measure(options, folder)
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
+    print(f"| {' | '.join(HEADS)} |")
+    print(f"|{'---:|' * len(HEADS)}", flush=True)
+    sizes = [["--groups", str(groups)] for groups in given.groups]
+    sizes += [["--groups", "--giant", str(given.giant)]] if given.giant else []
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            for step in ("write", "measure"):
+                command = [sys.executable, "-m", "benchmarks.watch_fleet", *size, "--of", step, folder]
+                command += ["--generations", str(given.generations)]
+                subprocess.run(command, check=True, timeout=4 * 3600)
 
 
 def measure(options: FleetOptions, folder: Path) -> None:
-    catalogue = catalogue_of(options)
-    fleet = Fleet(catalogue, FleetLimits(max_groups=options.groups))
+    """Two rows of the table: after the first half of the records, and after all."""
+    fleet = Fleet(catalogue_of(options), FleetLimits(max_groups=options.groups))
     begin, _ = memory_mib()
-    load = os.getloadavg()[0]
-    print(
-        f"{options.groups:,} groups, {os.cpu_count()} cores, load {load:.1f}, {begin:.0f} MiB at the start\n"
-    )
-    heads = ("records", "resident, MiB", "at most, MiB", "records/s", "scrape, s", "scrape, MiB", "state, s")
-    print(f"| {' | '.join(heads)} | state, MiB |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
     records = 0
     for half in ("first", "second"):
         started = time.process_time()
@@ -132,9 +162,12 @@ def measure(options: FleetOptions, folder: Path) -> None:
         scrape_s, scrape_mib = _scrape(fleet)
         state_s, state_mib = _save(fleet, folder / "state.json")
         now, most = memory_mib()
+        groups = fleet.snapshot(Now(time.monotonic(), time.time())).groups
+        members = sum(group.last.members or 0 for group in groups if group.last is not None)
         print(
-            f"| {records:,} | {now:,.0f} | {most:,.0f} | {fed / seconds:,.0f} | {scrape_s:.1f} "
-            f"| {scrape_mib:.1f} | {state_s:.1f} | {state_mib:.1f} |",
+            f"| {len(groups):,} | {members:,} | {records:,} | {now:,.0f} | {most:,.0f} "
+            f"| {(now - begin) * 1024 / len(groups):,.0f} | {fed / seconds:,.0f} "
+            f"| {scrape_s:.1f} | {scrape_mib:.1f} | {state_s:.1f} | {state_mib:.1f} |",
             flush=True,
         )
 

@@ -135,7 +135,7 @@ def test_the_json_form_of_a_running_group_is_read_back_as_the_same_group() -> No
 
 
 def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = iter(["one", None, "two"])
+    answers = iter(["one", None, None, "two"])
 
     def read(_: ProgressReport) -> Snapshot:
         answer = next(answers)
@@ -143,7 +143,7 @@ def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixtu
             raise CannotRun("no answer from b:1")
         return Snapshot((), [answer])
 
-    looks = Looks(0.01, 3, Path("-"))
+    looks = Looks(0.01, 4, Path("-"))
     show(read, looks)
     captured = capsys.readouterr()
     assert captured.out == '"one"\n"two"\n'

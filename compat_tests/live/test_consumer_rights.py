@@ -1,7 +1,7 @@
 """The rights that a consumer needs: with exactly these it consumes, without one it raises what is refused.
 
 A right that goes while the consumer runs is named in each call that needs it. The consumer goes on when the
-right is back.
+right is back. What its observers count meanwhile is what the broker was asked and has answered.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ import asyncio
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Producer
 from kafka.errors import KafkaError as KafkaPythonError
+from kafka.net.connection import KafkaConnection
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_opentelemetry import OpenTelemetryObserver
 
 GROUP, TOPIC = "readers", "orders"
 NEEDED = (Right("Read", "Group", GROUP), Right("Read", "Topic", TOPIC))
@@ -111,8 +116,76 @@ LOSS_S = 3.0
 CALM_S = 1.0
 """So long without an error, and a consumer has its rights back."""
 
-MOST_REQUESTS_A_SECOND = 40
-"""Of those that a consumer sends while a right is missing: each call of the application makes one or two."""
+MOST_REQUESTS_A_SECOND, MOST_AT_ONCE = 13, 10
+"""Of those that a consumer sends while a right is missing, but for Fetch: a heartbeat that is refused is sent
+again after 0.1 s, and each call of the application makes a few."""
+
+
+class Counting(OpenTelemetryObserver):
+    """An OpenTelemetry observer that also counts by itself what it is told.
+
+    Attributes:
+        counts: how often each happened; "failed" and "refused" say what ended with an error.
+        owned: the partitions of the consumer.
+    """
+
+    def __init__(self) -> None:
+        self._reader = InMemoryMetricReader()
+        meter = MeterProvider(metric_readers=[self._reader]).get_meter("tests")
+        super().__init__(GROUP, meter=meter)
+        self.counts: Counter[str] = Counter()
+        self.owned: set[tuple[str, int]] = set()
+
+    def rebalance_begun(self, **facts: Any) -> None:
+        super().rebalance_begun(**facts)
+        self.counts["begun"] += 1
+
+    def rebalance_ended(self, **facts: Any) -> None:
+        super().rebalance_ended(**facts)
+        self.counts["failed" if facts["failed"] else "succeeded"] += 1
+
+    def heartbeat_answered(self, **facts: Any) -> None:
+        super().heartbeat_answered(**facts)
+        self.counts["heartbeats" if facts["ok"] else "refused heartbeats"] += 1
+
+    def commit_answered(self, **facts: Any) -> None:
+        super().commit_answered(**facts)
+        self.counts["commits" if facts["ok"] else "refused commits"] += 1
+
+    def assigned(self, **facts: Any) -> None:
+        super().assigned(**facts)
+        self.owned |= facts["partitions"]
+
+    def revoked(self, **facts: Any) -> None:
+        super().revoked(**facts)
+        self.owned -= facts["partitions"]
+
+    def lost(self, **facts: Any) -> None:
+        super().lost(**facts)
+        self.owned -= facts["partitions"]
+
+    def exported(self) -> tuple[Counter[str], int]:
+        """The counts and the number of owned partitions that OpenTelemetry exports."""
+        data = self._reader.get_metrics_data()
+        assert data is not None
+        counts: Counter[str] = Counter()
+        owned = 0
+        names = {
+            "kafka.consumer.rebalance.duration": ("succeeded", "failed"),
+            "kafka.consumer.heartbeat.duration": ("heartbeats", "refused heartbeats"),
+            "messaging.client.operation.duration": ("commits", "refused commits"),
+        }
+        for resource in data.resource_metrics:
+            for scope in resource.scope_metrics:
+                for metric in scope.metrics:
+                    for point in metric.data.data_points:
+                        if metric.name == "kafka.consumer.rebalance.begun":
+                            counts["begun"] += int(point.value)
+                        elif metric.name == "kafka.consumer.assigned_partitions":
+                            owned = int(point.value)
+                        elif metric.name in names:
+                            counts[names[metric.name]["error.type" in point.attributes]] += point.count
+        return counts, owned
 
 
 class Polling:
@@ -122,7 +195,10 @@ class Polling:
         errors: how often each error was raised, by its type's name and its text.
         last_error: when the last error was raised, on the monotonic clock.
         records: how many records came.
-        sent: how often each request was sent, by its type's name.
+        sent: how often each request was sent, by Kafka's name.
+        observer: what the consumer tells.
+        java: the consumer's own metrics by Java's names; aiokafka has none.
+        assignment, enforce_rebalance: those of the consumer.
     """
 
     def __init__(self) -> None:
@@ -130,6 +206,14 @@ class Polling:
         self.last_error = 0.0
         self.records = 0
         self.sent: Counter[str] = Counter()
+        self.observer = Counting()
+        self.java: Callable[[], Mapping[str, Any]] = dict
+        self.assignment: Callable[[], Iterable[tuple[str, int]]] = tuple
+        self.enforce_rebalance: Callable[[], None] = int
+
+    def asks(self, request: Any) -> None:
+        name, _, _ = type(request).__name__.partition("Request")
+        self.sent[name] += 1
 
     def failed(self, error: Exception) -> None:
         self.errors[type(error).__name__, str(error)] += 1
@@ -148,11 +232,12 @@ def play_with_aiokafka(scene: Callable[[Polling, Until], None], **settings: Any)
     with asyncio.Runner() as runner:
 
         async def start() -> CooperativeAIOKafkaConsumer:
-            consumer = CooperativeAIOKafkaConsumer(TOPIC, **settings)
+            consumer = CooperativeAIOKafkaConsumer(TOPIC, observer=polling.observer, **settings)
+            polling.assignment, polling.enforce_rebalance = consumer.assignment, consumer.enforce_rebalance
             send = consumer._client.send
 
             async def counted(node: Any, request: Any, **options: Any) -> Any:
-                polling.sent[type(request).__name__] += 1
+                polling.asks(request)
                 return await send(node, request, **options)
 
             consumer._client.send = counted
@@ -178,14 +263,18 @@ def play_with_aiokafka(scene: Callable[[Polling, Until], None], **settings: Any)
 
 def play_with_kafka_python(scene: Callable[[Polling, Until], None], **settings: Any) -> None:
     polling = Polling()
-    with closing(CooperativeKafkaConsumer(TOPIC, **settings)) as consumer:
-        send = consumer._client.send
+    send = KafkaConnection._send_request
 
-        def counted(node: Any, request: Any, **options: Any) -> Any:
-            polling.sent[type(request).__name__] += 1
-            return send(node, request, **options)
+    def counted(connection: KafkaConnection, request: Any, **options: Any) -> Any:
+        polling.asks(request)
+        return send(connection, request, **options)
 
-        consumer._client.send = counted
+    with (
+        patch.object(KafkaConnection, "_send_request", counted),
+        closing(CooperativeKafkaConsumer(TOPIC, observer=polling.observer, **settings)) as consumer,
+    ):
+        polling.assignment, polling.enforce_rebalance = consumer.assignment, consumer.enforce_rebalance
+        polling.java = lambda: consumer.metrics()["consumer-coordinator-metrics"]
 
         def run(condition: Callable[[Polling], bool]) -> None:
             deadline = time.monotonic() + HANG_S
@@ -199,6 +288,22 @@ def play_with_kafka_python(scene: Callable[[Polling, Until], None], **settings: 
                     time.sleep(PAUSE_S)
 
         scene(polling, run)
+
+
+def require_true_metrics(polling: Polling) -> None:
+    """All that is exported says the same, and it is what the broker was asked."""
+    counts = polling.observer.counts.copy()
+    exported, owned = polling.observer.exported()
+    assert polling.observer.owned == set(polling.assignment()) == {(TOPIC, 0)}
+    assert owned == 1
+    assert counts["begun"] == counts["failed"] + counts["succeeded"] == polling.sent["JoinGroup"]
+    for name in ("begun", "failed", "succeeded", "commits", "refused commits", "refused heartbeats"):
+        assert exported[name] == counts[name], name
+    if java := polling.java():
+        assert java["assigned-partitions"] == 1
+        assert java["rebalance-total"] == counts["succeeded"]
+        assert java["failed-rebalance-total"] == counts["failed"]
+        assert java["commit-total"] == counts["commits"] + counts["refused commits"]
 
 
 @pytest.mark.parametrize("play", [play_with_aiokafka, play_with_kafka_python])
@@ -218,11 +323,17 @@ def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_whe
         caplog.clear()
         with secured.without(who, right):
             until(lambda polling: bool(polling.errors))
-            polling.sent.clear()
-            end = time.monotonic() + LOSS_S
-            until(lambda _: time.monotonic() > end)
-            requests = sum(number for name, number in polling.sent.items() if not name.startswith("Fetch"))
-            assert requests <= LOSS_S * MOST_REQUESTS_A_SECOND, polling.sent
+            before = polling.sent.copy()
+            begin = time.monotonic()
+            until(lambda _: time.monotonic() > begin + LOSS_S)
+            if right.resource == "Group":  # a member that joins meanwhile is refused
+                failed = polling.observer.counts["failed"]
+                polling.enforce_rebalance()
+                until(lambda polling: polling.observer.counts["failed"] > failed + 1)
+            sent = polling.sent - before
+            sent["Fetch"] = 0
+            most = MOST_AT_ONCE + (time.monotonic() - begin) * MOST_REQUESTS_A_SECOND
+            assert sent.total() <= most, sent
             assert {kind for kind, _ in polling.errors} == {f"{right.resource}AuthorizationFailedError"}
             assert all(right.name in text for _, text in polling.errors)
             ours = Counter(
@@ -232,6 +343,11 @@ def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_whe
         read = polling.records
         produce(secured)
         until(lambda polling: polling.records > read and time.monotonic() > polling.last_error + CALM_S)
+        require_true_metrics(polling)
+        if right.resource == "Group":
+            assert polling.observer.counts["refused heartbeats"] > 0
+            assert polling.observer.counts["failed"] > 2
+            assert polling.observer.counts["succeeded"] > 1
 
     play(
         scene,

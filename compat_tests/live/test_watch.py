@@ -10,9 +10,10 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.support.secured_cluster import Right, SecuredCluster
 from compat_tests.support.watch_process import WatchProcess
+from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
 
 MEMBER = "compat_tests.support.librdkafka_member"
 OFFSETS = "__consumer_offsets"
@@ -190,33 +192,78 @@ def test_a_broker_that_is_away_is_waited_for_and_so_is_one_that_goes() -> None:
                 assert watch.said("again") > 0
 
 
-def test_a_missing_right_is_named_once_and_all_is_well_when_it_is_given() -> None:
+@pytest.fixture(scope="module")
+def billing() -> Iterator[SecuredCluster]:
+    """A cluster with rights, in which the group "billing" has both partitions of "orders"."""
     with SecuredCluster() as secured:
-        bootstrap = secured.cluster.bootstrap
         secured.cluster.create_topic("orders", 2)
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "billing"})
+        consumer = Consumer({"bootstrap.servers": secured.cluster.bootstrap, "group.id": "billing"})
         with closing(consumer):
             consumer.subscribe(["orders"])
             while not consumer.assignment():
                 consumer.poll(0.2)
-            read = Right("Read", "Topic", OFFSETS)
-            who = secured.principal()
-            with WatchProcess(*who.options, "--count-history") as watch:
-                watch.wait_for("the missing right", lambda: watch.said(str(read)) > 0)
-                watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 3)
-                secured.allow(who, read)
-                watch.wait_for("the group", lambda: watch.group("billing").get("assigned_partitions") == 2)
-                assert watch.said(str(read)) == 1
-                counted_before = watch.group("billing")["generations_total"]
-                secured.take_away(who, read)
-                watch.wait_for("the second loss", lambda: watch.said(str(read)) == 2)
-                watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 6)
-                assert watch.watch("up") == 0
-                secured.allow(who, read)
-                watch.wait_for("its return", lambda: watch.watch("up") == 1)
-                assert watch.said(str(read)) == 2
-                # Nothing was read twice.
-                assert watch.group("billing")["generations_total"] == counted_before
+            yield secured
+
+
+# To describe the topic takes no right to read it: the reader opens, and fails when it reads.
+@pytest.mark.parametrize("kept", [(), (Right("Describe", "Topic", OFFSETS),)], ids=["no right", "Describe"])
+def test_a_missing_right_is_named_once_and_all_is_well_when_it_is_given(
+    billing: SecuredCluster, kept: tuple[Right, ...]
+) -> None:
+    read = Right("Read", "Topic", OFFSETS)
+    who = billing.principal(Right("Describe", "Topic", "orders"), *kept)
+    with WatchProcess(*who.options, "--count-history") as watch:
+        watch.wait_for("the missing right", lambda: watch.said(str(read)) > 0)
+        watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 3)
+        assert watch.watch("up") == 0
+        billing.allow(who, read)
+        watch.wait_for("the group", lambda: watch.group("billing").get("assigned_partitions") == 2)
+        assert watch.said(str(read)) == 1
+        counted_before = watch.group("billing")["generations_total"]
+        billing.take_away(who, read)
+        watch.wait_for("the second loss", lambda: watch.said(str(read)) == 2)
+        watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 6)
+        assert watch.watch("up") == 0
+        assert watch.group("billing")["generations_total"] == counted_before  # still served
+        billing.allow(who, read)
+        watch.wait_for("its return", lambda: watch.watch("up") == 1)
+        assert watch.said(str(read)) == 2
+        # Nothing was read twice.
+        assert watch.group("billing")["generations_total"] == counted_before
+        # The first line says where the metrics are.
+        assert len(watch.lines) == 5, watch.lines
+
+
+def test_a_topic_that_is_hidden_is_named_once_each_time_it_becomes_so(billing: SecuredCluster) -> None:
+    describe = Right("Describe", "Topic", "orders")
+    who = billing.principal(Right("Read", "Topic", OFFSETS))
+    said: list[str] = []
+    watch = Watcher(WatchOptions(who.bootstrap, who.properties, look_s=0.2), said.append)
+    stop = threading.Event()
+    running = threading.Thread(target=watch.run, args=(stop,))
+    running.start()
+    try:
+        for times in (1, 2):
+            wait_until(lambda times=times: len(said) >= times, said)
+            for _ in range(3):
+                next_look = watch._next_look
+                wait_until(lambda next_look=next_look: watch._next_look > next_look, said)
+            assert len(said) == times, said
+            billing.allow(who, describe)
+            wait_until(lambda: "orders" in watch._visible, said)
+            billing.take_away(who, describe)
+        wait_until(lambda: len(said) == 3, said)
+    finally:
+        stop.set()
+        running.join(HANG_S)
+    assert all(str(describe) in line for line in said)
+
+
+def wait_until(condition: Callable[[], bool], said: list[str]) -> None:
+    deadline = time.monotonic() + HANG_S
+    while not condition():
+        assert time.monotonic() < deadline, said
+        time.sleep(0.1)
 
 
 def test_the_leaders_of_partitions_move_and_no_record_is_missed(kafka3: KafkaCluster) -> None:

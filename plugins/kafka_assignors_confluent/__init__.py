@@ -15,6 +15,7 @@ from kafka_assignors_confluent._connection import (
     ConfigurationError,
     Connection,
     NotAuthorizedError,
+    Troubles,
     UnreachableError,
     silent_logger,
 )
@@ -22,6 +23,7 @@ from kafka_assignors_confluent._describe import (
     DescribedTopics,
     describe_topics,
     read_broker_settings,
+    read_group_record,
     replica_racks,
     topic_of,
 )
@@ -37,9 +39,11 @@ __all__ = [
     "Listing",
     "NotAuthorizedError",
     "Progress",
+    "Troubles",
     "UnreachableError",
     "describe_topics",
     "read_broker_settings",
+    "read_group_record",
     "replica_racks",
     "silent_logger",
     "topic_of",

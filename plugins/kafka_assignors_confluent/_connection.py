@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ _JAVA_NAMES = {
 }
 """What a Java client's file says: librdkafka's name for it."""
 
+_QUOTED_OR_FIGURES = re.compile(r"'[^']*'|[0-9]+")
+
+_MOST_KINDS = 20
+"""Kinds of trouble that are told apart until all is well."""
+
 
 class ClusterError(RuntimeError):
     """The cluster did not do as asked. The message is one line without secrets: what, where, what to do."""
@@ -55,6 +60,39 @@ class AuthenticationError(ClusterError):
 
 class NotAuthorizedError(ClusterError):
     """The cluster knows who we are, and does not allow it."""
+
+
+class Troubles:
+    """Tells each kind of trouble once until all is well, through `tell`.
+
+    Troubles alternate, and the text of one varies: no answer is of one kind, why ever, and else texts are of
+    one kind that differ in figures outside quotes alone. At most 20 kinds are told.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def add(self, error: Exception, then: str) -> None:
+        """Tell of the error, and what comes `then`, if none of its kind was told since `clear`."""
+        kind = _kind(error)
+        if kind not in self._told and len(self._told) < _MOST_KINDS:
+            self._told.add(kind)
+            self._tell(f"{error}; {then}")
+
+    def clear(self) -> bool:
+        """All is well: whether any trouble was told. Each is told again from now on."""
+        told, self._told = bool(self._told), set()
+        return told
+
+
+def _kind(error: Exception) -> str:
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, UnreachableError):
+            return "no answer"
+        cause = cause.__cause__
+    return _QUOTED_OR_FIGURES.sub(lambda found: found[0] if found[0][0] == "'" else "0", str(error))
 
 
 class Connection:

@@ -47,7 +47,7 @@ def source_errors() -> Iterator[None]:
     try:
         yield
     except ClusterError as error:
-        raise SourceError(str(error)) from None
+        raise SourceError(str(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ def live_catalogue(
         described = describe_topics(Connection(bootstrap_servers, config, timeout_seconds), names)
     found = (topic_of(name, description) for name, description in described.found.items())
     entries = (CatalogueEntry(None, topic.id, topic) for topic in found)
-    return Catalogue(entries), _hidden(described.hidden)
+    return Catalogue(entries), hidden_topics_problem(described.hidden, "history") or None
 
 
 def live_topics(
@@ -214,11 +214,12 @@ def live_topics(
         yield LiveTopic(topic_of(name, described[name]), complete)
 
 
-def _hidden(names: set[str]) -> str | None:
+def hidden_topics_problem(names: set[str], where: str) -> str:
+    """What is not known of hidden topics, and the right that shows them; nothing without any."""
     if not names:
-        return None
+        return ""
     shown = some_of([*map(repr, sorted(names))], _SHOWN_TOPICS)
     return (
-        f"this principal may not describe {len(names)} topics of the history, {shown}: their "
-        "partitions are taken from the records, and their racks are unknown; Describe on Topic shows them"
+        f"topics of the {where} are hidden: their partitions are taken from the records, and their racks are "
+        f"unknown; this principal needs Describe on Topic {shown}"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_assignors_spark.folds.commits import CommitThinner
+from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history import COMMITS
 from kafka_assignors_spark.schemas import RAW, record_batch
 

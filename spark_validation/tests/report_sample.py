@@ -247,7 +247,7 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = G
         ),
         sample=SampleCheck((BREAKING_OUT,), 48),
         undecodable=(UndecodableRecord(3, 99, BREAKING_OUT, "value: version 9 at byte 0"),),
-        warnings=(f"this principal may not describe 1 topics of the history, {HOSTILE!r}",),
+        warnings=(f"topics of the history are hidden: {HOSTILE!r}",),
         files=tuple(TableFile(group, "replayed", f"replayed/{LINKING}.parquet", 60) for group in groups),
         versions={"kafka-assignors": "0.1.0", "python": "3.11"},
         seconds=12.3,

@@ -24,7 +24,7 @@ from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
 from kafka_assignors_spark.watch.group import Step
-from kafka_assignors_spark.watch.state import WatchState, load_state, save_state
+from kafka_assignors_spark.watch.watcher import WatchState, load_state, save_state
 from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import raw_rows
 from spark_validation.tests.groups import write_history

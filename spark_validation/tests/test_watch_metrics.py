@@ -17,10 +17,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.watch import WatchError
 from kafka_assignors_spark.watch.exporter import WsgiApp, registry, serving
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, Scrape, WatchStatus
-from kafka_assignors_spark.watch.state import WatchError
 from spark_validation.tests.test_watch_fleet import at, feed, joined
 
 NAMES = (

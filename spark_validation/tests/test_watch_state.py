@@ -12,10 +12,10 @@ import pytest
 
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.watch import WatchError
 from kafka_assignors_spark.watch import watcher as watcher_module
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
-from kafka_assignors_spark.watch.state import WatchError, WatchState, load_state, save_state
-from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
+from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
 from spark_validation.tests.test_watch_fleet import at, feed, groups, joined
 
 
@@ -59,7 +59,7 @@ SAVES_HALF = """
 import resource, signal, sys
 from pathlib import Path
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.watch.state import load_state, save_state
+from kafka_assignors_spark.watch.watcher import load_state, save_state
 
 file, handling = Path(sys.argv[1]), sys.argv[2]
 state = load_state(file, catalogue := Catalogue(()))

@@ -259,8 +259,7 @@ def _read_bounds(address: options.ClusterAddress) -> tuple[BrokerBounds, tuple[N
 
 def _read_record(address: options.ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
     """The group's record; if there is none, the reason."""
-    from kafka_assignors_confluent import ClusterError
-    from kafka_assignors_confluent.group_record import read_group_record
+    from kafka_assignors_confluent import ClusterError, read_group_record
 
     if live.group_type != CLASSIC or not live.members:
         return None, ""

@@ -109,9 +109,12 @@ def show(read: Read, looks: Looks) -> None:
 
 
 def _watch_as_lines(read: Read, snapshot: Snapshot | None, looks: Looks, interval_s: float) -> None:
-    shown = 0
+    from kafka_assignors_confluent import Troubles
+
+    shown, troubles = 0, Troubles(note)
     while True:
         if snapshot is not None:
+            troubles.clear()
             looks.emit(snapshot)
             if snapshot.problem:
                 note(snapshot.problem)
@@ -121,8 +124,8 @@ def _watch_as_lines(read: Read, snapshot: Snapshot | None, looks: Looks, interva
         time.sleep(interval_s)
         with _progress() as progress:
             snapshot, trouble = _try(read, progress)
-        if trouble:
-            note(f"{trouble}; trying again")
+        if trouble is not None:
+            troubles.add(trouble, "trying again")
 
 
 def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
@@ -143,7 +146,7 @@ def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s:
             live.update(_framed(snapshot, trouble, interval_s), refresh=True)
 
 
-def _framed(snapshot: Snapshot, trouble: str | None, interval_s: float) -> Group:
+def _framed(snapshot: Snapshot, trouble: CannotRun | None, interval_s: float) -> Group:
     now = time.strftime("%H:%M:%S")
     if trouble:
         head = Text(printable(f"{now}  {trouble}; what is shown is older; trying again"), style="bold red")
@@ -157,11 +160,11 @@ def _progress() -> ProgressReport:
     return ProgressReport("asking the cluster")
 
 
-def _try(read: Read, progress: ProgressReport) -> tuple[Snapshot | None, str | None]:
+def _try(read: Read, progress: ProgressReport) -> tuple[Snapshot | None, CannotRun | None]:
     try:
         return read(progress), None
     except CannotRun as error:
-        return None, str(error)
+        return None, error
 
 
 # ---- groups as JSON objects

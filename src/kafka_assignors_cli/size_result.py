@@ -296,8 +296,8 @@ def serve(measure: Callable[[ProgressReport], Report], options: ServeOptions) ->
     with require_extra("size --serve", "watch"):
         import prometheus_client  # noqa: F401
 
+        from kafka_assignors_spark.watch import WatchError
         from kafka_assignors_spark.watch.exporter import serving
-        from kafka_assignors_spark.watch.state import WatchError
     recommender = Recommender(options.group, options.policy)
     try:
         with (
@@ -307,14 +307,17 @@ def serve(measure: Callable[[ProgressReport], Report], options: ServeOptions) ->
         ):
             shown = f"[{options.host}]" if ":" in options.host else options.host
             note(f"the recommendation is on http://{shown}:{port}/size and /metrics")
-            _look_for_ever(measure, options, recommender)
+            look_for_ever(measure, options, recommender)
     except KeyboardInterrupt:
         note("ended")
 
 
-def _look_for_ever(
+def look_for_ever(
     measure: Callable[[ProgressReport], Report], options: ServeOptions, recommender: Recommender
 ) -> None:
+    from kafka_assignors_confluent import Troubles
+
+    troubles = Troubles(note)
     while True:
         began_s = time.monotonic()
         try:
@@ -322,8 +325,10 @@ def _look_for_ever(
                 report = measure(progress)
         except CannotRun as error:
             recommender.failed(str(error))
-            note(f"{error}; trying again")
+            troubles.add(error, "trying again")
         else:
+            if troubles.clear():
+                note("looks succeed again")
             changed = recommender.succeeded(report)
             if changed is not None:
                 note(f"recommended members: {changed}")

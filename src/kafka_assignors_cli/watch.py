@@ -271,7 +271,7 @@ class _Run:
             self._failure = error
 
     def _raise_failure(self) -> None:
-        from kafka_assignors_spark.watch.state import WatchError
+        from kafka_assignors_spark.watch import WatchError
 
         if isinstance(self._failure, WatchError):
             raise CannotRun(str(self._failure)) from None
@@ -282,7 +282,7 @@ class _Run:
 @contextlib.contextmanager
 def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
     """Start the watch; in the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
-    from kafka_assignors_spark.watch.state import WatchError
+    from kafka_assignors_spark.watch import WatchError
     from kafka_assignors_spark.watch.watcher import Watcher
 
     try:
@@ -297,9 +297,9 @@ def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: boo
 def _served(host: str, port: int, run: _Run) -> Iterator[None]:
     from prometheus_client import make_wsgi_app
 
+    from kafka_assignors_spark.watch import WatchError
     from kafka_assignors_spark.watch.exporter import registry, serving
     from kafka_assignors_spark.watch.metrics import Scrape
-    from kafka_assignors_spark.watch.state import WatchError
 
     def scrape() -> Scrape:
         # The status comes first, so the snapshot has at least the records that the status says were read.

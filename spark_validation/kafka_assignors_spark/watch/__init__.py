@@ -3,9 +3,14 @@
     group     one group: the folds of the replay, and a few sums
     fleet     all groups: which are followed, which are forgotten
     metrics   what is shown, as a table; `exporter` serves it to Prometheus
-    reader    the records, read with librdkafka; `topics` the partitions of the topics
-    state     the file in which the counts go on
-    watcher   runs all of it
+    reader    the records, read with librdkafka, and the topics
+    watcher   runs all of it, and keeps the counts in a file
 
 It needs no Spark: `watcher` needs confluent-kafka, `exporter` prometheus_client, the rest Python alone.
 """
+
+__all__ = ["WatchError"]
+
+
+class WatchError(Exception):
+    """A cluster that cannot be watched as asked: one line that says what is wrong, where, and what to do."""

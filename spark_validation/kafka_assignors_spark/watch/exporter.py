@@ -18,6 +18,7 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from kafka_assignors_spark.watch import WatchError
 from kafka_assignors_spark.watch.metrics import (
     GROUP_METRICS,
     WATCH_METRICS,
@@ -25,7 +26,6 @@ from kafka_assignors_spark.watch.metrics import (
     Scrape,
     WatchedMetric,
 )
-from kafka_assignors_spark.watch.state import WatchError
 
 __all__ = ["WsgiApp", "registry", "serving"]
 

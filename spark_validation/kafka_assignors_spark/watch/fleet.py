@@ -142,6 +142,15 @@ class Fleet:
         """The followed groups by the bytes of their names, for the state file."""
         return self._groups
 
+    def topics(self) -> set[str]:
+        """The topics of the members of each group, in its last generation."""
+        found: set[str] = set()
+        for group in self._groups.values():
+            if (last := group.replay.rebalances.last) is not None:
+                for member in last.members.values():
+                    found.update(member.topics, member.assigned)
+        return found
+
     def restore(self, groups: dict[bytes, WatchedGroup], counts: FleetCounts, now: Now) -> None:
         """Go on from an earlier state; groups beyond the present limits are left out."""
         kept = {key: group for key, group in groups.items() if self._limits.matching(group.name)}

@@ -1,4 +1,4 @@
-"""Reads the group records of a running cluster, continuously, with librdkafka.
+"""The group records of a running cluster, read continuously with librdkafka, and its topics as they change.
 
 A reader assigns itself the partitions of the offsets topic. It joins no group, commits nothing and creates no
 topic. A new leader of a partition is found by the client itself. What ends a reader is an error (`poll`
@@ -7,13 +7,17 @@ raises): the watch opens another one where this one ended.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kafka_assignors_confluent import Connection
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.folds.records import millis_to_micros
 from kafka_assignors_spark.live_cluster import (
+    LiveTopic,
     SourceError,
     TopicIdentity,
     identify_topic,
@@ -24,23 +28,31 @@ from kafka_assignors_spark.live_cluster import (
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-__all__ = ["RecordReader"]
+__all__ = ["RecordReader", "WatchedTopics"]
 
 _CONSUME_MESSAGES = 2_000
 _QUEUED_KIB = 32 * 1024
 """What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""
 
+_MOST_ENTRIES = 8
+"""The latest changes of a topic that are remembered."""
+
+_MOST_GONE = 1_000
+"""Deleted topics that are remembered: the latest records of a group may still be about them."""
+
 
 class RecordReader:
     """One connection: `open` comes first, `close` last.
 
-    `positions` has the next offset of each partition. `down` says that no broker has answered lately.
+    `positions` has the next offset of each partition, `unread` are those of which nothing was read so far,
+    neither a record nor the end. `down` says that no broker has answered lately.
     """
 
     def __init__(self, servers: str, config: Mapping[str, str], timeout_s: float, topic: str) -> None:
         self._servers, self._config, self._timeout_s, self._topic = servers, config, timeout_s, topic
         self._consumer: Consumer | None = None
         self.positions: dict[int, int] = {}
+        self.unread: set[int] = set()
         self.down = False
 
     def look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
@@ -58,7 +70,7 @@ class RecordReader:
         """Read each partition from its position on."""
         from confluent_kafka import Consumer, TopicPartition
 
-        self.positions, self.down = dict(positions), False
+        self.positions, self.unread, self.down = dict(positions), set(positions), False
         config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **self._config}
         self._consumer = Consumer(reader_config(self._servers, config, self._hear))
         self._consumer.assign(
@@ -101,6 +113,10 @@ class RecordReader:
 
         self.down = self.down or error.code() == Codes._ALL_BROKERS_DOWN
 
+    def _move(self, partition: int, position: int) -> None:
+        self.positions[partition], self.down = position, False
+        self.unread.discard(partition)
+
     def _record(self, message: Message) -> Record | None:
         from confluent_kafka import KafkaError as Codes
 
@@ -108,13 +124,13 @@ class RecordReader:
         assert partition is not None  # the client says of everything where it is from
         if error is None:
             assert offset is not None  # a record has a place
-            self.positions[partition], self.down = offset + 1, False
+            self._move(partition, offset + 1)
             micros = millis_to_micros(message.timestamp()[1])
             return Record(partition, offset, micros, message.key(), message.value())
         if error.code() == Codes._PARTITION_EOF:
             # Behind the last record there may be markers of transactions, and offsets that compaction took.
             assert offset is not None
-            self.positions[partition], self.down = max(offset, self.positions[partition]), False
+            self._move(partition, max(offset, self.positions[partition]))
             return None
         if error.code() == Codes.GROUP_AUTHORIZATION_FAILED:
             return None  # librdkafka looks up the coordinator of the group that is never used
@@ -124,3 +140,30 @@ class RecordReader:
                 f"this principal needs Read on Topic {self._topic!r}"
             )
         raise SourceError(f"{self._topic}[{partition}]: {error.str()}")
+
+
+class WatchedTopics:
+    """Keeps the `catalogue` that all folds share, from one look at the brokers to the next."""
+
+    def __init__(self) -> None:
+        self.catalogue = Catalogue(())
+        self._entries: dict[str, deque[CatalogueEntry]] = {}
+        self._gone: dict[str, None] = {}
+
+    def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
+        """Remember the topics that changed since the last look, and return how many they are."""
+        changes = 0
+        seen = set()
+        for live in found:
+            name = live.topic.name
+            seen.add(name)
+            entries = self._entries.setdefault(name, deque(maxlen=_MOST_ENTRIES))
+            if not entries or live.differs_from(entries[-1]):
+                entries.append(live.entry(now if entries else None))
+                changes += 1
+        self._gone = {name: None for name in (*self._gone, *self._entries) if name not in seen}
+        for name in [*self._gone][:-_MOST_GONE]:
+            del self._gone[name], self._entries[name]
+        if changes:
+            self.catalogue.set_entries(entry for history in self._entries.values() for entry in history)
+        return changes

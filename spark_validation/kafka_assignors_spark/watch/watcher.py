@@ -3,12 +3,15 @@ any time.
 
 Records from before the start make the groups known; they count only if that is asked for. With a state file
 the records since the last run count, each once: nothing is shown before they are all read, so that no counter
-goes back.
+goes back. The file has the offsets up to which records are counted, and all that they were counted into. It
+is replaced at once. Its format is that of `folds.replay_state`: values alone, which reading can neither
+execute nor inflate.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,27 +19,45 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 
-from kafka_assignors_confluent import AuthenticationError, ClusterError, ConfigurationError
-from kafka_assignors_spark.live_cluster import NoTopicError, SourceError, TopicIdentity, live_topics
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_confluent import (
+    AuthenticationError,
+    ClusterError,
+    ConfigurationError,
+    Connection,
+    Troubles,
+    UnreachableError,
+    describe_topics,
+)
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
+from kafka_assignors_spark.live_cluster import (
+    NoTopicError,
+    SourceError,
+    TopicIdentity,
+    hidden_topics_problem,
+    live_topics,
+)
+from kafka_assignors_spark.watch import WatchError
+from kafka_assignors_spark.watch.fleet import Fleet, FleetCounts, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_spark.watch.group import WatchedGroup
 from kafka_assignors_spark.watch.metrics import WatchStatus
-from kafka_assignors_spark.watch.reader import RecordReader
-from kafka_assignors_spark.watch.state import WatchError, WatchState, load_state, save_state
-from kafka_assignors_spark.watch.topics import WatchedTopics
+from kafka_assignors_spark.watch.reader import RecordReader, WatchedTopics
 
-__all__ = ["WatchOptions", "Watcher"]
+__all__ = ["WatchOptions", "WatchState", "Watcher", "load_state", "save_state"]
 
 _POLL_S = 0.5
-_LOOK_S = 60.0
 _LOOK_DOWN_S = 5.0
 _LONGEST_PAUSE_S = 10.0
+
+_MOST_ASKED = 1_000
+"""Topics that one look asks for because it did not see them: they are hidden or deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
     """What to watch. With `from_now` the watch does not read the records from before the start, and knows a
     group from its next record on. `state` is a file that keeps the counts from one run to the next; the watch
-    writes it every `state_interval_s`."""
+    writes it every `state_interval_s`, and looks at the cluster's topics every `look_s`."""
 
     bootstrap_servers: str
     client_config: Mapping[str, str] = field(default_factory=dict)
@@ -46,6 +67,7 @@ class WatchOptions:
     limits: FleetLimits = field(default_factory=FleetLimits)
     state: Path | None = None
     state_interval_s: float = 30.0
+    look_s: float = 60.0
 
 
 class Watcher:
@@ -65,7 +87,9 @@ class Watcher:
         self._lag = self._errors = 0
         self._started_s = time.time()
         self._resumed: WatchState | None = None
-        self._told = ""
+        self._troubles, self._state_troubles = Troubles(on_note), Troubles(on_note)
+        self._visible: set[str] = set()  # topics, at the latest look
+        self._hidden: set[str] = set()  # topics that were named
         self._next_look = self._next_save = 0.0
         self._changed = False
         if options.state is not None:
@@ -92,26 +116,27 @@ class Watcher:
             self._run(stop, once=once)
             # After an unexpected error the counts may be ahead of the offsets, and the file stays as it was.
             self._save()
-        finally:
+        except BaseException:
             self._up = False
+            raise
 
     def _run(self, stop: threading.Event, *, once: bool) -> None:
         pause = 1.0
         while not stop.is_set():
             try:
                 with contextlib.closing(self._open()) as reader:
-                    pause = 1.0
                     self._read(reader, stop, once=once)
                     if once and self._caught_up:
                         return
             except (SourceError, ClusterError) as error:
+                pause = 1.0 if self._up else pause
                 self._up = False
                 self._errors += 1
                 self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
                 never = isinstance(error, (AuthenticationError, ConfigurationError))
                 if once or (never and not self._caught_up):
                     raise WatchError(str(error)) from None
-                self._tell(f"{error}; trying again until it succeeds")
+                self._troubles.add(error, "trying again until it succeeds")
                 stop.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
@@ -148,7 +173,6 @@ class Watcher:
         }
         self._look_at_topics()
         reader.open(self._positions)
-        self._say_recovered()
         return reader
 
     def _position(self, partition: int, start: int, end: int) -> int:
@@ -186,9 +210,12 @@ class Watcher:
                 if self._fleet.feed(record, _now(), history=history) is not None:
                     self._changed = True
             self._positions = dict(reader.positions)
-            self._caught_up = self._caught_up or all(
-                self._positions.get(partition, end) >= end for partition, end in self._target.items()
-            )
+            self._note_health(reader)
+            if not self._caught_up and self._has_caught_up(reader):
+                # The topics of the groups are known from here on.
+                with contextlib.suppress(ClusterError):
+                    self._name_hidden()
+                self._caught_up = True
             if once and self._caught_up:
                 return
             ends = reader.ends()
@@ -197,30 +224,55 @@ class Watcher:
             if self._seen != self._identity:
                 return  # there are more partitions, or the topic was made anew
 
+    def _has_caught_up(self, reader: RecordReader) -> bool:
+        return not reader.unread and all(
+            self._positions.get(partition, end) >= end for partition, end in self._target.items()
+        )
+
+    def _note_health(self, reader: RecordReader) -> None:
+        if reader.down:
+            self._errors += self._up
+            self._up = False
+            self._next_look = min(self._next_look, time.monotonic() + _LOOK_DOWN_S)
+            self._troubles.add(UnreachableError("no broker answers"), "waiting for one")
+        elif not (self._up or reader.unread):
+            # A reader that is open has not read yet: the brokers check the right when it does.
+            self._up = True
+            if self._troubles.clear():
+                self._note(f"reading {self._options.topic} of {self._options.bootstrap_servers} again")
+
     def _look_after(self, reader: RecordReader) -> None:
         """Do what is due: forget groups, look at the cluster, write the state file."""
         now = time.monotonic()
-        if reader.down and self._up:
-            self._up, self._next_look = False, now
-            self._errors += 1
-            self._tell("no broker answers; waiting for one")
-        elif not reader.down and not self._up:
-            self._say_recovered()
         if now >= self._next_look:
             self._fleet.evict(_now())
             with contextlib.suppress(SourceError, ClusterError):
                 self._seen, _ = reader.look()
                 self._look_at_topics()
                 reader.down = False
-            self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else _LOOK_S)
+            self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else self._options.look_s)
         if now >= self._next_save:
             self._save()
 
     def _look_at_topics(self) -> None:
         options = self._options
-        topics = live_topics(options.bootstrap_servers, options.client_config, options.timeout_s)
-        self._topics.note(topics, datetime.now(timezone.utc))
-        self._next_look = time.monotonic() + _LOOK_S
+        found = [*live_topics(options.bootstrap_servers, options.client_config, options.timeout_s)]
+        self._topics.note(found, datetime.now(timezone.utc))
+        self._visible = {live.topic.name for live in found}
+        self._name_hidden()
+        self._next_look = time.monotonic() + options.look_s
+
+    def _name_hidden(self) -> None:
+        """Name the topics of the groups that are hidden, each once until it is visible."""
+        options = self._options
+        self._hidden -= self._visible
+        unknown = sorted(self._fleet.topics() - self._visible - self._hidden)[:_MOST_ASKED]
+        if unknown:
+            connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_s)
+            hidden = describe_topics(connection, unknown).hidden
+            self._hidden |= hidden
+            if problem := hidden_topics_problem(hidden, "groups"):
+                self._note(f"warning: {problem}")
 
     def _save(self) -> None:
         """Write the state, if anything was counted since the last time."""
@@ -241,20 +293,64 @@ class Watcher:
             self._changed = False
         except WatchError as error:
             self._errors += 1
-            self._tell(str(error))
-
-    def _tell(self, text: str) -> None:
-        """Tell the user, unless the last thing told is the same."""
-        if text != self._told:
-            self._note(text)
-        self._told = text
-
-    def _say_recovered(self) -> None:
-        self._up = True
-        if self._told:
-            self._note(f"reading {self._options.topic} of {self._options.bootstrap_servers} again")
-        self._told = ""
+            self._state_troubles.add(error, "trying again")
+        else:
+            self._state_troubles.clear()
 
 
 def _now() -> Now:
     return Now(time.monotonic(), time.time())
+
+
+@dataclass(slots=True)
+class WatchState:
+    """Everything up to `offsets`, the next one of each partition, is counted in `counts` and `groups`."""
+
+    cluster_id: str
+    topic_id: str
+    started_s: float
+    offsets: dict[int, int] = field(default_factory=dict)
+    counts: FleetCounts = field(default_factory=FleetCounts)
+    groups: dict[bytes, WatchedGroup] = field(default_factory=dict)
+
+
+def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
+    """The state in the file; None if there is no file. `WatchError` if it is another file."""
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise WatchError(f"{file}: cannot be read: {error.strerror}") from None
+    try:
+        return read_state(WatchState, text, (catalogue,))
+    except StateError as error:
+        raise WatchError(
+            f"{file}: not the state of a watch: {error}; remove the file and all counts start at 0"
+        ) from None
+
+
+def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
+    """Replace the file; `WatchError` if it cannot be written, and then it stays as it was."""
+    text = write_state(state, (catalogue,))
+    # Always the same name: a kill in the middle leaves one file, which the next write removes.
+    part = file.with_name(file.name + ".part")
+    try:
+        part.unlink(missing_ok=True)
+        try:
+            with open(part, "xb", opener=_open_private) as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            part.replace(file)
+        except OSError:
+            with contextlib.suppress(OSError):
+                part.unlink()
+            raise
+    except OSError as error:
+        raise WatchError(f"{file}: the state cannot be written: {error.strerror}") from None
+
+
+def _open_private(path: str, flags: int) -> int:
+    """Groups and their topics concern only the user that may read the offsets topic."""
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,172 @@
+"""The watch and the served size: each kind of trouble is told once until all is well."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_assignors.sizing import Policy
+from kafka_assignors_cli.console import CannotRun
+from kafka_assignors_cli.options import cluster_errors
+from kafka_assignors_cli.size_result import Recommender, ServeOptions, look_for_ever
+from kafka_assignors_confluent import ClusterError, NotAuthorizedError, Troubles, UnreachableError
+from kafka_assignors_spark.live_cluster import SourceError, source_errors
+from kafka_assignors_spark.watch import watcher as watcher_module
+from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
+
+REFUSED = UnreachableError("no answer from b:1 within 2 s: Connection refused (after 0ms in state CONNECT)")
+SILENT = UnreachableError("no answer from b:1 within 2 s: look at the address")
+RIGHT = NotAuthorizedError("cannot list groups: this principal needs Describe on Group 'g1'")
+OTHER_RIGHT = NotAuthorizedError("cannot list groups: this principal needs Describe on Group 'g2'")
+
+
+def partition_error(number: int) -> SourceError:
+    return SourceError(f"__consumer_offsets[{number}]: offset {7 * number} is gone")
+
+
+def as_source_error(error: ClusterError) -> SourceError:
+    with pytest.raises(SourceError) as found, source_errors():
+        raise error
+    return found.value
+
+
+def as_cannot_run(error: ClusterError) -> CannotRun:
+    with pytest.raises(CannotRun) as found, cluster_errors():
+        raise error
+    return found.value
+
+
+SCRIPTS = {
+    "one trouble in two texts, alternately": ([REFUSED, SILENT] * 50, [REFUSED]),
+    "figures that vary": ([partition_error(number) for number in range(100)], [partition_error(0)]),
+    "a right after an absent broker": ([SILENT, RIGHT, SILENT, RIGHT], [SILENT, RIGHT]),
+    "two rights whose names differ in a figure": ([RIGHT, OTHER_RIGHT] * 50, [RIGHT, OTHER_RIGHT]),
+    "ever new troubles": (
+        [ClusterError("x" * number) for number in range(1, 101)],
+        [ClusterError("x" * number) for number in range(1, 21)],
+    ),
+}
+scripts = pytest.mark.parametrize(("errors", "told"), SCRIPTS.values(), ids=SCRIPTS)
+
+
+@scripts
+def test_each_kind_of_trouble_is_told_once_until_all_is_well(
+    errors: list[Exception], told: list[Exception]
+) -> None:
+    said: list[str] = []
+    troubles = Troubles(said.append)
+    for _ in range(2):
+        for error in errors:
+            troubles.add(error, "trying again")
+        assert said == [f"{error}; trying again" for error in told]
+        assert troubles.clear()
+        assert not troubles.clear()
+        said.clear()
+
+
+@pytest.mark.parametrize("wrapped", [as_source_error, as_cannot_run])
+def test_no_answer_is_one_kind_in_every_error_that_wraps_it(wrapped: Any) -> None:
+    said: list[str] = []
+    troubles = Troubles(said.append)
+    for error in (REFUSED, wrapped(SILENT), wrapped(REFUSED), wrapped(RIGHT), RIGHT):
+        troubles.add(error, "")
+    assert said == [f"{REFUSED}; ", f"{RIGHT}; "]
+
+
+class _Attempts(threading.Event):
+    """Set after so many waits, none of which takes time."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.pauses: list[float] = []
+        self._number = number
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.pauses.append(timeout or 0.0)
+        if len(self.pauses) == self._number:
+            self.set()
+        return self.is_set()
+
+
+class _Opening:
+    """A reader that opens, and fails when it reads: the brokers check the right to read then."""
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+    def poll(self, timeout_s: float) -> list[Any]:
+        raise SourceError("this principal needs Read on Topic '__consumer_offsets'")
+
+
+@scripts
+def test_a_watch_that_cannot_open_a_reader_says_why_once(
+    errors: list[Exception], told: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    watch = Watcher(WatchOptions("b:1"), said.append)
+    script = iter(errors)
+
+    def fail() -> None:
+        raise next(script)
+
+    monkeypatch.setattr(watch, "_open", fail)
+    watch.run(stop := _Attempts(len(errors)))
+    assert said == [f"{error}; trying again until it succeeds" for error in told]
+    assert watch.status().errors == len(errors)
+    assert stop.pauses[:6] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0][: len(errors)]
+
+
+def test_a_reader_that_opens_and_cannot_read_is_no_recovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    watch = Watcher(WatchOptions("b:1"), said.append)
+    monkeypatch.setattr(watch, "_open", _Opening)
+    watch.run(stop := _Attempts(6))
+    assert len(said) == 1
+    assert stop.pauses == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert not watch.status().up
+
+
+def test_a_state_that_cannot_be_written_is_told_again_only_after_one_that_could(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    watch = Watcher(WatchOptions("b:1", state=tmp_path / "state.json"), said.append)
+    watch._identity = watcher_module.TopicIdentity("c", "__consumer_offsets", "t", 1)
+    for fails in (True, True, False, True, True):
+        watch._changed = True
+        with monkeypatch.context() as broken:
+            if fails:
+                broken.setattr("os.fsync", _full)
+            watch._save()
+    assert len(said) == 2
+    assert watch.status().errors == 4
+
+
+def _full(descriptor: int) -> None:
+    raise OSError(28, "No space left on device")
+
+
+@scripts
+def test_a_size_that_is_served_says_once_why_a_look_fails(
+    errors: list[Exception], told: list[Exception], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def looks() -> Iterator[Exception]:
+        yield from (
+            CannotRun(str(error)) if not isinstance(error, ClusterError) else as_cannot_run(error)
+            for error in errors
+        )
+
+    script = looks()
+
+    def measure(progress: object) -> Any:
+        raise next(script, KeyboardInterrupt())
+
+    options = ServeOptions("", 0, "g", 0.0, Policy(), None)
+    with pytest.raises(KeyboardInterrupt):
+        look_for_ever(measure, options, recommender := Recommender("g", Policy()))
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"kafka-assignors: {error}; trying again" for error in told]
+    assert recommender.status()["failed_looks"] == len(errors)
