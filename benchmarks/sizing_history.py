@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from kafka_assignors_spark.options import ReplayError
-
 from kafka_assignors.group import Group, Topic
 from kafka_assignors.live_group import LiveGroup, LiveMember, as_group
 from kafka_assignors.sizing import Size, SizeError, of_kind, size_group
@@ -37,6 +35,7 @@ from kafka_assignors.wire import (
 )
 from kafka_assignors_spark.history import read_records, record_files
 from kafka_assignors_spark.history_rates import rates_of_history
+from kafka_assignors_spark.result import ReplayError
 
 _MOST_ROWS = 20
 _UP_TO = (10, 100, 100_000)
