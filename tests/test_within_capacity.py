@@ -189,5 +189,5 @@ class TestWeighted:
             Weighted(capacity=capacity)
 
     def test_a_capacity_of_nothing_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="capacity must be 1 or more, not 0"):
+        with pytest.raises(ValueError, match="capacity must be at least 1, not 0"):
             Weighted(capacity=0)
