@@ -21,11 +21,12 @@ PYSPARKS := 4.0 4.3
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo sample-report see see-picture watch-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
 	@echo "make sample-report  docs/sample-report.html, from eight groups of that history"
+	@echo "make report-picture  docs/report.png, the top of that report, drawn by Chromium (CHROMIUM=path)"
 	@echo "make see          watch an eager and a cooperative group rebalance side by side, for a minute, in the terminal"
 	@echo "make see-picture  the same for half a minute, and docs/rebalance.svg from what was measured"
 	@echo "make watch-picture  docs/watch.svg, the terminal view of the watch, from that history"
@@ -49,6 +50,11 @@ demo: needs-java .venv-demo/ok
 sample-report: .venv-demo/ok
 	@.venv-demo/bin/kafka-assignors replay spark_validation/recorded --engine local --strategy $(STRATEGIES) \
 		$(SAMPLE_GROUPS:%=--group %) --report docs/sample-report.html
+
+# The top of that report, as the README shows it.
+report-picture:
+	@"$${CHROMIUM:-chromium}" --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1100,740 \
+		--virtual-time-budget=8000 --screenshot=docs/report.png "file://$(CURDIR)/docs/sample-report.html"
 
 watch-picture: .venv-demo/ok
 	@.venv-demo/bin/python -m tools.watch_picture
