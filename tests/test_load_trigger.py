@@ -374,6 +374,7 @@ def test_the_moves_of_an_hour_are_bounded_and_half_of_them_can_be_spent_at_once(
         ({"horizon_s": 0}, ValueError, "horizon_s must be above 0"),
         ({"held_s": -1}, ValueError, "held_s must be a finite number of at least 0, not -1"),
         ({"cool_down_s": math.inf}, ValueError, "cool_down_s must be a finite"),
+        ({"cool_down_s": 10**400}, ValueError, "cool_down_s must be a finite"),
         ({"gap": math.nan}, ValueError, "gap must be a finite"),
         ({"gap": "0.2"}, TypeError, "gap must be a number, not '0.2'"),
         ({"rest_below": 0.3}, ValueError, "rest_below must be at most gap, which is 0.2, not 0.3"),

@@ -65,8 +65,9 @@ class NotAuthorizedError(ClusterError):
 class Troubles:
     """Tells each kind of trouble once until all is well, through `tell`.
 
-    Troubles alternate, and the text of one varies: no answer is of one kind, why ever, and else texts are of
-    one kind that differ in figures outside quotes alone. At most 20 kinds are told.
+    Troubles alternate, and the text of one trouble varies. All errors that say that no broker answers are one
+    kind. Other errors are one kind if their texts differ only in figures outside quotes. At most 20 kinds are
+    told.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:

@@ -1,18 +1,20 @@
-"""Numbers that an application gives: what is none, or is out of its range, is refused by name.
+"""Checks of the numbers that an application gives.
 
-`TypeError` or `ValueError` names the argument. A bool counts as no number.
+`TypeError` (a bool is not a number here) or `ValueError` names the argument.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 
 
 def require_number(name: str, value: object, *, most: float = math.inf, above_zero: bool = False) -> None:
     """An int or a float that is finite and from 0 to `most`; above 0 if that is asked for."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    if 0 <= value <= most and math.isfinite(value) and (value or not above_zero):
+    # An int beyond the floats is not finite either: arithmetic with it raises.
+    if 0 <= value <= min(most, sys.float_info.max) and (value or not above_zero):
         return
     if above_zero:
         allowed = "above 0 and finite" if math.isinf(most) else f"above 0 and at most {most:g}"
