@@ -3,10 +3,11 @@
     python -m benchmarks.replay_fleet
     python -m benchmarks.replay_fleet --groups 5000 --generations 1000000 --doublings 0 --results fleets.json
 
-Each size is a fleet of its own, in twice as many groups with twice as many generations as the one before, and
-is replayed by a process of its own. An event is a record of the history. Memory is what the JVM, and all
-Python workers together, have resident at most, as /proc shows every half second. The growth between two sizes
-is the exponent of time over events: 1 is linear. Spark's start counts, so that it begins below 1.
+Each size is a fleet of its own, in twice as many groups with twice as many generations as the one before.
+Each engine replays it in a process of its own. An event is a record of the history. CPU time is that of all
+processes of a replay. Memory is what the JVM, and all Python processes together, have resident at most, as
+/proc shows every half second. The growth between two sizes is the exponent of CPU time over events: 1 is
+linear. The start of the engine counts, so that it begins below 1.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from benchmarks.replay_engines import adopt_orphans, children_cpu_s, wait_for_all
 from spark_validation.fleet.profile import FleetOptions
 
 POLL_S = 0.5
@@ -30,18 +32,20 @@ POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One size."""
+    """One size on one engine."""
 
+    engine: str
     groups: int
     events: int
     bytes: int
     replay_s: float
+    cpu_s: float
     jvm_mib: float
     python_mib: float
 
     @property
-    def events_per_s(self) -> float:
-        return self.events / self.replay_s
+    def events_per_cpu_s(self) -> float:
+        return self.events / self.cpu_s
 
 
 def children(process: int) -> list[int]:
@@ -66,16 +70,26 @@ def resident_mib(process: int) -> tuple[str, float]:
     return fields["Name"], int(fields.get("VmRSS", "0 kB").split()[0]) / 1024
 
 
-def watched(command: list[str], timeout_s: float) -> tuple[float, float, float]:
-    """Run it: seconds, and the greatest memory of its JVM and of its Python workers, in MiB."""
-    started = time.monotonic()
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Wall and CPU time of a command with all its processes, and the most memory of its JVM and Pythons."""
+
+    wall_s: float
+    cpu_s: float
+    jvm_mib: float
+    python_mib: float
+
+
+def watched(command: list[str], timeout_s: float) -> Cost:
+    """Run it."""
+    started, cpu_before_s = time.monotonic(), children_cpu_s()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     jvm = python = 0.0
     try:
         while process.poll() is None:
             if time.monotonic() - started > timeout_s:
                 raise TimeoutError(f"{' '.join(command)}: not done after {timeout_s:.0f} s")
-            now = [resident_mib(each) for each in children(process.pid)[1:]]
+            now = [resident_mib(each) for each in children(process.pid)]
             jvm = max(jvm, sum(mib for name, mib in now if name == "java"))
             python = max(python, sum(mib for name, mib in now if name.startswith("python")))
             time.sleep(POLL_S)
@@ -85,11 +99,15 @@ def watched(command: list[str], timeout_s: float) -> tuple[float, float, float]:
         process.wait()
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} failed with exit code {process.returncode}")
-    return time.monotonic() - started, jvm, python
+    wall_s = time.monotonic() - started
+    wait_for_all()
+    return Cost(wall_s, children_cpu_s() - cpu_before_s, jvm, python)
 
 
-def measure(options: FleetOptions, strategies: str, master: str, timeout_s: float) -> Run:
-    """Make a fleet of this size, and replay it."""
+def measure(
+    options: FleetOptions, strategies: str, engines: Iterable[str], master: str, timeout_s: float
+) -> Iterator[Run]:
+    """Make a fleet of this size, and replay it on each engine."""
     with tempfile.TemporaryDirectory() as folder:
         fleet, report = str(Path(folder, "fleet")), Path(folder, "report.json")
         made = [
@@ -98,30 +116,39 @@ def measure(options: FleetOptions, strategies: str, master: str, timeout_s: floa
             *("--days", str(options.days), "--seed", str(options.seed)),
         ]
         watched(made, timeout_s)
-        replay = [
-            *(sys.executable, "-m", "kafka_assignors_cli", "replay", fleet, "--json", str(report)),
-            *("--strategy", strategies, "--master", master),
-        ]
-        seconds, jvm_mib, python_mib = watched(replay, timeout_s)
         size = sum(path.stat().st_size for path in Path(fleet, "raw").rglob("*.parquet"))
-        events = json.loads(report.read_text())["history"]["records"]
-        return Run(options.groups, events, size, seconds, jvm_mib, python_mib)
+        for engine in engines:
+            replay = [
+                *(sys.executable, "-m", "kafka_assignors_cli", "replay", fleet, "--json", str(report)),
+                *("--strategy", strategies, "--engine", engine),
+                *(("--master", master) if engine == "spark" else ()),
+            ]
+            cost = watched(replay, timeout_s)
+            events = json.loads(report.read_text())["history"]["records"]
+            yield Run(
+                engine, options.groups, events, size, cost.wall_s, cost.cpu_s, cost.jvm_mib, cost.python_mib
+            )
 
 
 def table(runs: Iterable[Run]) -> Iterator[str]:
-    """The lines of a table in Markdown, the smallest fleet first."""
-    yield "| groups | events | Parquet, MiB | s | events/s | JVM, MiB | Python, MiB | growth |"
-    yield "|---:|---:|---:|---:|---:|---:|---:|---:|"
+    """The lines of a table in Markdown, engine by engine, the smallest fleet first."""
+    yield (
+        "| engine | groups | events | Parquet, MiB | wall, s | CPU, s | events by CPU s "
+        "| JVM, MiB | Python, MiB | growth |"
+    )
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"
     before: Run | None = None
-    for run in sorted(runs, key=lambda run: run.events):
-        growth = "" if before is None else f"{exponent(before, run):.2f}"
+    for run in sorted(runs, key=lambda run: (run.engine, run.events)):
+        growth = "" if before is None or before.engine != run.engine else f"{exponent(before, run):.2f}"
         before = run
         cells = (
+            run.engine,
             f"{run.groups:,}",
             f"{run.events:,}",
             f"{run.bytes / 2**20:,.1f}",
             f"{run.replay_s:,.0f}",
-            f"{run.events_per_s:,.0f}",
+            f"{run.cpu_s:,.0f}",
+            f"{run.events_per_cpu_s:,.0f}",
             f"{run.jvm_mib:,.0f}",
             f"{run.python_mib:,.0f}",
             growth,
@@ -130,8 +157,8 @@ def table(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def exponent(smaller: Run, larger: Run) -> float:
-    """Of the time as a power of the events."""
-    return math.log(larger.replay_s / smaller.replay_s) / math.log(larger.events / smaller.events)
+    """Of the CPU time as a power of the events."""
+    return math.log(larger.cpu_s / smaller.cpu_s) / math.log(larger.events / smaller.events)
 
 
 def main() -> None:
@@ -140,22 +167,26 @@ def main() -> None:
     parser.add_argument("--generations", type=int, default=20_000, help="of the largest fleet")
     parser.add_argument("--doublings", type=int, default=2, help="how many smaller fleets come before it")
     parser.add_argument("--strategies", default="range,cooperative-sticky")
-    parser.add_argument("--master", default="local[2]")
+    parser.add_argument("--engines", default="spark,local")
+    parser.add_argument("--master", default="local[2]", help="of Spark")
     parser.add_argument(
         "--results", metavar="FILE", type=Path, help="keep what is measured here; the table has all of it"
     )
     parser.add_argument("--timeout", type=float, default=4 * 3600, help="of each step, in seconds")
     given = parser.parse_args()
+    engines = given.engines.split(",")
+    adopt_orphans()
 
     runs: list[Run] = []
     if given.results is not None and given.results.exists():
         runs = [Run(**each) for each in json.loads(given.results.read_text())]
     for halvings in range(given.doublings, -1, -1):
         options = FleetOptions(given.groups >> halvings, given.generations >> halvings)
-        runs = [run for run in runs if run.groups != options.groups]
-        runs.append(measure(options, given.strategies, given.master, given.timeout))
-        if given.results is not None:
-            given.results.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
+        runs = [run for run in runs if run.groups != options.groups or run.engine not in engines]
+        for run in measure(options, given.strategies, engines, given.master, given.timeout):
+            runs.append(run)
+            if given.results is not None:
+                given.results.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
     print(f"{os.cpu_count()} cores, {given.master}, {given.strategies}\n")
     print("\n".join(table(runs)))
 
