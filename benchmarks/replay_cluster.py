@@ -20,18 +20,20 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.replay_engines import HERE, TWO, Run, adopt_orphans, children_cpu_s, wait_for_all
+from benchmarks.process_tree import ProcessTree
+from benchmarks.replay_engines import HERE, TWO
 from spark_validation.standalone.cluster import StandaloneCluster
 from spark_validation.standalone.comparison import PROGRAM
 from spark_validation.standalone.wheel import bare_python, py_files
 
 
-def submit(history: Path, workers: int, python: Path, packages: Path, folder: Path, timeout_s: float) -> Run:
-    """Replay the history on a new cluster."""
+def submit(
+    history: Path, workers: int, python: Path, packages: Path, folder: Path, timeout_s: float
+) -> tuple[float, float]:
+    """Replay the history on a new cluster: wall seconds of `spark-submit`, CPU seconds of everything."""
     program = folder / "replay.py"
     program.write_text(PROGRAM)
-    before = children_cpu_s()
-    with StandaloneCluster(python, workers) as cluster:
+    with ProcessTree() as tree, StandaloneCluster(python, workers) as cluster:
         started = time.monotonic()
         arguments = ["replay", str(history), "--strategy", TWO]
         done = cluster.submit(program, arguments, py_files=packages, timeout_s=timeout_s)
@@ -40,8 +42,7 @@ def submit(history: Path, workers: int, python: Path, packages: Path, folder: Pa
             raise SystemExit(f"spark-submit ended with {done.returncode}: {done.stderr[-2000:]}")
         if (worked := cluster.executors()) != workers:
             raise SystemExit(f"{worked} of {workers} workers had an executor")
-    wait_for_all()
-    return Run(wall_s, children_cpu_s() - before)
+    return wall_s, tree.cpu_s
 
 
 def fleet(folder: Path, groups: int, generations: int) -> Path:
@@ -65,8 +66,7 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=3600, help="of each replay, in seconds")
     given = parser.parse_args()
     numbers = [int(each) for each in given.workers.split(",")]
-    adopt_orphans()
-    runs: dict[int, list[Run]] = {workers: [] for workers in numbers}
+    runs: dict[int, list[tuple[float, float]]] = {workers: [] for workers in numbers}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         history = given.history or fleet(folder, given.groups, given.generations)
@@ -75,13 +75,12 @@ def main() -> None:
             for workers, of_one in runs.items():
                 run = submit(history.resolve(), workers, python, packages, folder, given.timeout)
                 of_one.append(run)
-                said = f"{run.wall_s:.1f} s, CPU {run.cpu_s:.1f} s, load {os.getloadavg()[0]:.1f}"
+                said = f"{run[0]:.1f} s, CPU {run[1]:.1f} s, load {os.getloadavg()[0]:.1f}"
                 print(f"{workers} workers: {said}", file=sys.stderr)
     print(f"{os.cpu_count()} cores, {given.rounds} rounds, {given.history or given.groups}\n")
     print("| workers | wall, s | CPU, s |\n|---:|---:|---:|")
     for workers, of_one in runs.items():
-        wall_s = statistics.median(run.wall_s for run in of_one)
-        cpu_s = statistics.median(run.cpu_s for run in of_one)
+        wall_s, cpu_s = map(statistics.median, zip(*of_one, strict=True))
         print(f"| {workers} | {wall_s:.1f} | {cpu_s:.1f} |")
 
 

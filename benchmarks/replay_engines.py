@@ -6,8 +6,7 @@
 The histories are the recorded one, with five strategies, and a synthetic fleet, with two. In each round every
 contestant replays every history once, one after the other, so that what else the machine does takes the same
 from all; shown are the medians. Ratios are those of the CPU time to that of the first contestant. CPU time is
-that of the whole tree of processes, the JVM and its Python workers too: the benchmark makes itself the parent
-of those whose parent has ended (Linux), and waits for all of them.
+that of the whole tree of processes, the JVM and its Python workers too (`benchmarks.process_tree`).
 
 `--before` is a checkout of another commit, which runs with the packages of this environment.
 """
@@ -15,24 +14,21 @@ of those whose parent has ended (Linux), and waits for all of them.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import ctypes
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.process_tree import ProcessTree
+
 HERE = Path(__file__).resolve().parents[1]
 FIVE = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
 TWO = "range,cooperative-sticky"
-PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,46 +40,25 @@ class Contestant:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """What one replay took, in seconds."""
-
-    wall_s: float
-    cpu_s: float
-
-
-def adopt_orphans() -> None:
-    """Become the parent of processes whose parent ends, so that their CPU time is counted."""
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl does not make this process a subreaper: is this Linux?")
-
-
-def children_cpu_s() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def wait_for_all() -> None:
-    """Wait for every process that this one has started or adopted."""
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.wait()
-
-
-def measured(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> Run:
+def measured(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> ProcessTree:
     """Run it, and wait for every process that it has started."""
-    started, before = time.monotonic(), children_cpu_s()
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.DEVNULL, timeout=timeout_s, cwd=tempfile.gettempdir()
-    )
-    wall_s = time.monotonic() - started
+    with ProcessTree() as tree:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            timeout=timeout_s,
+            cwd=tempfile.gettempdir(),
+            check=False,
+        )
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}")
-    wait_for_all()
-    return Run(wall_s, children_cpu_s() - before)
+    return tree
 
 
-def replay(contestant: Contestant, history: str, strategies: str, report: Path, timeout_s: float) -> Run:
+def replay(
+    contestant: Contestant, history: str, strategies: str, report: Path, timeout_s: float
+) -> ProcessTree:
     roots = (contestant.checkout / each for each in ("src", "plugins", "spark_validation"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots))}
     command = [
@@ -94,7 +69,9 @@ def replay(contestant: Contestant, history: str, strategies: str, report: Path, 
 
 
 def table(
-    contestants: Sequence[Contestant], histories: Mapping[str, int], runs: Mapping[tuple[str, str], list[Run]]
+    contestants: Sequence[Contestant],
+    histories: Mapping[str, int],
+    runs: Mapping[tuple[str, str], list[ProcessTree]],
 ) -> Iterator[str]:
     """The lines of a table in Markdown."""
     yield "| history | records | engine | wall, s | CPU, s | CPU, ratio |"
@@ -119,14 +96,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=3600, help="of each replay, in seconds")
     given = parser.parse_args()
-    adopt_orphans()
     contestants = [
         Contestant("Spark", HERE, ("--engine", "spark")),
         Contestant("local", HERE, ("--engine", "local")),
     ]
     if given.before is not None:
         contestants.insert(0, Contestant("before (Spark)", given.before.resolve()))
-    runs: dict[tuple[str, str], list[Run]] = {}
+    runs: dict[tuple[str, str], list[ProcessTree]] = {}
     histories: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         fleet = given.fleet or str(Path(folder, "fleet"))

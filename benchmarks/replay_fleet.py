@@ -5,8 +5,8 @@
 
 Each size is a fleet of its own, in twice as many groups with twice as many generations as the one before.
 Each engine replays it in a process of its own. An event is a record of the history. CPU time is that of all
-processes of a replay. Memory is what the JVM, and all Python processes together, have resident at most, as
-/proc shows every half second. The growth between two sizes is the exponent of CPU time over events: 1 is
+processes of a replay; memory is what the JVM, and all Python processes together, have resident at most
+(`benchmarks.process_tree`). The growth between two sizes is the exponent of CPU time over events: 1 is
 linear. The start of the engine counts, so that it begins below 1.
 """
 
@@ -19,15 +19,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.replay_engines import adopt_orphans, children_cpu_s, wait_for_all
+from benchmarks.process_tree import ProcessTree
 from spark_validation.fleet.profile import FleetOptions
-
-POLL_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,60 +45,11 @@ class Run:
         return self.events / self.cpu_s
 
 
-def children(process: int) -> list[int]:
-    """The processes that come from this one, itself among them."""
-    found = [process]
-    for parent in found:
-        for task in Path(f"/proc/{parent}/task").glob("*/children"):
-            try:
-                found.extend(map(int, task.read_text().split()))
-            except OSError:
-                continue
-    return found
-
-
-def resident_mib(process: int) -> tuple[str, float]:
-    """The name of the program, and its memory; nothing for one that has just ended."""
-    try:
-        status = Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return "", 0.0
-    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-    return fields["Name"], int(fields.get("VmRSS", "0 kB").split()[0]) / 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Wall and CPU time of a command with all its processes, and the most memory of its JVM and Pythons."""
-
-    wall_s: float
-    cpu_s: float
-    jvm_mib: float
-    python_mib: float
-
-
-def watched(command: list[str], timeout_s: float) -> Cost:
+def measured(command: list[str], timeout_s: float) -> ProcessTree:
     """Run it."""
-    started, cpu_before_s = time.monotonic(), children_cpu_s()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    jvm = python = 0.0
-    try:
-        while process.poll() is None:
-            if time.monotonic() - started > timeout_s:
-                raise TimeoutError(f"{' '.join(command)}: not done after {timeout_s:.0f} s")
-            now = [resident_mib(each) for each in children(process.pid)]
-            jvm = max(jvm, sum(mib for name, mib in now if name == "java"))
-            python = max(python, sum(mib for name, mib in now if name.startswith("python")))
-            time.sleep(POLL_S)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} failed with exit code {process.returncode}")
-    wall_s = time.monotonic() - started
-    wait_for_all()
-    return Cost(wall_s, children_cpu_s() - cpu_before_s, jvm, python)
+    with ProcessTree() as tree:
+        subprocess.run(command, stdout=subprocess.DEVNULL, timeout=timeout_s, check=True)
+    return tree
 
 
 def measure(
@@ -115,7 +63,7 @@ def measure(
             *("--groups", str(options.groups), "--generations", str(options.generations)),
             *("--days", str(options.days), "--seed", str(options.seed)),
         ]
-        watched(made, timeout_s)
+        subprocess.run(made, stdout=subprocess.DEVNULL, timeout=timeout_s, check=True)
         size = sum(path.stat().st_size for path in Path(fleet, "raw").rglob("*.parquet"))
         for engine in engines:
             replay = [
@@ -123,7 +71,7 @@ def measure(
                 *("--strategy", strategies, "--engine", engine),
                 *(("--master", master) if engine == "spark" else ()),
             ]
-            cost = watched(replay, timeout_s)
+            cost = measured(replay, timeout_s)
             events = json.loads(report.read_text())["history"]["records"]
             yield Run(
                 engine, options.groups, events, size, cost.wall_s, cost.cpu_s, cost.jvm_mib, cost.python_mib
@@ -175,7 +123,6 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=4 * 3600, help="of each step, in seconds")
     given = parser.parse_args()
     engines = given.engines.split(",")
-    adopt_orphans()
 
     runs: list[Run] = []
     if given.results is not None and given.results.exists():
