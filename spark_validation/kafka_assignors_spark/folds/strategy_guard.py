@@ -7,7 +7,7 @@ a note about the strategy that ran in it.
 
 from __future__ import annotations
 
-import io
+import mmap
 import os
 import signal
 import threading
@@ -38,13 +38,14 @@ class StrategyGuard:
     """How strategies run: `limit_s` is the longest time for one rebalance in seconds, None for no limit.
 
     `notes` is a folder in which each process says which strategy it runs; None for no notes. There are none
-    where the folder does not exist, on another machine. The file of notes stays open: a replay runs each
-    strategy in each rebalance. A guard that is sent to another process opens one there.
+    where the folder does not exist, on another machine. A note is in memory that the process shares with a
+    file, because a replay writes one for each strategy in each rebalance; a zero byte ends it. A guard that
+    is sent to another process opens a file there.
     """
 
     def __init__(self, limit_s: float | None = None, notes: str | None = None) -> None:
         self.limit_s, self.notes = limit_s, notes
-        self._note: io.FileIO | None = None
+        self._note: mmap.mmap | None = None
         self._may_note = notes is not None
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -56,17 +57,21 @@ class StrategyGuard:
         try:
             if note is not None:
                 text = f"strategy {quoted(strategy)}, group {quoted(group)}, offset {offset}"
-                os.pwrite(note.fileno(), text.encode(errors="replace")[:_NOTE_BYTES], 0)
+                line = text.encode(errors="replace")[: _NOTE_BYTES - 1]
+                note[: len(line) + 1] = line + b"\0"
             return call() if self.limit_s is None else _limited(self.limit_s, call)
         finally:
             if note is not None:
-                os.ftruncate(note.fileno(), 0)
+                note[0] = 0
 
-    def _opened(self) -> io.FileIO | None:
+    def _opened(self) -> mmap.mmap | None:
         if self._note is None and self._may_note:
             try:
-                self._note = io.FileIO(f"{self.notes}/{os.getpid()}", "w")
-            except OSError:
+                with open(f"{self.notes}/{os.getpid()}", "w+b", buffering=0) as file:
+                    # Bytes that are written have a place on the disk: a full disk is an error here, not later
+                    file.write(bytes(_NOTE_BYTES))
+                    self._note = mmap.mmap(file.fileno(), _NOTE_BYTES)
+            except (OSError, ValueError):
                 self._may_note = False
         return self._note
 
@@ -113,7 +118,7 @@ def failure_text(error: BaseException) -> str:
 def ended_in(notes: str) -> str | None:
     """The strategies that ran in processes which ended before the strategies did; None if there are none."""
     ended = [note for note in sorted(Path(notes).iterdir()) if not _runs(int(note.name))]
-    texts = [note.read_text(encoding="utf-8", errors="replace") for note in ended]
+    texts = [note.read_bytes().partition(b"\0")[0].decode(errors="replace") for note in ended]
     return "; ".join(filter(None, texts)) or None
 
 

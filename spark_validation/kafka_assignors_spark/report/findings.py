@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_spark.folds.records import EAGER_CLIENTS
@@ -357,8 +358,10 @@ def moving_groups(result: ReplayResult) -> set[str]:
     return {verdict.group for verdict in result.verdicts if verdict.moved}
 
 
+@lru_cache(maxsize=100)
 def runs_cooperatively(strategy: str) -> bool:
     """Whether members go on consuming while the group rebalances; False for a strategy not known here."""
+    # Each group asks for each strategy, and a name that is not ours costs a look at all installed packages.
     try:
         return set(load_strategy(strategy).protocols) != {RebalanceProtocol.EAGER}
     except StrategyError:
