@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -20,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
+from benchmarks.process_tree import process_stat
 from compat_tests.support.jvm import compile_java, java_command
 
 __all__ = ["CONTESTANTS", "Contestant", "Runner", "TooSlowError"]
 
 ROOT = Path(__file__).resolve().parent.parent
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _POLL_S = 0.25
 
 
@@ -164,7 +163,6 @@ class Runner:
 def _cpu_s(pid: int) -> float:
     """User and system time of a process so far; 0 once it is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return process_stat(pid).cpu_s
     except FileNotFoundError:
         return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_SECOND

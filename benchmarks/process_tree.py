@@ -10,10 +10,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import subprocess
+import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 _POLL_S = 0.1
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -63,22 +67,50 @@ class ProcessTree:
             jvm = python = 0
             for process in _descendants(os.getpid()):
                 try:
-                    name, fields = _stat(process)
+                    stat = process_stat(process)
                 except OSError:
                     continue  # It has just ended.
-                self._cpu_s[process, fields[19]] = (int(fields[11]) + int(fields[12])) / _TICKS
-                resident = int(fields[21]) * _PAGE
-                jvm += resident * (name == "java")
-                python += resident * name.startswith("python")
+                self._cpu_s[process, stat.started] = stat.cpu_s
+                jvm += stat.resident * (stat.name == "java")
+                python += stat.resident * stat.name.startswith("python")
             self.jvm_mib = max(self.jvm_mib, jvm / 2**20)
             self.python_mib = max(self.python_mib, python / 2**20)
 
 
-def _stat(process: int) -> tuple[str, list[str]]:
-    """The name of the program, and the fields of proc_pid_stat(5) from the state on, which is its third."""
+def measured(
+    command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
+) -> ProcessTree:
+    """Run the command without its output, and wait for every process that it has started."""
+    with ProcessTree() as tree:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            timeout=timeout_s,
+            cwd=tempfile.gettempdir(),
+            check=False,
+        )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}")
+    return tree
+
+
+class ProcessStat(NamedTuple):
+    """What /proc says of a process: `started` in ticks since the boot, `resident` in bytes."""
+
+    name: str
+    started: str
+    cpu_s: float
+    resident: int
+
+
+def process_stat(process: int) -> ProcessStat:
+    """Read it; OSError once the process is gone. Source of the fields: proc_pid_stat(5)."""
     text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     before, _, after = text.rpartition(")")
-    return before.partition("(")[2], after.split()
+    fields = after.split()  # The first of them is the third of the page: a name may have spaces.
+    cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
+    return ProcessStat(before.partition("(")[2], fields[19], cpu_s, int(fields[21]) * _PAGE)
 
 
 def _descendants(process: int) -> list[int]:

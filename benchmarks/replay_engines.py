@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.process_tree import ProcessTree
+from benchmarks.process_tree import ProcessTree, measured
 
 HERE = Path(__file__).resolve().parents[1]
 FIVE = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
@@ -40,22 +40,6 @@ class Contestant:
     options: tuple[str, ...] = ()
 
 
-def measured(command: Sequence[str], environment: Mapping[str, str], timeout_s: float) -> ProcessTree:
-    """Run it, and wait for every process that it has started."""
-    with ProcessTree() as tree:
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            timeout=timeout_s,
-            cwd=tempfile.gettempdir(),
-            check=False,
-        )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}")
-    return tree
-
-
 def replay(
     contestant: Contestant, history: str, strategies: str, report: Path, timeout_s: float
 ) -> ProcessTree:
@@ -65,7 +49,7 @@ def replay(
         *(sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--strategy", strategies),
         *("--json", str(report), *contestant.options),
     ]
-    return measured(command, environment, timeout_s)
+    return measured(command, timeout_s, environment)
 
 
 def table(
@@ -124,10 +108,10 @@ def main() -> None:
         for _ in range(given.rounds):
             for name, (path, strategies) in of_history.items():
                 for contestant in contestants:
-                    run = replay(contestant, path, strategies, report, given.timeout)
-                    runs.setdefault((name, contestant.name), []).append(run)
+                    taken = replay(contestant, path, strategies, report, given.timeout)
+                    runs.setdefault((name, contestant.name), []).append(taken)
                     print(
-                        f"{name}, {contestant.name}: {run.wall_s:.1f} s, CPU {run.cpu_s:.1f} s",
+                        f"{name}, {contestant.name}: {taken.wall_s:.1f} s, CPU {taken.cpu_s:.1f} s",
                         file=sys.stderr,
                     )
                 histories[name] = json.loads(report.read_text())["history"]["records"]

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.process_tree import ProcessTree
+from benchmarks.process_tree import measured
 from spark_validation.fleet.profile import FleetOptions
 
 
@@ -43,13 +43,6 @@ class Run:
     @property
     def events_per_cpu_s(self) -> float:
         return self.events / self.cpu_s
-
-
-def measured(command: list[str], timeout_s: float) -> ProcessTree:
-    """Run it."""
-    with ProcessTree() as tree:
-        subprocess.run(command, stdout=subprocess.DEVNULL, timeout=timeout_s, check=True)
-    return tree
 
 
 def measure(
@@ -130,8 +123,8 @@ def main() -> None:
     for halvings in range(given.doublings, -1, -1):
         options = FleetOptions(given.groups >> halvings, given.generations >> halvings)
         runs = [run for run in runs if run.groups != options.groups or run.engine not in engines]
-        for run in measure(options, given.strategies, engines, given.master, given.timeout):
-            runs.append(run)
+        for one in measure(options, given.strategies, engines, given.master, given.timeout):
+            runs.append(one)
             if given.results is not None:
                 given.results.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")
     print(f"{os.cpu_count()} cores, {given.master}, {given.strategies}\n")

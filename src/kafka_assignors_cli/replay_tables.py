@@ -26,6 +26,7 @@ from kafka_assignors_spark.report.findings import (
     in_order,
     leading_mode,
     moving_groups,
+    reasons_not_replayed,
     sentence,
     totals,
 )
@@ -258,11 +259,7 @@ def _not_replayed(result: ReplayResult) -> Iterator[str]:
         )
         more = ", …" if undecodable > _SHOWN_RECORDS else ""
         yield f"{counted(undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
-    reasons: dict[str, int] = defaultdict(int)
-    for group in result.groups:
-        for reason, count in group.not_replayed.items():
-            reasons[reason] += count
-    for reason, count in sorted(reasons.items()):
+    for reason, count in sorted(reasons_not_replayed(result.groups).items()):
         yield f"{counted(count, 'rebalance')} not replayed: {reason}"
 
 
