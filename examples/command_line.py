@@ -25,9 +25,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def start_logging() -> None:
-    """Everything goes to standard error, with the warnings of the assignors among it.
+    """The log goes to standard error: what happens in examples and assignors, and the clients' warnings.
 
     `LOG_LEVEL=DEBUG` adds a line for each batch.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for client in ("aiokafka", "kafka"):  # Their connections would hide the few lines of a rebalance.
+        logging.getLogger(client).setLevel(logging.WARNING)
     logging.getLogger("examples").setLevel(os.environ.get("LOG_LEVEL", "INFO"))

@@ -35,6 +35,7 @@ from kafka_assignors.rebalance.events import (
     SubscriptionChanged,
     SyncFailed,
     common_protocol,
+    in_log,
 )
 from kafka_assignors.rebalance.member import OutOfOrderError
 from kafka_assignors.strategies import CooperativeSticky, Range
@@ -492,3 +493,23 @@ class TestAnAssignmentThatDoesNotFit:
         driver.now += 10
         driver.tell(PollIntervalChecked(polled_at=driver.now))
         assert not driver.member.join.reason
+
+
+class TestLog:
+    @pytest.mark.parametrize(
+        ("partitions", "text"),
+        [
+            ([], "none"),
+            ([("orders", 3)], "orders 3"),
+            ([("orders", 7), ("orders", 0), ("orders", 2), ("orders", 1)], "orders 0-2, 7"),
+            ([("payments", 10), ("orders", 9), ("payments", 9)], "orders 9; payments 9-10"),
+            ([("a\nb", 0)], r"'a\nb' 0"),
+        ],
+    )
+    def test_partitions_are_short_in_one_line(self, partitions: list[tuple[str, int]], text: str) -> None:
+        assert in_log(Announce(frozenset()), frozenset(partitions)) == f"added: {text}"
+
+    def test_each_call_of_the_listener_has_its_word(self) -> None:
+        nothing: frozenset[tuple[str, int]] = frozenset()
+        calls = [Announce(nothing), Revoke(nothing), Lose(nothing)]
+        assert [in_log(call, nothing) for call in calls] == ["added: none", "revoked: none", "lost: none"]

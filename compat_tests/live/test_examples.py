@@ -178,6 +178,28 @@ def test_members_of_both_clients_share_a_group_under_one_strategy_of_the_users(s
     assert (len(large.assigned()), len(small.assigned())) == (3, 1)
 
 
+def test_the_first_tutorial_shows_what_the_log_says(shop: Shop) -> None:
+    first = shop.start("examples.aiokafka.cooperative", LOG_LEVEL="INFO")
+    shop.share(first)
+    shop.produce(5)
+    shop.wait_for("a commit", lambda: any(": committed " in line for line in first.lines()))
+    shop.share(first, shop.start("examples.aiokafka.cooperative"))
+    shop.wait_for("the second round", lambda: any(": joined generation 3 " in line for line in first.lines()))
+    page = (_ROOT / "docs/first-rebalance.md").read_text()
+    shown = [line.removeprefix("… ") for line in page.splitlines() if line.startswith("… INFO ")]
+    assert len(shown) > 5
+    log = "\n".join(first.lines())
+    missing = [line for line in shown if not re.search(pattern_of(line, shop.topic), log, re.MULTILINE)]
+    assert not missing
+
+
+def pattern_of(line: str, topic: str) -> str:
+    """A line of the log as a page shows it: other names and numbers are the same line."""
+    pattern = re.sub(r"\d+(\\-\d+)?", r"[0-9, -]+", re.escape(line))
+    pattern = pattern.replace("'billing'", "'[^']+'").replace("orders", re.escape(topic)).replace("…", ".*")
+    return re.sub(r"aiokafka\\-\[.*", r"aiokafka-.*", pattern) + "$"
+
+
 def test_the_command_line_shows_what_the_users_strategy_does() -> None:
     command = [sys.executable, "-m", "kafka_assignors_cli", "assign", "examples/group.json"]
     answer = subprocess.run(

@@ -12,7 +12,15 @@ import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
 from kafka_assignors.rebalance import MemberState, lease
-from kafka_assignors.rebalance.events import Announce, Event, ListenerReturned, Lose, Partitions, Revoke
+from kafka_assignors.rebalance.events import (
+    Announce,
+    Event,
+    ListenerReturned,
+    Lose,
+    Partitions,
+    Revoke,
+    in_log,
+)
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
@@ -108,7 +116,7 @@ class ListenerCalls:
                 partitions = coordinator.member.owned
             self._told = listener
         named = {TopicPartition(*partition) for partition in partitions}
-        log.info("group %r: %s: %s", coordinator.group_id, _verb_of(asked), sorted(named))
+        log.info("group %r: %s", coordinator.group_id, in_log(asked, partitions))
         if isinstance(asked, Revoke):
             await coordinator.commit_revoked(named)
         began_at = lease.clock()
@@ -137,13 +145,3 @@ def _method_of(asked: Revoke | Lose | Announce, listener: object) -> str:
 def method_for_lost(listener: object) -> str:
     """The method that hears of lost partitions: as in Java, that of revoked ones if it has no other."""
     return "on_partitions_lost" if hasattr(listener, "on_partitions_lost") else "on_partitions_revoked"
-
-
-def _verb_of(asked: Revoke | Lose | Announce) -> str:
-    match asked:
-        case Announce():
-            return "assigned"
-        case Revoke():
-            return "revoked"
-        case Lose():
-            return "lost"

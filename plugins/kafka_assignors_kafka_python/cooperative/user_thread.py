@@ -28,6 +28,7 @@ from kafka_assignors.rebalance.events import (
     Partition,
     Partitions,
     Revoke,
+    in_log,
 )
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
@@ -163,7 +164,7 @@ class ListenerCalls:
     def _tell(self, name: str, call: Call) -> None:
         partitions = {TopicPartition(*partition) for partition in call.partitions}
         group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
-        log.info("group %r: %s: %s", group_id, name.rpartition("_")[2], sorted(partitions))
+        log.info("group %r: %s", group_id, in_log(call, call.partitions))
         seconds: float | None = None
         if listener is not None:
             began_at = lease.clock()

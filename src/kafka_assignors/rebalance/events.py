@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.group import NO_GENERATION, is_topic_name, quoted
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 Partition: TypeAlias = tuple[str, int]
@@ -239,6 +239,31 @@ class Announce:
     """Call `on_partitions_assigned` with what was added, even with nothing. Answer: `ListenerReturned`."""
 
     partitions: Partitions
+
+
+def in_log(asked: Revoke | Lose | Announce, partitions: Partitions) -> str:
+    """What the listener is about to hear, for a line of the log: `added: orders 0-5, 7; payments 3`."""
+    numbers: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        numbers.setdefault(topic, []).append(partition)
+    topics = [
+        f"{topic if is_topic_name(topic) else quoted(topic)} {_ranges(found)}"
+        for topic, found in numbers.items()
+    ]
+    return f"{_VERBS[type(asked)]}: {'; '.join(topics) or 'none'}"
+
+
+_VERBS = {Announce: "added", Revoke: "revoked", Lose: "lost"}
+
+
+def _ranges(ascending: list[int]) -> str:
+    ranges: list[list[int]] = []
+    for number in ascending:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 @dataclass(frozen=True, slots=True)
