@@ -213,6 +213,26 @@ def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
         )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "remedy"),
+    [
+        (["assign", "--traceback", "-"], "kafka-assignors --traceback …"),
+        (["describe", "billing"], "kafka-assignors groups describe GROUP"),
+        (["delete", "billing"], "kafka-assignors groups delete GROUP"),
+        (["groups", "billing"], "kafka-assignors groups describe GROUP"),
+        (["assign", "-", "--strategy", "mine.py"], "as mine.py:MyStrategy"),
+    ],
+)
+def test_what_stands_in_the_wrong_place_is_told_where_it_belongs(
+    arguments: list[str], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert remedy in captured.err
+    assert captured.err.count("\n") == 1
+
+
 def test_the_traceback_of_one_run_is_not_that_of_the_next(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

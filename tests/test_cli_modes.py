@@ -26,6 +26,8 @@ REPLAYED = frozenset({"group", "strict", "pause", "json_file", "engine", "strate
 ON_DISK = frozenset({"skip_corrupt", "checkpoint"})
 """The replay itself refuses these for a running cluster, and says why."""
 SPARK = frozenset({"master", "spark_config"})
+WATCHED = CLUSTER | {"json_file", "matching", "max_groups", "forget_empty"}
+WATCHING = frozenset({"once", "state"})
 LINTED = frozenset({"files", "before", "change_to", "ignore", "strict", *OUTPUT})
 
 
@@ -133,7 +135,11 @@ MODES = (
     ),
     Mode("validate", ("report.json", "--policy", "p.toml"), OUTPUT | {"history", "policy"}),
     Mode("validate", (*BROKER, "--policy", "p.toml")),
-    Mode("watch", BROKER),
+    Mode(
+        "watch", BROKER, WATCHED | {"prometheus", "interval", "count", "from_now", "count_history"}, WATCHING
+    ),
+    Mode("watch", (*BROKER, "--once"), WATCHED, WATCHING),
+    Mode("watch", (*BROKER, "--state", "s.json")),
 )
 
 VALUES = {

@@ -51,9 +51,6 @@ def test_what_is_no_address_is_told(text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--once", "--from-now"), "--once and --from-now exclude each other"),
-        (("--once", "--prometheus", ":0"), "--once and --prometheus exclude each other"),
-        (("--once", "--count", "2"), "--once and --count exclude each other"),
         (("--from-now", "--count-history"), "--from-now and --count-history exclude each other"),
         (("--state", "/dev/null/state.json"), "cannot write /dev/null/state.json"),
         (("--max-groups", "0"), "--max-groups"),

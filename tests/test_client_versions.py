@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from importlib.metadata import version
 from types import SimpleNamespace
 
@@ -21,6 +23,14 @@ def test_a_copy_that_is_no_distribution_says_it_itself() -> None:
 def test_where_there_is_none_the_error_says_how_to_install_it() -> None:
     with pytest.raises(ImportError, match=r'pip install "kafka-assignors\[no-such-client\]"'):
         installed_release("no-such-client", "no_such_client")
+
+
+def test_metrics_without_opentelemetry_say_how_to_install_it() -> None:
+    program = "import sys; sys.modules['opentelemetry.metrics'] = None; import kafka_assignors_opentelemetry"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stderr.endswith(
+        'ImportError: opentelemetry-api is not installed: pip install "kafka-assignors[otel]"\n'
+    )
 
 
 def test_a_release_that_has_all_attributes_is_accepted() -> None:

@@ -50,6 +50,12 @@ def test_a_consumer_that_its_list_makes_eager_acts_only_if_the_trigger_says_so()
     require(acting(eager=True), Assignor(Range()))
 
 
+def test_an_assignor_for_another_client_is_refused_with_the_one_to_pass() -> None:
+    kind: Any = type("CooperativeStickyAssignor", (Assignor,), {"__module__": "kafka_assignors_other"})
+    with pytest.raises(TypeError, match=r"pass CooperativeStickyAssignor\(\) of kafka_assignors_ours, which"):
+        require_cooperative([kind(CooperativeSticky())], "kafka_assignors_ours", "StockConsumer")
+
+
 def test_without_a_trigger_nothing_is_refused() -> None:
     require_eager([Assignor(Weighted(), weights=weights)], "OurConsumer")
     require(Assignor(Weighted(), weights=weights), Assignor(Range()))

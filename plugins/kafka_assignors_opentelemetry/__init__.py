@@ -16,7 +16,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from opentelemetry.metrics import Histogram, Meter, get_meter
+try:
+    from opentelemetry.metrics import Histogram, Meter, get_meter
+except ModuleNotFoundError:
+    raise ImportError('opentelemetry-api is not installed: pip install "kafka-assignors[otel]"') from None
 
 from kafka_assignors.rebalance.events import Partitions
 from kafka_assignors.rebalance.observer import RebalanceObserver

@@ -397,6 +397,11 @@ def require_cooperative(assignors: Sequence[object], package: str, stock_consume
 
     `package` provides the assignors for this client; `stock_consumer` is the eager class of the client.
     """
+    if isinstance(assignors, str) or not isinstance(assignors, Sequence):
+        raise TypeError(
+            f"partition_assignment_strategy must be a list of assignors, not {assignors!r}: pass "
+            "[CooperativeStickyAssignor()]"
+        )
     usable = [_require_ours(one, package) for one in assignors]
     require_unique_names(one.name for one in usable)
     if not any(RebalanceProtocol.COOPERATIVE in one.strategy.protocols for one in usable):
@@ -424,21 +429,28 @@ def require_cooperative(assignors: Sequence[object], package: str, stock_consume
 
 
 def _require_ours(one: object, package: str) -> Assignor:
-    if isinstance(one, Assignor):
-        return one
-    if isinstance(one, type) and issubclass(one, Assignor):
-        raise class_given(one)
+    kind = one if isinstance(one, type) else type(one)
+    if issubclass(kind, Assignor) and not _is_of_another_adapter(kind, package):
+        if isinstance(one, Assignor):
+            return one
+        raise class_given(kind)
     raise TypeError(
         f"{one!r} in partition_assignment_strategy is not an assignor of {package}: others do not know about "
         f"partitions that members hold while they join; {_instead_of(one, package)}"
     )
 
 
+def _is_of_another_adapter(kind: type, package: str) -> bool:
+    """Whether it has the interface of another client."""
+    packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
+    return any(each.startswith("kafka_assignors_") for each in packages) and package not in packages
+
+
 def _instead_of(one: object, package: str) -> str:
     """What to pass in place of an assignor of another package."""
     kind = one if isinstance(one, type) else type(one)
     name = one if isinstance(one, str) else f"{kind.__module__}.{kind.__name__}"
-    strategy = strategy_of_class(name) or name
+    strategy = one.name if isinstance(one, Assignor) else strategy_of_class(name) or name
     ours = assignor_class(strategy)
     if ours is None:
         return f"pass an assignor of {package}, such as CooperativeStickyAssignor()"

@@ -218,11 +218,19 @@ def _internal_error(error: BaseException) -> int:
     return ExitCode.INTERNAL_ERROR
 
 
+_GROUPS_COMMANDS = {f"no such command '{name}'": name for name in ("describe", "delete")}
+
+
 def _message(error: Exception) -> str:
     message = str(getattr(error, "format_message", error.__str__)())
     message = message[:1].lower() + message[1:].rstrip(".")
-    if message.startswith("no such command") and _command_path(error).endswith(" groups"):
-        message += "; to look at a group: kafka-assignors groups describe GROUP"
+    if message.startswith("no such command"):
+        if _command_path(error).endswith(" groups"):
+            message += "; to look at a group: kafka-assignors groups describe GROUP"
+        elif message in _GROUPS_COMMANDS:
+            message += f"; for a group: kafka-assignors groups {_GROUPS_COMMANDS[message]} GROUP"
+    elif message == "no such option: --traceback":
+        message += "; it goes before the command: kafka-assignors --traceback …"
     return message
 
 

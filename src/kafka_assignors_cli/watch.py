@@ -25,6 +25,7 @@ from kafka_assignors_cli.options import (
     JsonFile,
     Timeout,
     parse_endpoint,
+    refuse,
     require_extra,
 )
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
@@ -62,6 +63,7 @@ _INTERVAL_S = 5.0
 _MOST_ROWS = 200
 """The most rows that the command draws on a terminal; no screen shows more."""
 
+_WITHOUT_EFFECT_ONCE = ("prometheus", "interval", "count", "from_now", "count_history", "state_interval")
 _SHOWN_NOTES = 3
 _WAIT_S = 0.2
 
@@ -139,6 +141,7 @@ Count = Annotated[
 
 
 def watch(
+    context: typer.Context,
     *,
     bootstrap_server: BootstrapServer = None,
     command_config: CommandConfig = None,
@@ -159,9 +162,12 @@ def watch(
     """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
     address = ClusterOptions(bootstrap_server, command_config, timeout).address()
     endpoint = None if prometheus is None else parse_endpoint("--prometheus", prometheus)
-    _refuse_contradictions(
-        once=once, from_now=from_now, count_history=count_history, served=endpoint is not None, count=count
-    )
+    if once:
+        refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
+    if state is None:
+        refuse(context, ("state_interval",), "without --state")
+    if from_now and count_history:
+        raise CannotRun("--from-now and --count-history exclude each other: the one reads no history")
     require_json_file(json_file)
     if state is not None:
         require_writable(state)
@@ -187,17 +193,6 @@ def watch(
         run.end()
     if not once:
         note(run.farewell())
-
-
-def _refuse_contradictions(
-    *, once: bool, from_now: bool, count_history: bool, served: bool, count: int | None
-) -> None:
-    given = {"--from-now": from_now, "--prometheus": served, "--count": count is not None}
-    for name, is_given in given.items():
-        if once and is_given:
-            raise CannotRun(f"--once and {name} exclude each other: --once reads what is there, and ends")
-    if from_now and count_history:
-        raise CannotRun("--from-now and --count-history exclude each other: the one reads no history")
 
 
 def _matcher(patterns: list[str] | None) -> Callable[[str], bool]:

@@ -180,7 +180,8 @@ class Session:
         try:
             response = await transport.join_group(join.membership.member_id, protocols, join.reason)
         except transport.errors.KafkaError:
-            await transport.back_off()
+            if self._consumer.member.phase is not Phase.CLOSED:  # Then the client's timers have ended, too.
+                await transport.back_off()
             return JoinFailed(join.attempt, MembershipError.OTHER)
         if response.error_code == MEMBER_ID_REQUIRED:
             return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)

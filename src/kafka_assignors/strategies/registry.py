@@ -125,12 +125,15 @@ class UnknownStrategyError(StrategyError):
         )
         if of_class is not None:
             hint = f"that is the name of a class, and its strategy is {of_class!r} here"
+        elif name.endswith(".py"):
+            hint = f"name the strategy in that file, as {name}:MyStrategy"
         elif (declaration := how_to_declare(name)) is not None:
             hint = declaration
         elif self.near:
             hint = f"did you mean {' or '.join(map(repr, self.near))}?"
         else:
-            hint = f"known are {', '.join(known)}; give any other as module:attribute or FILE.toml"
+            others = "module:attribute, FILE.py:attribute or FILE.toml"
+            hint = f"known are {', '.join(known)}; give any other as {others}"
         super().__init__(f"there is no strategy {name!r}: {hint}")
 
 
