@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer
+from kafka import errors as Errors
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consuming, share
 from compat_tests.scripted.broker import broker_in_thread
+from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from compat_tests.support.kafka_cluster import Kafka
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
+
+OURS = ("kafka_assignors_kafka_python", "kafka_assignors")
+
+
+class OfAnotherGroup(CooperativeSticky):
+    name = "test-other"
 
 
 def sockets_of(consumer: Any) -> list[Any]:
@@ -53,3 +65,19 @@ def test_a_connection_that_is_being_written_to_is_closed_though_the_io_thread_en
         assert len(left) == (0 if kind is CooperativeKafkaConsumer else 1)
         for each in left:
             each.close()
+
+
+def test_a_consumer_that_is_closed_after_its_joins_were_refused_logs_no_error(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,
+        consuming(group, partition_assignment_strategy=[assignor(OfAnotherGroup())]) as other,
+    ):
+        share(group, other)
+        for number in range(20):  # At another moment between two joins each time.
+            with consuming(group) as refused:
+                with pytest.raises(Errors.InconsistentGroupProtocolError):
+                    refused.poll(timeout_ms=HANG_S * 1000)
+                time.sleep(number / 200)
+    assert [each for each in caplog.records if each.levelno >= logging.ERROR and each.name in OURS] == []
