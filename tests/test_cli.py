@@ -13,6 +13,8 @@ import pytest
 
 import kafka_assignors
 from kafka_assignors_cli import app, main
+from kafka_assignors_cli.console import CannotRun
+from kafka_assignors_cli.options import require_replay_extra
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
@@ -231,6 +233,23 @@ def test_what_stands_in_the_wrong_place_is_told_where_it_belongs(
     assert captured.out == ""
     assert remedy in captured.err
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("package", "spark", "extra"),
+    [
+        ("jinja2", False, "replay"),
+        ("pyspark", False, "spark"),
+        ("jinja2", True, "spark"),
+        ("confluent_kafka", True, "spark"),
+    ],
+)
+def test_the_extra_that_is_named_has_all_that_the_command_needs(
+    package: str, spark: bool, extra: str
+) -> None:
+    remedy = rf'replay needs {package}: pip install "kafka-assignors\[cli,{extra}\]"'
+    with pytest.raises(CannotRun, match=remedy), require_replay_extra("replay", spark=spark):
+        raise ModuleNotFoundError(name=package)
 
 
 def test_the_traceback_of_one_run_is_not_that_of_the_next(

@@ -101,7 +101,7 @@ def archive(
     address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
     properties = options.spark_properties(spark_config)
     require_json_file(json_file)
-    with options.require_spark_extra("archive"):
+    with options.require_replay_extra("archive", spark=True):
         import kafka_assignors_spark.archive.run  # noqa: F401  # It needs Spark.
         from kafka_assignors_spark.archive import ArchiveOptions
 

@@ -252,8 +252,8 @@ def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tup
 _EXTRAS = {
     "admin": ("confluent_kafka",),
     "watch": ("confluent_kafka", "prometheus_client"),
-    "spark": ("pyspark", "confluent_kafka"),
     "replay": ("pyarrow", "jinja2"),
+    "spark": ("pyspark", "confluent_kafka", "pyarrow", "jinja2"),
 }
 
 
@@ -272,9 +272,12 @@ def require_extra(what: str, *extras: str) -> Iterator[None]:
         raise
 
 
-def require_spark_extra(command: str) -> contextlib.AbstractContextManager[None]:
-    """`require_extra` of what a replay needs: the extra `spark`, or `replay`, which is a part of it."""
-    return require_extra(command, "spark", "replay")
+def require_replay_extra(command: str, *, spark: bool) -> contextlib.AbstractContextManager[None]:
+    """`require_extra` of what a replay needs: the extra `replay`, or with `spark` the one of that name.
+
+    The latter has the former: so that the first remedy suffices.
+    """
+    return require_extra(command, *(("spark",) if spark else ("replay", "spark")))
 
 
 # ---- Spark
@@ -332,6 +335,11 @@ PauseParameters = Annotated[
 ]
 
 
+def needs_spark(bootstrap_servers: str | None, engine: str | None) -> bool:
+    """Whether this replay runs on Spark regardless of what is installed."""
+    return bootstrap_servers is not None or engine == "spark"
+
+
 def replay_options(
     context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
 ) -> ReplayOptions:
@@ -349,7 +357,7 @@ def replay_options(
         refuse(context, ("master", "spark_config"), "with --engine local")
     cluster = ClusterOptions(server, _path(given["command_config"]), given["timeout"])
     client_config, properties = cluster.read_config(), spark_properties(_path(given["spark_config"]))
-    with require_spark_extra(str(context.info_name)):
+    with require_replay_extra(str(context.info_name), spark=needs_spark(server, engine)):
         from kafka_assignors_spark.result import ReplayOptions
     return ReplayOptions(
         path=on_disk,

@@ -114,7 +114,7 @@ def replay(
         require_writable(html)
     require_json_file(json_file)
     asked = options.replay_options(context, names, _modes(mode))
-    with options.require_spark_extra("replay"):
+    with options.require_replay_extra("replay", spark=options.needs_spark(bootstrap_server, engine)):
         # If it is missing, fail before minutes of work.
         import kafka_assignors_spark.report.as_html  # noqa: F401
     rules = options.parse_parameters("--fault", fault, asked.fault_rules)
@@ -135,7 +135,8 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
-    with options.require_spark_extra(command):
+    spark = options.needs_spark(asked.bootstrap_servers, engine)
+    with options.require_replay_extra(command, spark=spark):
         from kafka_assignors_spark.engine_choice import ENGINES
         from kafka_assignors_spark.job import run_replay
         from kafka_assignors_spark.result import ReplayError
@@ -146,7 +147,10 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
     def on_choice(choice: Choice) -> None:
         note(f"engine: {choice.name} ({choice.why})")
 
-    with options.require_spark_extra(command), ProgressReport("starting", delay_s=0.5) as progress:
+    with (
+        options.require_replay_extra(command, spark=spark),
+        ProgressReport("starting", delay_s=0.5) as progress,
+    ):
 
         def on_progress(step: Progress) -> None:
             progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
