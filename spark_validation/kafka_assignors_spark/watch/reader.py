@@ -28,8 +28,6 @@ from kafka_assignors_spark.live_cluster import (
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-__all__ = ["RecordReader", "WatchedTopics"]
-
 _CONSUME_MESSAGES = 2_000
 _QUEUED_KIB = 32 * 1024
 """What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""

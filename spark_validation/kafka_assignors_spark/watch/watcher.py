@@ -43,8 +43,6 @@ from kafka_assignors_spark.watch.group import WatchedGroup
 from kafka_assignors_spark.watch.metrics import WatchStatus
 from kafka_assignors_spark.watch.reader import RecordReader, WatchedTopics
 
-__all__ = ["WatchOptions", "WatchState", "Watcher", "load_state", "save_state"]
-
 _POLL_S = 0.5
 _LOOK_DOWN_S = 5.0
 _LONGEST_PAUSE_S = 10.0
