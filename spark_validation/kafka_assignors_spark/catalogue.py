@@ -36,7 +36,6 @@ class CatalogueEntry:
     """
 
     since: datetime | None
-    topic_id: str | None
     topic: Topic
 
     @classmethod
@@ -54,17 +53,14 @@ class CatalogueEntry:
                 f"{'null or no number of 32 bits' if partitions is None else partitions}; "
                 f"give a number of partitions up to {MOST_PARTITIONS}"
             )
-        return cls(
-            since=None if row["from"] is None else from_micros(row["from"]),
-            topic_id=row["topic_id"],
-            topic=Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]),
-        )
+        since = None if row["from"] is None else from_micros(row["from"])
+        return cls(since, Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]))
 
     def row(self) -> tuple[object, ...]:
         """The row of `schemas.TOPICS` for Spark, with `from` as a time."""
-        racks = self.topic.replica_racks
-        sorted_racks = None if racks is None else [sorted(each) for each in racks]
-        return self.topic.name, self.topic_id, self.since, self.topic.partitions, sorted_racks
+        topic = self.topic
+        racks = None if topic.replica_racks is None else [sorted(each) for each in topic.replica_racks]
+        return topic.name, topic.id, self.since, topic.partitions, racks
 
 
 class Catalogue:
@@ -83,10 +79,10 @@ class Catalogue:
             for name, history in by_topic.items()
         }
         self._names = {
-            entry.topic_id: name
+            entry.topic.id: name
             for name, history in self._entries.items()
             for entry in history
-            if entry.topic_id is not None
+            if entry.topic.id is not None
         }
         self._since = {
             name: [entry.since for entry in history if entry.since is not None]

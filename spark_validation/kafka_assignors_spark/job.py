@@ -240,7 +240,7 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
             )
         except SourceError as error:
             raise ReplayError(str(error)) from None
-        return catalogue, () if warning is None else (warning,)
+        return catalogue, (warning,) if warning else ()
     found = engine.catalogue_rows()
     if found is None:
         return Catalogue(()), ()

@@ -229,13 +229,15 @@ def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool 
 
 
 def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
-    known = CatalogueEntry(None, "id", Topic("t", 2, (frozenset("a"), frozenset("b"))))
-    assert not live("t", [{"a"}, {"b"}]).differs_from(known)
-    assert live("t", [{"a"}, {"c"}]).differs_from(known)
-    assert live("t", [{"a"}, {"b"}, {"a"}]).differs_from(known)
-    assert live("t", [{"a"}, {"b"}], topic_id="other").differs_from(known)
-    assert not live("t", [{"a"}, set()], complete=False).differs_from(known)
-    assert live("t", [{"a"}, set()], complete=True).differs_from(known)
+    known = CatalogueEntry(None, Topic("t", 2, (frozenset("a"), frozenset("b")), "id"))
+    other_racks = live("t", [{"a"}, {"c"}])
+    assert other_racks.changed(known, MIDNIGHT) == CatalogueEntry(MIDNIGHT, other_racks.topic)
+    assert other_racks.changed(None, MIDNIGHT) == CatalogueEntry(None, other_racks.topic)
+    assert live("t", [{"a"}, {"b"}]).changed(known, MIDNIGHT) is None
+    assert live("t", [{"a"}, {"b"}, {"a"}]).changed(known, MIDNIGHT)
+    assert live("t", [{"a"}, {"b"}], topic_id="other").changed(known, MIDNIGHT)
+    assert live("t", [{"a"}, set()], complete=False).changed(known, MIDNIGHT) is None
+    assert live("t", [{"a"}, set()], complete=True).changed(known, MIDNIGHT)
 
 
 def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSession, tmp_path: Path) -> None:

@@ -287,12 +287,8 @@ class CatalogueLog:
 
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
         """Remember what has changed since the last look; how many topics that were."""
-        new = []
-        for live in found:
-            known = self._known.get(live.topic.name)
-            if known is None or live.differs_from(known):
-                new.append(live.entry(None if known is None else now))
-        if new:
+        changes = (live.changed(self._known.get(live.topic.name), now) for live in found)
+        if new := [entry for entry in changes if entry is not None]:
             self._write(new)
             self._known.update((entry.topic.name, entry) for entry in new)
         return len(new)
