@@ -93,14 +93,14 @@ class _GroupSection:
 def html_report(result: ReplayResult, folder: Path | None = None) -> str:
     """`result` as one HTML document for a file in `folder`: links to files are relative to it."""
     found = find(result)
-    every = _sections(result, found)
+    names = in_order({verdict.strategy for verdict in result.verdicts}, result)
+    every = _sections(result, found, names)
     sections = every[:_SHOWN_GROUPS]
     blamed = sorted(
         (culprit for culprit in result.culprits if culprit.kind not in _NOT_CHARGED),
         key=lambda culprit: -culprit.generations,
     )
     script = _text("report.js")
-    period_shown, strips = _timeline(result, sections)
     environment = Environment(
         loader=FunctionLoader(_text),
         autoescape=True,
@@ -108,8 +108,12 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(when=_when, share=_share, ratio=_ratio, shortened=plots.shortened)
+    environment.filters.update(
+        when=_when, share="{:.1%}".format, ratio="{:.2f}".format, shortened=plots.shortened
+    )
     mode = leading_mode(result)
+    recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
+    drawn, strips = plots.timeline(recorded, [section.summary for section in sections[:PLOTTED_GROUPS]])
     return environment.get_template("report.html.j2").render(
         RECORDED=RECORDED,
         result=result,
@@ -118,7 +122,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         has_rates=any(verdict.rated for verdict in result.verdicts),
         modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
         totals={each: totals(result, each) for each in Mode},
-        bars=plots.bars(totals(result, mode), _strategies(result)),
+        bars=plots.bars(totals(result, mode), names),
         sections=sections,
         shown_findings=_SHOWN_FINDINGS,
         others=len(every) - len(sections),
@@ -127,7 +131,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         headline=headline(found),
         tiles=_tiles(result, found),
         period=period(days_of(result.history)),
-        timeline_period=period_shown,
+        timeline_period=drawn,
         strips=strips,
         not_replayed=reasons_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
@@ -142,7 +146,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         plotted_groups=PLOTTED_GROUPS,
         style=Markup(_text("report.css")),
         script=Markup(script),
-        script_hash=f"'{_csp_hash(script)}'",
+        script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
     )
 
 
@@ -171,7 +175,12 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
             f"{changing:,} of {len(result.groups):,}",
             f"{trading:,} {'trade-off' if trading == 1 else 'trade-offs'}",
         ),
-        _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
+        _Tile(
+            "Moves",
+            _signed(-saved_moves),
+            f"of {moved:,} moved partitions",
+            _sign(saved_moves),
+        ),
         _Tile(
             "Pause (model)",
             f"{_signed(-saved_paused)} s",
@@ -244,18 +253,16 @@ def _by_group(rows: Iterable[_Row]) -> defaultdict[str, list[_Row]]:
     return grouped
 
 
-def _strategies(result: ReplayResult) -> list[str]:
-    return in_order({verdict.strategy for verdict in result.verdicts}, result)
-
-
-def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_GroupSection]:
+def _sections(
+    result: ReplayResult, found: Sequence[GroupFinding], names: Sequence[str]
+) -> list[_GroupSection]:
     """A section for each group: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
     verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
-    mode, names = leading_mode(result), _strategies(result)
+    mode = leading_mode(result)
     culprits, files = _by_group(result.culprits), _by_group(result.files)
     owned = _by_group(result.ownership)
     timelines = _by_group(row for row in result.timeline if row.mode is mode)
@@ -292,14 +299,6 @@ def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_Grou
     return sections
 
 
-def _timeline(
-    result: ReplayResult, sections: Sequence[_GroupSection]
-) -> tuple[plots.Period | None, tuple[plots.Strip, ...]]:
-    mode = leading_mode(result)
-    recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
-    return plots.timeline(recorded, [section.summary for section in sections[:PLOTTED_GROUPS]])
-
-
 def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
     """For each cause the numbers of its generations and groups, the most frequent first."""
     by_cause: dict[str, list[int]] = defaultdict(list)
@@ -307,11 +306,6 @@ def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
         by_cause[each.cause].append(each.generations)
     counted = {cause: (sum(counts), len(counts)) for cause, counts in by_cause.items()}
     return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
-
-
-def _csp_hash(source: str) -> str:
-    digest = hashlib.sha256(source.encode("utf-8")).digest()
-    return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
 _SCHEMES_THAT_RUN = frozenset({"javascript", "vbscript", "data"})
@@ -335,11 +329,3 @@ def _text(name: str) -> str:
 
 def _when(timestamp: datetime | None) -> str:
     return timestamp.strftime("%Y-%m-%d %H:%M:%S") if timestamp is not None else "–"
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}"
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}"
