@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, Counts
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.archive.store import Ledger, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.engine_choice import ENGINES
@@ -30,12 +30,13 @@ from kafka_assignors_spark.jobs.session import spark_schema
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
-from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.messages import Counts, RangeReport
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
-REPORT = RangeReport(0, 0, 10, 8, 0, {2: 2}, 0, 0, 1_772_323_200_000, commits_kept=3, commits_undecodable=1)
+COUNTS = Counts(10, {2: 2}, 8, commits_kept=3, commits_undecodable=1)
+REPORT = RangeReport(0, 0, 10, COUNTS, 1_772_323_200_000)
 RECORDS = (
     (0, 3, MIDNIGHT - timedelta(milliseconds=1), b"\0\2a", b"before midnight"),
     (0, 8, MIDNIGHT, b"\0\2a", None),
@@ -83,13 +84,17 @@ def test_a_batch_with_commits_arrives_once_wherever_the_first_attempt_ends(
         assert pq.read_table(path / "raw", partitioning=None).num_rows == len(RECORDS)
         latest = Ledger(Directory(spark, str(path))).latest
         assert latest is not None
-        assert latest.counts == Counts(10, {2: 2}, 8, commits_kept=3, commits_undecodable=1)
+        assert latest.counts == COUNTS
 
 
 def test_the_records_are_the_same_bytes_with_commits_and_without(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("with", "without"):
         folder = Directory(spark, str(tmp_path / name))
-        report = REPORT if name == "with" else replace(REPORT, commits_kept=0, commits_undecodable=0)
+        report = (
+            REPORT
+            if name == "with"
+            else replace(REPORT, counts=replace(COUNTS, commits_kept=0, commits_undecodable=0))
+        )
         BatchWriter(folder, begun(folder, partitions=1), "c").write(
             batch(spark, report, with_commits=name == "with")
         )

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.archive import ArchiveError, Counts
+from kafka_assignors_spark.archive import ArchiveError
 from kafka_assignors_spark.archive.run import Lag
 from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, agree, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
@@ -21,14 +21,14 @@ from kafka_assignors_spark.jobs.session import spark_schema, with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
-from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.messages import Counts, RangeReport
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]
 
 FIRST = (
-    RangeReport(0, 0, 10, 7, 0, {2: 2}, 1, 1, 1_772_323_200_000),
-    RangeReport(1, 0, 4, 3, 0, {2: 1}, 0, 0, None),
+    RangeReport(0, 0, 10, Counts(10, {2: 2}, 7, 0, 1, 1), 1_772_323_200_000),
+    RangeReport(1, 0, 4, Counts(4, {2: 1}, 3)),
 )
 ROWS: tuple[Row, ...] = (
     (0, 3, MIDNIGHT - timedelta(milliseconds=1), b"\0\2a", b"before midnight"),
@@ -68,9 +68,9 @@ class Mortal(Directory):
 
     changes_left = 0
 
-    def write_parquet(self, rows: DataFrame, staged: str, *by: str) -> None:
+    def write_parquet(self, rows: DataFrame, folder: str, name: str, *by: str) -> None:
         self._change()
-        super().write_parquet(rows, staged, *by)
+        super().write_parquet(rows, folder, name, *by)
 
     def move(self, source: str, target: str) -> None:
         self._change()
@@ -131,7 +131,7 @@ def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_pat
         1, {0: 10, 1: 4}, Counts(14, {2: 3}, 10, 0, 1, 1), 1_772_323_200_000
     )
     # Offset commits alone move the archive on, and make no file.
-    writer(batch(spark, [RangeReport(1, 4, 9, 5, 0, {}, 0, 0, 1_772_323_260_000)], ()), 2)
+    writer(batch(spark, [RangeReport(1, 4, 9, Counts(5, {}, 5), 1_772_323_260_000)], ()), 2)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
     latest = Ledger(folder).latest
     assert latest is not None
@@ -142,7 +142,7 @@ def test_a_batch_that_does_not_follow_the_archive_is_refused(spark: SparkSession
     folder = Directory(spark, str(tmp_path))
     writer = BatchWriter(folder, begun(folder), "cluster")
     with pytest.raises(ArchiveError, match=r"goes on at offsets {0: 5}, and the archive at {0: 0}"):
-        writer(batch(spark, [RangeReport(0, 5, 10, 0, 0, {2: 1}, 0, 0, None)]), 0)
+        writer(batch(spark, [RangeReport(0, 5, 10, Counts(5, {2: 1}))]), 0)
     assert writer.failure is not None
     assert writer.idle.is_set()
 

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult, Counts
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult
 from kafka_assignors_spark.archive.store import (
     CHECKPOINT,
     Archive,
@@ -32,7 +32,7 @@ from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
 from kafka_assignors_spark.result import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
-from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.messages import Counts, RangeReport
 from kafka_assignors_spark.source.planning import Planner, SourceOptions
 
 _MOST_LOOKS = 1_000

@@ -80,12 +80,19 @@ class Directory:
             stream.close()
         self.move(staged, name)
 
-    def write_parquet(self, rows: DataFrame, staged: str, *by: str) -> None:
-        """`rows`, of one partition, into a folder of the staging folder: a file, or one for each value of
-        `by`."""
+    def write_parquet(self, rows: DataFrame, folder: str, name: str, *by: str) -> None:
+        """`rows`, of one partition, as the file `name`.parquet of a folder or, with `by`, one in a folder
+        below it for each value. A file that is there stays as it is."""
+        staging = f"{STAGING}/{name}"
         writer = rows.write.mode("overwrite").option("compression", "zstd").option("maxRecordsPerFile", 0)
         with timestamps_in_microseconds(rows.sparkSession):
-            writer.partitionBy(*by).parquet(self.at(f"{STAGING}/{staged}"))
+            writer.partitionBy(*by).parquet(self.at(staging))
+        for below in [f"/{each}" for each in self.names(staging) if "=" in each] if by else [""]:
+            (staged,) = (file for file in self.names(staging + below) if file[0] not in "._")
+            target = f"{folder}{below}/{name}.parquet"
+            if not self.exists(target):
+                self.move(f"{staging}{below}/{staged}", target)
+        self.delete(staging)
 
     def move(self, source: str, target: str) -> None:
         """Give a file the name under which it is found. That name is free."""

@@ -27,13 +27,13 @@ from kafka_assignors_spark.folds.group import (
     in_order,
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
-from kafka_assignors_spark.history import DamagedError
+from kafka_assignors_spark.history import COMMITS, DamagedError
 from kafka_assignors_spark.jobs.directory import (
     FILE,
     Checkpoint,
     timestamps_in_microseconds,
 )
-from kafka_assignors_spark.jobs.read import kept_commits, live_records, recorded_catalogue, recorded_records
+from kafka_assignors_spark.jobs.read import live_records, read_first, recorded_records
 from kafka_assignors_spark.jobs.session import (
     SPARK_ERRORS,
     apply_to_batches,
@@ -41,9 +41,17 @@ from kafka_assignors_spark.jobs.session import (
     one_line,
     spark_session,
     task_progress,
+    with_micros,
 )
-from kafka_assignors_spark.result import WHOLE_GROUPS, ReplayError, ReplayOptions, TableFile
-from kafka_assignors_spark.schemas import OUTPUT, TABLES, record_batch
+from kafka_assignors_spark.result import (
+    COMMITTED_NAMES,
+    TOPICS_NAMES,
+    WHOLE_GROUPS,
+    ReplayError,
+    ReplayOptions,
+    TableFile,
+)
+from kafka_assignors_spark.schemas import OUTPUT, TABLES, TOPICS, record_batch
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
@@ -74,7 +82,8 @@ class SparkEngine:
             raw, commits = self._keep(live_records(spark, options)), None
         else:
             raw = recorded_records(spark, options.path, damaged)
-            commits = kept_commits(spark, options.path, damaged)
+            found = read_first(spark, options.path, COMMITTED_NAMES, COMMITS, damaged)
+            commits = None if found is None else found[1]
         self._raw = raw
         self._has_rates = commits is not None
         self._records = _group_records(raw, commits, options.groups)
@@ -191,7 +200,8 @@ class SparkEngine:
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
-        return recorded_catalogue(self._spark, self._options.path, self._damaged)
+        found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
+        return found and (found[0], [row.asDict() for row in with_micros(found[1]).collect()])
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
         self._work = work
