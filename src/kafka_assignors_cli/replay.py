@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from kafka_assignors_spark.engine_choice import Choice
     from kafka_assignors_spark.result import Mode, Progress, ReplayOptions, ReplayResult
 
-__all__ = ["EPILOG", "note_damage", "replay", "run_replay_with_progress"]
-
 EPILOG = f"""Examples:
 
 kafka-assignors replay history/ --strategy range,cooperative-sticky --report report.html

@@ -28,11 +28,7 @@ from kafka_assignors_spark.folds.group import (
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
 from kafka_assignors_spark.history import COMMITS, DamagedError
-from kafka_assignors_spark.jobs.directory import (
-    FILE,
-    Checkpoint,
-    timestamps_in_microseconds,
-)
+from kafka_assignors_spark.jobs.directory import FILE, Checkpoint, timestamps_in_microseconds
 from kafka_assignors_spark.jobs.read import live_records, read_first, recorded_records
 from kafka_assignors_spark.jobs.session import (
     SPARK_ERRORS,

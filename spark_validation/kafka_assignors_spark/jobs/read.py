@@ -46,12 +46,7 @@ from kafka_assignors_spark.history import (
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, spark_schema
 from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.result import (
-    MANIFEST,
-    RAW_NAMES,
-    ReplayError,
-    ReplayOptions,
-)
+from kafka_assignors_spark.result import MANIFEST, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
 from kafka_assignors_spark.source.planning import SourceOptions

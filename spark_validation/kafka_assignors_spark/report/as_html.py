@@ -175,12 +175,7 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
             f"{changing:,} of {len(result.groups):,}",
             f"{trading:,} {'trade-off' if trading == 1 else 'trade-offs'}",
         ),
-        _Tile(
-            "Moves",
-            _signed(-saved_moves),
-            f"of {moved:,} moved partitions",
-            _sign(saved_moves),
-        ),
+        _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
         _Tile(
             "Pause (model)",
             f"{_signed(-saved_paused)} s",
