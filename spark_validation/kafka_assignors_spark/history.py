@@ -280,24 +280,18 @@ def require_columns(found: Mapping[str, str], wanted: pa.Schema, place: str) -> 
             raise wrong_type(place, each.name, is_, should)
 
 
-_NAMES: tuple[tuple[Any, str], ...] = (
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_int8, "tinyint"),
-    (lambda kind: pa.types.is_int16(kind) or pa.types.is_uint8(kind), "smallint"),
-    (lambda kind: pa.types.is_int32(kind) or pa.types.is_uint16(kind), "int"),
-    (pa.types.is_integer, "bigint"),
-    (pa.types.is_float32, "float"),
-    (pa.types.is_float64, "double"),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "string"),
-    (
-        lambda kind: (
-            pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-        ),
-        "binary",
-    ),
-    (pa.types.is_timestamp, "timestamp"),
-    (pa.types.is_date, "date"),
-)
+_NAMES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    **dict.fromkeys(("int16", "uint8"), "smallint"),
+    **dict.fromkeys(("int32", "uint16"), "int"),
+    **dict.fromkeys(("int64", "uint32", "uint64"), "bigint"),
+    "large_string": "string",
+    **dict.fromkeys(("large_binary", "fixed_size_binary"), "binary"),
+    **dict.fromkeys(("date32", "date64"), "date"),
+    "timestamp": "timestamp",
+}
+"""Arrow's types, without their parameters, that Spark calls otherwise."""
 
 
 def _name_of(kind: pa.DataType) -> str:
@@ -308,7 +302,7 @@ def _name_of(kind: pa.DataType) -> str:
         return f"map<{_name_of(kind.key_type)},{_name_of(kind.item_type)}>"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return f"array<{_name_of(kind.value_type)}>"
-    return next((name for is_kind, name in _NAMES if is_kind(kind)), str(kind))
+    return _NAMES.get(str(kind).partition("[")[0], str(kind))
 
 
 def rows_of(batch: pa.RecordBatch, columns: pa.Schema) -> list[tuple[Any, ...]]:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -26,7 +27,6 @@ from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import spark_schema
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
@@ -56,9 +56,9 @@ def batch(spark: SparkSession, report: RangeReport = REPORT, *, with_commits: bo
     wide += [(*row[:3], None, None, None, *row[3:]) for row in COMMITS]
     wide.append((report.partition, *(None,) * 4, report.to_json(), *(None,) * 5))
     if with_commits:
-        return spark.createDataFrame(wide, spark_schema(REPORTED_WITH_COMMITS))
+        return spark.createDataFrame(wide, from_arrow_schema(REPORTED_WITH_COMMITS))
     narrow = [row[:6] for row in wide if row[6] is None]
-    return spark.createDataFrame(narrow, spark_schema(REPORTED))
+    return spark.createDataFrame(narrow, from_arrow_schema(REPORTED))
 
 
 def committed(archive: Path) -> list[tuple[Any, ...]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.archive import ArchiveError
@@ -17,7 +18,7 @@ from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntr
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import spark_schema, with_micros
+from kafka_assignors_spark.jobs.session import collect_with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
@@ -42,7 +43,7 @@ def batch(
 ) -> DataFrame:
     data: list[tuple[object, ...]] = [(*row, None) for row in rows]
     data += [(report.partition, None, None, None, None, report.to_json()) for report in reports]
-    return spark.createDataFrame(data, spark_schema(REPORTED))
+    return spark.createDataFrame(data, from_arrow_schema(REPORTED))
 
 
 def begun(folder: Directory, partitions: int = 2) -> Ledger:
@@ -250,8 +251,8 @@ def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSessi
     assert log.note([live("t", [{"a"}, {"b"}])], later) == 1
     assert log.note([live("t", [{"a"}, {"b"}]), live("u", [set()])], later) == 0
     rows = spark.read.parquet(str(tmp_path / "topics"))
-    assert rows.schema == spark_schema(TOPICS)
-    catalogue = Catalogue.from_rows(row.asDict() for row in with_micros(rows).collect())
+    assert rows.schema == from_arrow_schema(TOPICS)
+    catalogue = Catalogue.from_rows(collect_with_micros(rows))
     assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),), "id")
     assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")), "id")
     assert catalogue.entries("u") == (Topic("u", 1, None, "id"),)

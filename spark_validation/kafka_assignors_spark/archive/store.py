@@ -24,12 +24,13 @@ from datetime import datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors_confluent import Connection, NotAuthorizedError
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.catalogue import CatalogueEntry
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
-from kafka_assignors_spark.jobs.session import spark_schema, with_micros
+from kafka_assignors_spark.jobs.session import collect_with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity, identify_topic, source_errors
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import TOPICS
@@ -250,10 +251,8 @@ class CatalogueLog:
         self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
         self._known: dict[str, CatalogueEntry] = {}
         if self._files:
-            rows = with_micros(
-                spark.read.schema(spark_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
-            ).collect()
-            read = [CatalogueEntry.from_row(row.asDict()) for row in rows]
+            rows = spark.read.schema(from_arrow_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
+            read = map(CatalogueEntry.from_row, collect_with_micros(rows))
             for entry in sorted(read, key=lambda entry: (entry.since is not None, entry.since)):
                 self._known[entry.topic.name] = entry
 
@@ -267,7 +266,7 @@ class CatalogueLog:
 
     def _write(self, entries: Iterable[CatalogueEntry]) -> None:
         number = int(self._files[-1].partition(".")[0]) + 1 if self._files else 0
-        rows = self._spark.createDataFrame([entry.row() for entry in entries], spark_schema(TOPICS))
+        rows = self._spark.createDataFrame([entry.row() for entry in entries], from_arrow_schema(TOPICS))
         name = f"{number:010d}"
         self._folder.write_parquet(rows.coalesce(1), TOPICS_FOLDER, name)
         self._files.append(f"{name}.parquet")

@@ -33,11 +33,11 @@ from kafka_assignors_spark.jobs.read import live_records, read_first, recorded_r
 from kafka_assignors_spark.jobs.session import (
     SPARK_ERRORS,
     apply_to_batches,
+    collect_with_micros,
     is_damage,
     one_line,
     spark_session,
     task_progress,
-    with_micros,
 )
 from kafka_assignors_spark.result import (
     COMMITTED_NAMES,
@@ -197,7 +197,7 @@ class SparkEngine:
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
         found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
-        return found and (found[0], [row.asDict() for row in with_micros(found[1]).collect()])
+        return found and (found[0], collect_with_micros(found[1]))
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
         self._work = work
@@ -395,28 +395,22 @@ def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.Rec
         for name, of_table in tables.items():
             batch = record_batch(of_table, TABLES[name])
             column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
-            count = len(of_table)
-            place = {
-                "g": pa.array([group] * count, pa.binary()),
-                "part": pa.array([part] * count, pa.int32()),
-            }
-            yield _batch({**place, name: column}, count, schema)
+            yield _batch({"g": [group] * len(column), "part": [part] * len(column), name: column}, schema)
         if state is not None or sums is not None:
             rows.append((group, part, state, sums, detail))
             size += len(state or b"") + len(sums or b"") + len(detail or b"")
         if len(rows) == _ROWS_IN_A_BATCH or size > _BYTES_IN_A_BATCH:
-            yield _batch_of_sums(rows, schema)
+            yield _batch(_columns(rows), schema)
             rows, size = [], 0
     if rows:
-        yield _batch_of_sums(rows, schema)
+        yield _batch(_columns(rows), schema)
 
 
-def _batch_of_sums(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = record_batch(rows, OUTPUT_OF_SUMS).columns
-    return _batch(dict(zip(OUTPUT_OF_SUMS.names, columns, strict=True)), len(rows), schema)
+def _columns(rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
+    return dict(zip(OUTPUT_OF_SUMS.names, zip(*rows, strict=True), strict=True))
 
 
-def _batch(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+def _batch(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     """A batch with nulls in the columns that are not given."""
-    arrays = [columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    nothing = [None] * len(columns["g"])
+    return pa.RecordBatch.from_pydict({name: columns.get(name, nothing) for name in schema.names}, schema)

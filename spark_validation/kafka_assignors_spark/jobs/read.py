@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     IntegralType,
     LongType,
@@ -44,7 +45,7 @@ from kafka_assignors_spark.history import (
     wrong_type,
 )
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, spark_schema
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.result import MANIFEST, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW
@@ -281,7 +282,7 @@ def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
         {name: with_and_without_zone.get(kind, kind) for name, kind in types.items()}, columns, path
     )
     return rows.select(
-        *(_value(rows[field.name], field).alias(field.name) for field in spark_schema(columns).fields)
+        *(_value(rows[field.name], field).alias(field.name) for field in from_arrow_schema(columns).fields)
     )
 
 

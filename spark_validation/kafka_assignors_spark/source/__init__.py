@@ -60,9 +60,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafka_assignors_spark.jobs.session import spark_schema
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source.messages import read_range
 from kafka_assignors_spark.source.planning import OffsetRange, Planner, SourceOptions, bounded, cut
@@ -78,7 +78,7 @@ class GroupRecordsSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(SourceOptions.parse(self.options).columns)
+        return from_arrow_schema(SourceOptions.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> GroupRecordsReader:
         return GroupRecordsReader(SourceOptions.parse(self.options))

@@ -16,7 +16,6 @@ import pyarrow as pa
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
 from kafka_assignors_spark.live_cluster import SourceError, reader_config
-from kafka_assignors_spark.schemas import batch_of
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 
 if TYPE_CHECKING:
@@ -226,7 +225,8 @@ def _in_columns(
     """The rows in the columns of the source, null where a column is not given; times are microseconds."""
     columns: dict[str, Sequence[Any]] = {"partition": partition, **given}
     nothing = [None] * len(partition)
-    return batch_of([columns.get(name, nothing) for name in options.columns.names], options.columns)
+    every = {name: columns.get(name, nothing) for name in options.columns.names}
+    return pa.RecordBatch.from_pydict(every, options.columns)
 
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
