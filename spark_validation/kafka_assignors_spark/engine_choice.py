@@ -19,8 +19,6 @@ LOCAL_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An engine, and why it is taken."""
-
     name: str
     why: str
 

@@ -312,7 +312,6 @@ class _Phases:
         self._detail = f", {detail}" if detail else ""
 
     def tasks(self, done: int, total: int) -> None:
-        """Report the tasks of the phase."""
         phase = PHASES[self._number - 1] + self._detail
         self._on_progress(Progress(phase, self._number, len(PHASES), done, total))
 

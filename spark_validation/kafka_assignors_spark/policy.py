@@ -95,13 +95,11 @@ class Policy:
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """The strategies that the rules need."""
         named = (name for rule in self.rules for name in (rule.strategy, rule.relative_to))
         return tuple(dict.fromkeys(name for name in named if name not in (None, LEAST, RECORDED)))
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes that the rules need."""
         return tuple(mode for mode in Mode if any(rule.mode is mode for rule in self.rules))
 
 

@@ -18,10 +18,11 @@ Here are the values: what an archiver is asked (`ArchiveOptions`), what it tells
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from kafka_assignors_spark.result import to_json
 from kafka_assignors_spark.source.messages import Counts
 
 
@@ -106,10 +107,8 @@ class ArchiveResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        last = self.last_timestamp
         return {
-            **asdict(self),
-            "counts": {**asdict(self.counts), "records": self.counts.records},
-            "total": {**asdict(self.total), "records": self.total.records},
-            "last_timestamp": None if last is None else last.isoformat(),
+            **to_json(self),
+            "counts": {**to_json(self.counts), "records": self.counts.records},
+            "total": {**to_json(self.total), "records": self.total.records},
         }

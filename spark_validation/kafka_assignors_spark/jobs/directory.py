@@ -46,7 +46,6 @@ class Directory:
         self.path = str(self._files.makeQualified(root).toString()).rstrip("/")
 
     def at(self, name: str) -> str:
-        """The whole path of a file or folder in it."""
         return f"{self.path}/{name}"
 
     def exists(self, name: str) -> bool:
@@ -60,7 +59,6 @@ class Directory:
         return sorted(str(status.getPath().getName()) for status in self._files.listStatus(path))
 
     def size(self, name: str) -> int:
-        """The length of a file in bytes."""
         return int(self._files.getFileStatus(self._hadoop_path(name)).getLen())
 
     def read(self, name: str) -> str:

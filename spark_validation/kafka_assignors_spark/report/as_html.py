@@ -65,8 +65,6 @@ _NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 
 @dataclass(frozen=True, slots=True)
 class _StrategyRow:
-    """One row of a group's table."""
-
     strategy: str
     verdicts: Mapping[Mode, Verdict]
     best: bool
@@ -74,8 +72,6 @@ class _StrategyRow:
 
 @dataclass(frozen=True, slots=True)
 class _GroupSection:
-    """The section of one group."""
-
     summary: GroupSummary
     finding: GroupFinding | None
     sentence: str

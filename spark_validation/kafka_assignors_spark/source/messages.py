@@ -159,8 +159,6 @@ def _thin(thinner: CommitThinner, message: Message, key: bytes) -> None:
 
 
 class _Counter:
-    """Counts what a range consists of, message by message."""
-
     def __init__(self, work: OffsetRange) -> None:
         self._counts = Counts(work.end - work.start)
         self.report = RangeReport(

@@ -140,7 +140,6 @@ class WatchedGroup:
             self.state = EMPTY if self.last.empty else STABLE
 
     def count(self, step: Step) -> None:
-        """Add what a record says to the counts."""
         counts = self.counts
         for recorded, causes in step.generations:
             counts.generations += 1

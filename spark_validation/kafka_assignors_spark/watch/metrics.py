@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, FleetSnapshot, GroupSnapshot
@@ -44,8 +44,6 @@ class WatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """What is shown at one moment."""
-
     fleet: FleetSnapshot
     status: WatchStatus
 
@@ -67,20 +65,14 @@ class WatchedMetric(Generic[Shown]):
         return MetricKind.COUNTER if self.name.endswith("_total") else MetricKind.GAUGE
 
 
-def _last(figure: str) -> Callable[[GroupSnapshot], Iterator[Sample]]:
-    """One sample of a figure of the last generation, none if its record does not have the figure."""
+def _one(figure: str) -> Callable[[Any], Iterator[Sample]]:
+    """One sample, of the attribute at this path; none where the record does not have the figure."""
 
-    def samples(group: GroupSnapshot) -> Iterator[Sample]:
-        value = None if group.last is None else getattr(group.last, figure)
-        if value is not None:
-            yield (), value
-
-    return samples
-
-
-def _one(read: Callable[[Shown], float]) -> Callable[[Shown], Iterator[Sample]]:
-    def samples(shown: Shown) -> Iterator[Sample]:
-        yield (), read(shown)
+    def samples(shown: Any) -> Iterator[Sample]:
+        for name in figure.split("."):
+            shown = None if shown is None else getattr(shown, name)
+        if shown is not None:
+            yield (), shown
 
     return samples
 
@@ -121,51 +113,51 @@ GROUP_METRICS: tuple[WatchedMetric[GroupSnapshot], ...] = (
     WatchedMetric(
         "kafka_assignors_group_generation",
         "The number of the last generation, or the epoch of a KIP-848 group.",
-        _last("generation"),
+        _one("last.generation"),
     ),
     WatchedMetric(
         "kafka_assignors_group_last_generation_timestamp_seconds",
         "When the last generation was recorded, by the broker's clock, in seconds since 1970.",
-        _last("timestamp_s"),
+        _one("last.timestamp_s"),
     ),
-    WatchedMetric("kafka_assignors_group_members", "Members.", _last("members")),
+    WatchedMetric("kafka_assignors_group_members", "Members.", _one("last.members")),
     WatchedMetric(
-        "kafka_assignors_group_idle_members", "Members without a partition.", _last("idle_members")
+        "kafka_assignors_group_idle_members", "Members without a partition.", _one("last.idle_members")
     ),
     WatchedMetric(
         "kafka_assignors_group_assigned_partitions",
         "Partitions that the members are assigned.",
-        _last("partitions"),
+        _one("last.partitions"),
     ),
     WatchedMetric(
         "kafka_assignors_group_member_partitions_min",
         "Partitions of the member that has the fewest.",
-        _last("min_load"),
+        _one("last.min_load"),
     ),
     WatchedMetric(
         "kafka_assignors_group_member_partitions_max",
         "Partitions of the member that has the most.",
-        _last("max_load"),
+        _one("last.max_load"),
     ),
     WatchedMetric(
         "kafka_assignors_group_imbalance_ratio",
         "Partitions of the member that has the most over the mean of all members: 1 is even.",
-        _last("imbalance"),
+        _one("last.imbalance"),
     ),
     WatchedMetric(
         "kafka_assignors_group_counted_since_timestamp_seconds",
         "When the counters of the group began at 0, in seconds since 1970.",
-        _one(lambda group: group.counts.since_s),
+        _one("counts.since_s"),
     ),
     WatchedMetric(
         "kafka_assignors_group_generations_total",
         "Recorded generations.",
-        _one(lambda group: group.counts.generations),
+        _one("counts.generations"),
     ),
     WatchedMetric(
         "kafka_assignors_group_generations_skipped_total",
         "Generations that were never recorded: the next join superseded them before the leader's assignment.",
-        _one(lambda group: group.counts.skipped),
+        _one("counts.skipped"),
     ),
     WatchedMetric(
         "kafka_assignors_group_generation_causes_total",
@@ -176,23 +168,23 @@ GROUP_METRICS: tuple[WatchedMetric[GroupSnapshot], ...] = (
     WatchedMetric(
         "kafka_assignors_group_rebalances_total",
         "Rebalances. The generations of one cooperative hand-over are one.",
-        _one(lambda group: group.counts.rebalances),
+        _one("counts.rebalances"),
     ),
     WatchedMetric(
         "kafka_assignors_group_rebalances_unjudged_total",
         "Rebalances that lack a fact, so that moved partitions are not counted: the records before are lost, "
         "or a member does not decode.",
-        _one(lambda group: group.counts.unjudged),
+        _one("counts.unjudged"),
     ),
     WatchedMetric(
         "kafka_assignors_group_moved_partitions_total",
         "Partitions that a rebalance took from a member that stayed.",
-        _one(lambda group: group.counts.moved),
+        _one("counts.moved"),
     ),
     WatchedMetric(
         "kafka_assignors_group_least_moved_partitions_total",
         "The fewest partitions that the same rebalances could have moved for the best balance.",
-        _one(lambda group: group.counts.least_moved),
+        _one("counts.least_moved"),
     ),
     WatchedMetric(
         "kafka_assignors_group_undecodable_records_total",
@@ -203,7 +195,7 @@ GROUP_METRICS: tuple[WatchedMetric[GroupSnapshot], ...] = (
     WatchedMetric(
         "kafka_assignors_group_clock_back_total",
         "Generations with an earlier time than the one before: the clocks of the coordinators differ.",
-        _one(lambda group: group.counts.clock_back),
+        _one("counts.clock_back"),
     ),
 )
 """All have the label `group`. Counters begin at 0 when the group is first seen, all labels included."""
@@ -213,32 +205,32 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
     WatchedMetric(
         "kafka_assignors_watch_up",
         "1 while the records are read, 0 while no broker answers or a right is missing.",
-        _one(lambda scrape: scrape.status.up),
+        _one("status.up"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_caught_up",
         "1 since all is read that was there at the start. Groups are shown from then on.",
-        _one(lambda scrape: scrape.status.caught_up),
+        _one("status.caught_up"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_lag_records",
         "Offsets between what is read and the end of the topic.",
-        _one(lambda scrape: scrape.status.lag),
+        _one("status.lag"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_started_timestamp_seconds",
         "When the watch, or its state file, was begun, in seconds since 1970.",
-        _one(lambda scrape: scrape.status.started_s),
+        _one("status.started_s"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_groups",
         "Groups that are followed.",
-        _one(lambda scrape: len(scrape.fleet.groups)),
+        lambda scrape: [((), len(scrape.fleet.groups))],
     ),
     WatchedMetric(
         "kafka_assignors_watch_groups_left_out",
         "Groups that are not followed because of --max-groups; at most 100000 are told apart.",
-        _one(lambda scrape: scrape.fleet.beyond_limit),
+        _one("fleet.beyond_limit"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_groups_evicted_total",
@@ -262,11 +254,11 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
         "kafka_assignors_watch_read_errors_total",
         "Failures to read: no answer, a missing right, an offset that is gone, a state file that cannot be "
         "written.",
-        _one(lambda scrape: scrape.status.errors),
+        _one("status.errors"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_fold_errors_total",
         "Groups that were followed anew after an internal error; stderr names each.",
-        _one(lambda scrape: scrape.fleet.counts.fold_errors),
+        _one("fleet.counts.fold_errors"),
     ),
 )
