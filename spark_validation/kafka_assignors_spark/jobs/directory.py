@@ -27,12 +27,13 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, settings
 from kafka_assignors_spark.result import ReplayError
 
 STAGING = "_archive/staging"
 
-_TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
+IN_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
 
 
 class Directory:
@@ -83,7 +84,7 @@ class Directory:
         below it for each value. A file that is there stays as it is."""
         staging = f"{STAGING}/{name}"
         writer = rows.write.mode("overwrite").option("compression", "zstd").option("maxRecordsPerFile", 0)
-        with timestamps_in_microseconds(rows.sparkSession):
+        with settings(rows.sparkSession, IN_MICROSECONDS):
             writer.partitionBy(*by).parquet(self.at(staging))
         for below in [f"/{each}" for each in self.names(staging) if "=" in each] if by else [""]:
             (staged,) = (file for file in self.names(staging + below) if file[0] not in "._")
@@ -125,17 +126,6 @@ class Directory:
 
     def _hadoop_path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(name))
-
-
-@contextlib.contextmanager
-def timestamps_in_microseconds(spark: SparkSession) -> Iterator[None]:
-    """Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
-    before = str(spark.conf.get(_TIMESTAMP_TYPE))
-    spark.conf.set(_TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
-    try:
-        yield
-    finally:
-        spark.conf.set(_TIMESTAMP_TYPE, before)
 
 
 FILE = "file"

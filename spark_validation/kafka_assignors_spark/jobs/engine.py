@@ -28,7 +28,7 @@ from kafka_assignors_spark.folds.group import (
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
 from kafka_assignors_spark.history import COMMITS, DamagedError
-from kafka_assignors_spark.jobs.directory import FILE, Checkpoint, timestamps_in_microseconds
+from kafka_assignors_spark.jobs.directory import FILE, IN_MICROSECONDS, Checkpoint
 from kafka_assignors_spark.jobs.read import live_records, read_first, recorded_records
 from kafka_assignors_spark.jobs.session import (
     SPARK_ERRORS,
@@ -36,6 +36,7 @@ from kafka_assignors_spark.jobs.session import (
     collect_with_micros,
     is_damage,
     one_line,
+    settings,
     spark_session,
     task_progress,
 )
@@ -283,7 +284,7 @@ class SparkEngine:
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         folder = folder.rstrip("/")
-        with timestamps_in_microseconds(self._spark):
+        with settings(self._spark, IN_MICROSECONDS):
             for name in TABLES:
                 frames = (done.where(F.col(name).isNotNull()).select(f"{name}.*") for done in self._done)
                 reduce(DataFrame.unionAll, frames).write.mode("overwrite").parquet(f"{folder}/{name}")

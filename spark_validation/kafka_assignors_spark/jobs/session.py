@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -158,7 +158,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        with _our_settings(active):
+        with settings(active, _SETTINGS):
             yield active
         return
     java_version()
@@ -195,11 +195,11 @@ def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
 
 
 @contextlib.contextmanager
-def _our_settings(session: SparkSession) -> Iterator[None]:
-    """`_SETTINGS` in a session that the caller keeps using."""
-    before = {name: str(session.conf.get(name)) for name in _SETTINGS}
+def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """These settings in the block, in a session that is used on behind it."""
+    before = {name: str(session.conf.get(name)) for name in values}
     try:
-        for name, value in _SETTINGS.items():
+        for name, value in values.items():
             session.conf.set(name, value)
         yield
     finally:

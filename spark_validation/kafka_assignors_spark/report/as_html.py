@@ -11,13 +11,13 @@ import base64
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -42,7 +42,6 @@ from kafka_assignors_spark.result import (
     RECORDED,
     Churn,
     Culprit,
-    GroupSummary,
     Mode,
     OwnershipSpan,
     ReplayResult,
@@ -61,29 +60,6 @@ _SHOWN_FINDINGS = 10
 _SHOWN_CULPRITS = 20
 _SHOWN_CHANGES = 20
 _NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
-
-
-@dataclass(frozen=True, slots=True)
-class _StrategyRow:
-    strategy: str
-    verdicts: Mapping[Mode, Verdict]
-    best: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupSection:
-    summary: GroupSummary
-    finding: GroupFinding | None
-    sentence: str
-    changes: tuple[_Change, ...]
-    rows: tuple[_StrategyRow, ...]
-    culprits: tuple[Culprit, ...]
-    bars: tuple[plots.Bar, ...]
-    moved: plots.LinePlot | None
-    balance: plots.LinePlot | None
-    owned: plots.OwnershipPlot | None
-    latest_changes: tuple[tuple[OwnershipSpan, OwnershipSpan], ...]
-    files: tuple[TableFile, ...]
 
 
 def html_report(result: ReplayResult, folder: Path | None = None) -> str:
@@ -109,7 +85,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
     )
     mode = leading_mode(result)
     recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
-    drawn, strips = plots.timeline(recorded, [section.summary for section in sections[:PLOTTED_GROUPS]])
+    drawn, strips = plots.timeline(recorded, [section["summary"] for section in sections[:PLOTTED_GROUPS]])
     return environment.get_template("report.html.j2").render(
         RECORDED=RECORDED,
         result=result,
@@ -122,8 +98,8 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         sections=sections,
         shown_findings=_SHOWN_FINDINGS,
         others=len(every) - len(sections),
-        places={section.summary.group: f"group-{place}" for place, section in enumerate(sections)},
-        suggested=[s for s in every if s.finding is not None and s.finding.suggests],
+        places={section["summary"].group: f"group-{place}" for place, section in enumerate(sections)},
+        suggested=[s for s in every if s["finding"] is not None and s["finding"].suggests],
         headline=headline(found),
         tiles=_tiles(result, found),
         period=period(days_of(result.history)),
@@ -246,8 +222,8 @@ def _by_group(rows: Iterable[_Row]) -> defaultdict[str, list[_Row]]:
 
 def _sections(
     result: ReplayResult, found: Sequence[GroupFinding], names: Sequence[str]
-) -> list[_GroupSection]:
-    """A section for each group: the largest savings first, groups without a verdict last."""
+) -> list[dict[str, Any]]:
+    """What the section of each group shows: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
     verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
@@ -261,31 +237,28 @@ def _sections(
     sections = []
     for index, group in enumerate(name for name in order if name in summaries):
         finding = by_group.get(group)
-        rows = tuple(
-            _StrategyRow(
-                name,
-                verdicts[group][name],
-                finding is not None and name in (finding.best.strategy, *finding.equals),
-            )
-            for name in in_order(verdicts[group], result)
-        )
-        leading = [row.verdicts[mode] for row in rows if mode in row.verdicts]
+        best = () if finding is None else (finding.best.strategy, *finding.equals)
+        own = {name: verdicts[group][name] for name in in_order(verdicts[group], result)}
+        leading = [by_mode[mode] for by_mode in own.values() if mode in by_mode]
         points = timelines[group] if finding is not None and index < PLOTTED_GROUPS else []
         sections.append(
-            _GroupSection(
-                summaries[group],
-                finding,
-                sentence(finding, summaries[group]) if finding is not None else "",
-                _changes(finding) if finding is not None else (),
-                rows,
-                tuple(culprits[group]),
-                plots.bars([verdict for verdict in leading if verdict.rebalances], names),
-                plots.moved_over_time(points, names),
-                plots.balance_over_time(points, names),
-                plots.ownership(owned[group]),
-                tuple(reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])),
-                tuple(files[group]),
-            )
+            {
+                "summary": summaries[group],
+                "finding": finding,
+                "sentence": sentence(finding, summaries[group]) if finding is not None else "",
+                "changes": _changes(finding) if finding is not None else (),
+                "rows": [
+                    {"strategy": name, "verdicts": by_mode, "best": name in best}
+                    for name, by_mode in own.items()
+                ],
+                "culprits": culprits[group],
+                "bars": plots.bars([verdict for verdict in leading if verdict.rebalances], names),
+                "moved": plots.moved_over_time(points, names),
+                "balance": plots.balance_over_time(points, names),
+                "owned": plots.ownership(owned[group]),
+                "latest_changes": [*reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])],
+                "files": files[group],
+            }
         )
     return sections
 
