@@ -130,11 +130,9 @@ def _racks(value: list[list[str] | None] | None) -> tuple[frozenset[str], ...] |
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """The topics a leader saw. `corrected` are those where the record contradicts the catalogue's entry of
-    that time, `inferred` those whose count comes from the record alone."""
+    """The topics that a leader saw. `inferred` are those whose count comes from the record alone."""
 
     topics: tuple[Topic, ...]
-    corrected: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     problem: str | None = None
 
@@ -153,15 +151,12 @@ def leader_view(
             given.setdefault(name, set()).update(partitions)
 
     topics: list[Topic] = []
-    corrected: list[str] = []
     inferred: list[str] = []
     for name in sorted(subscribed):
-        numbers = given.get(name, set())
-        entry = catalogue.at(name, when)
+        numbers = given.get(name)
         if not numbers:
-            if entry is not None and entry.partitions:
-                corrected.append(name)  # it exists, and the leader did not know it yet
             continue
+        entry = catalogue.at(name, when)
         covers_all = len(numbers) == max(numbers) + 1 and min(numbers) == 0
         if entry is not None and entry.partitions == len(numbers) and covers_all:
             topics.append(entry)
@@ -169,7 +164,6 @@ def leader_view(
         confirmed = next((each for each in catalogue.entries(name) if each.partitions == len(numbers)), None)
         if covers_all and confirmed is not None:
             topics.append(confirmed)
-            corrected.append(name)
         elif entry is not None and max(numbers) < entry.partitions:
             topics.append(entry)
         elif covers_all:
@@ -177,4 +171,4 @@ def leader_view(
             inferred.append(name)
         else:
             return LeaderView((), problem=f"no partition count is known for topic {name!r} at that time")
-    return LeaderView(tuple(topics), tuple(corrected), tuple(inferred))
+    return LeaderView(tuple(topics), tuple(inferred))

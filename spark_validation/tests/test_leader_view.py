@@ -46,7 +46,7 @@ def test_rows_of_the_table_become_topics_with_racks() -> None:
 def test_a_leader_with_old_metadata_is_taken_at_its_word() -> None:
     view = leader_view(CATALOGUE, GROWN, ["orders"], {"a": {"orders": [0, 1, 2, 3]}})
     assert view.topics == (Topic("orders", 4),)
-    assert (view.corrected, view.inferred, view.problem) == (("orders",), (), None)
+    assert (view.inferred, view.problem) == ((), None)
 
 
 def test_a_leader_may_be_ahead_of_the_catalogue() -> None:
@@ -57,7 +57,6 @@ def test_a_leader_may_be_ahead_of_the_catalogue() -> None:
 def test_a_topic_that_no_member_got_was_not_seen_by_the_leader() -> None:
     view = leader_view(CATALOGUE, START, ["orders", "ghost"], {"a": {}})
     assert view.topics == ()
-    assert view.corrected == ("orders",)
 
 
 def test_partitions_that_a_leader_left_out_do_not_change_the_count() -> None:
