@@ -377,15 +377,12 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(path for path in import_path if path not in sys.path)
-        records = (record for batch in batches for record in _sorted_records(batch))
+        # They are in the order of a `SortedRecord`, without a commit's columns where there are no commits.
+        rows = ((column.to_pylist() for column in batch.columns) for batch in batches)
+        records = (record for columns in rows for record in map(SortedRecord, *columns))
         yield from _batches_of(fold_groups(records, work, chunk), schema)
 
     return fold
-
-
-def _sorted_records(batch: pa.RecordBatch) -> Iterator[SortedRecord]:
-    # They are in the order of a `SortedRecord`, without a commit's columns where there are no commits.
-    return map(SortedRecord, *(column.to_pylist() for column in batch.columns))
 
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

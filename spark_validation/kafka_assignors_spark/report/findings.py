@@ -353,11 +353,6 @@ def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
     return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
 
-def moving_groups(result: ReplayResult) -> set[str]:
-    """The groups of which production or any strategy ever moved a partition."""
-    return {verdict.group for verdict in result.verdicts if verdict.moved}
-
-
 @lru_cache(maxsize=100)
 def runs_cooperatively(strategy: str) -> bool:
     """Whether members go on consuming while the group rebalances; False for a strategy not known here."""

@@ -131,7 +131,8 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
             if prefixes and not key.startswith(prefixes, 2):
                 continue
             if thinner is not None and is_commit(key):
-                _thin(thinner, message, key)
+                micros = millis_to_micros(message.timestamp()[1])
+                thinner.add(_offset_of(message), micros, key, message.value())
                 if thinner.full:
                     yield _commit_batch(options, work.partition, thinner)
                 continue
@@ -152,10 +153,10 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
         yield _in_columns(options, partition=[report.partition], report=[report.to_json()])
 
 
-def _thin(thinner: CommitThinner, message: Message, key: bytes) -> None:
+def _offset_of(message: Message) -> int:
     offset = message.offset()
-    assert offset is not None  # what `_messages` yields has one
-    thinner.add(offset, millis_to_micros(message.timestamp()[1]), key, message.value())
+    assert offset is not None  # a record, and the end of a partition, have one
+    return offset
 
 
 class _Counter:
@@ -167,8 +168,7 @@ class _Counter:
         self._next = work.start
 
     def message(self, message: Message, key: bytes | None) -> None:
-        report, offset = self.report, message.offset()
-        assert offset is not None  # what `_messages` yields has one
+        report, offset = self.report, _offset_of(message)
         self.records_up_to(offset)
         self._next = offset + 1
         report.last_timestamp_ms = millis_to_micros(message.timestamp()[1]) // 1000
@@ -236,7 +236,12 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
         return
     start = _start(options, work, position)
     complaints: list[str] = []
-    consumer = Consumer(_client_config(options, work.end - position, complaints))
+    # The client reads ahead, and what lies behind the range is another task's.
+    ahead = str(max(1, min(100_000, work.end - position)))
+    config = {"queued.min.messages": ahead, **options.client_config}
+    consumer = Consumer(
+        reader_config(options.bootstrap_servers, config, lambda error: complaints.append(error.str()))
+    )
     try:
         consumer.assign([start])
         deadline = time.monotonic() + options.timeout_seconds
@@ -257,8 +262,7 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                     if _ends(message, options, work, position, start.leader_epoch is not None):
                         return
                     continue
-                offset = message.offset()
-                assert offset is not None  # a record has an offset
+                offset = _offset_of(message)
                 if offset >= work.end:
                     return
                 position = offset + 1
@@ -282,12 +286,6 @@ def _start(options: SourceOptions, work: OffsetRange, position: int) -> TopicPar
     )
 
 
-def _client_config(options: SourceOptions, wanted: int, complaints: list[str]) -> dict[str, Any]:
-    # It reads ahead, and what lies behind the range is another task's.
-    config = {"queued.min.messages": str(max(1, min(100_000, wanted))), **options.client_config}
-    return reader_config(options.bootstrap_servers, config, lambda error: complaints.append(error.str()))
-
-
 def _ends(
     message: Message, options: SourceOptions, work: OffsetRange, position: int, after_epoch: bool
 ) -> bool:
@@ -295,10 +293,10 @@ def _ends(
     from confluent_kafka import KafkaError
 
     where = f"{options.topic}[{work.partition}]"
-    error, offset = message.error(), message.offset()
+    error = message.error()
     assert error is not None
     if error.code() == KafkaError._PARTITION_EOF:
-        assert offset is not None  # the end of a partition has one
+        offset = _offset_of(message)
         if offset < work.end:
             raise SourceError(
                 f"{where}: the log ends at {offset}, and ended at {work.end} "
