@@ -59,10 +59,9 @@ def _histories(sorted_commits: pa.Table) -> Iterator[tuple[str, int, RateHistory
     history, interval_s, last = RateHistory(), 1, None
     for batch in sorted_commits.to_batches(max_chunksize=10_000):
         for _, _, micros, _, topic, partition, committed, commit_interval_s in rows_of(batch, COMMITS):
-            is_place = topic is not None and partition is not None and 0 <= partition < _MOST_PARTITIONS
-            if not is_place or micros is None:
+            if topic is None or partition is None or not 0 <= partition < _MOST_PARTITIONS or micros is None:
                 continue
-            place = topic, partition
+            place: tuple[str, int] = (topic, partition)
             if last is not None and place != last:
                 yield *last, history, interval_s
                 history, interval_s = RateHistory(), 1
