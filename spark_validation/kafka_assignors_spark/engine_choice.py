@@ -25,6 +25,8 @@ class Choice:
 
 def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
     """The engine that the user wants, or else the one that fits the history."""
+    if wanted not in (None, *ENGINES):
+        raise ReplayError(f"there is no engine {wanted!r}: known are {', '.join(ENGINES)}")
     if wanted is not None:
         return Choice(wanted, "as asked for")
     spark_alone = only_spark(options)
@@ -66,8 +68,6 @@ def open_engine(
         from kafka_assignors_spark.local_engine import LocalEngine
 
         return LocalEngine.opened(options, damaged)
-    if name == "spark":
-        from kafka_assignors_spark.jobs.engine import SparkEngine
+    from kafka_assignors_spark.jobs.engine import SparkEngine
 
-        return SparkEngine.opened(options, damaged, on_tasks)
-    raise ReplayError(f"there is no engine {name!r}: known are {', '.join(ENGINES)}")
+    return SparkEngine.opened(options, damaged, on_tasks)
