@@ -31,10 +31,9 @@ from benchmarks.weighted import a_group, owning
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.load_trigger import LoadTrigger, TriggerState, judge, leads
 from kafka_assignors.makespan.bounds import crowding_bound
-from kafka_assignors.partition_costs import PartitionCosts
 from kafka_assignors.pause_model import Consumption
 from kafka_assignors.strategies import Sticky, Weighted
-from kafka_assignors.weights import lag_weights, weigh
+from kafka_assignors.weights import PartitionCosts, lag_weights, weigh
 
 TOPIC = "orders"
 STEP_S = 30

@@ -13,9 +13,8 @@ import pytest
 
 from kafka_assignors.assignor import Assignor, NoWeightsError
 from kafka_assignors.group import Topic
-from kafka_assignors.partition_costs import RateSource
 from kafka_assignors.strategies import Weighted
-from kafka_assignors.weights import LagSource, OffsetWeights, lag_weights, parse_weights, patience_s, weigh
+from kafka_assignors.weights import LagSource, OffsetWeights, RateSource, lag_weights, parse_weights, weigh
 
 ORDERS = Topic("orders", 3)
 
@@ -125,8 +124,8 @@ def test_a_base_that_is_none_is_refused(
 
 class TestAsking:
     def test_never_longer_than_a_third_of_a_session(self) -> None:
-        assert patience_s(2.0, 45.0) == 2.0
-        assert patience_s(60.0, 6.0) == 2.0
+        assert PlainAssignor(Weighted(), weights_timeout_s=2.0).weights_patience_s(45_000) == 2.0
+        assert PlainAssignor(Weighted(), weights_timeout_s=60.0).weights_patience_s(6_000) == 2.0
 
     def test_without_an_answer_the_last_one_counts_and_the_log_says_so(
         self, caplog: pytest.LogCaptureFixture

@@ -14,8 +14,7 @@ from contextlib import AsyncExitStack
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from kafka_assignors.partition_costs import RateSource
-from kafka_assignors.weights import GivenWeights, LagSource, Offsets, OffsetWeights
+from kafka_assignors.weights import GivenWeights, LagSource, Offsets, OffsetWeights, RateSource
 
 
 class _LooksUp(OffsetWeights):
@@ -55,5 +54,5 @@ class RateWeights(_LooksUp, RateSource):
     """The work that each partition brings, by its rate and its lag, in microseconds a second.
 
     `RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")` has
-    its arguments from `kafka_assignors.partition_costs`. The settings are those of AIOKafkaConsumer.
+    its arguments from `kafka_assignors.weights`. The settings are those of AIOKafkaConsumer.
     """

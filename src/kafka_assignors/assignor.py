@@ -20,6 +20,7 @@ from types import FrameType
 from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from kafka_assignors.arguments import require_number
 from kafka_assignors.group import Topic, TopicPartitions
 from kafka_assignors.leader_bytes import (
     DecodedMembers,
@@ -39,7 +40,7 @@ from kafka_assignors.strategy import (
     contract_problem,
     fits_kafka_string,
 )
-from kafka_assignors.weights import patience_s, require_source, weigh
+from kafka_assignors.weights import weigh
 
 Caller = TypeVar("Caller")
 
@@ -157,7 +158,8 @@ class Assignor:
             )
         self._rack = optional_name("rack", rack)
         self._instance_id = optional_name("instance_id", instance_id)
-        require_source(weights, weights_timeout_s)
+        _require_source(weights)
+        require_number("weights_timeout_s", weights_timeout_s, above_zero=True)
         self._weights, self._weights_timeout_s = weights, weights_timeout_s
         self._rebalance = _load_trigger(rebalance, weights)
         if stay_classic is not None and not isinstance(stay_classic, bool):
@@ -238,8 +240,8 @@ class Assignor:
         return self._weights
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
-        """How long a leader with this session timeout waits for weights."""
-        return patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
+        """How long a leader waits for weights: `weights_timeout_s`, but at most a third of its session."""
+        return min(self._weights_timeout_s, session_timeout_ms / 1000 / 3)
 
     @property
     def rebalance(self) -> LoadTrigger | None:
@@ -327,6 +329,15 @@ def require_strategy(strategy: object) -> Strategy:
     if problem := contract_problem(strategy):
         raise TypeError(f"{strategy!r} is not a strategy: {problem} (see kafka_assignors.strategy.Strategy)")
     return cast("Strategy", strategy)
+
+
+def _require_source(source: object) -> None:
+    """Raise TypeError for a value that cannot be asked for weights."""
+    if source is not None and (not callable(source) or isinstance(source, type)):
+        raise TypeError(
+            "weights must be a function (topics: partition counts by name) -> weights by name, "
+            f"not {source!r}"
+        )
 
 
 def _load_trigger(rebalance: object, weights: object) -> LoadTrigger | None:
