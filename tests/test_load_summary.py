@@ -9,10 +9,9 @@ import pytest
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import JoinedMember
+from kafka_assignors.join_sync import NEVER_ASSIGNED, JoinedMember, subscription_bytes
 from kafka_assignors.live_group import LiveGroup, LiveMember, WeighedLoads, as_group
 from kafka_assignors.load_trigger import LoadTrigger, judge, leads
-from kafka_assignors.member_bytes import NEVER_ASSIGNED, subscription_bytes
 from kafka_assignors.pause_model import Consumption
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky, Weighted

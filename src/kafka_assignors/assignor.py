@@ -1,7 +1,7 @@
 """`Assignor`: one strategy in the consumers of a process, and what each of them was last assigned.
 
 The adapter of a client adds the interface that the client calls; what is the same for every client is here
-and in `leader_bytes` and `member_bytes`. There is no I/O; findings go to the logger of the adapter.
+and in `join_sync`. There is no I/O; findings go to the logger of the adapter.
 
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
@@ -22,15 +22,17 @@ from weakref import WeakKeyDictionary
 
 from kafka_assignors.arguments import require_number
 from kafka_assignors.group import Topic, TopicPartitions
-from kafka_assignors.leader_bytes import (
+from kafka_assignors.join_sync import (
+    NEVER_ASSIGNED,
     DecodedMembers,
     EncodedAssignments,
     JoinedMember,
+    LastAssignment,
     encode_assignments,
     read_members,
+    subscription_bytes,
 )
 from kafka_assignors.load_trigger import LoadTrigger
-from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
 from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
 from kafka_assignors.strategy import (
     LONGEST_NAME,

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Topic, some_of
-from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.load_trigger import Judgement, LoadTrigger, TriggerState, judge, leads
 from kafka_assignors.pause_model import Consumption
 from kafka_assignors.rebalance.events import Membership, RejoinRequested

@@ -19,8 +19,8 @@ from typing import Any
 
 from kafka_assignors.assignor import ask_in_thread
 from kafka_assignors.group import NO_GENERATION, Group
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.leader import LeaderResult
-from kafka_assignors.leader_bytes import EncodedAssignments
 from kafka_assignors.load_trigger import Judgement
 from kafka_assignors.quality import measure
 from kafka_assignors.rebalance.events import (

@@ -22,9 +22,9 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.member_bytes import (
+from kafka_assignors.join_sync import (
     NEVER_ASSIGNED,
+    EncodedAssignments,
     LastAssignment,
     OwnAssignment,
     broker_assigns,
