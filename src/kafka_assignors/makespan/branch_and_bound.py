@@ -87,7 +87,7 @@ def fewest_moves(jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | No
     `known` are the moves and the greatest load of an assignment that is to be improved upon. `bound` is a
     load that no assignment can be better than.
     """
-    if len(jobs.weights) > MOST_JOBS or sum(map(len, jobs.cohorts)) > _MOST_MEMBERS:
+    if len(jobs.weights) > MOST_JOBS or (jobs.weights and sum(map(len, jobs.cohorts)) > _MOST_MEMBERS):
         return Found(None, 0, False)
     looks.left -= _BEFOREHAND * len(jobs.weights)
     tree = _Tree(jobs, limit, bound, known, looks)
