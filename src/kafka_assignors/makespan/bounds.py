@@ -25,11 +25,11 @@ requested, and it measures any strategy in the same way.
 
 The factor that is promised beforehand is that of a fresh assignment. It is 1 where `branch_and_bound` comes
 to its end, which every leader's does for the same weights and subscriptions; the lower bound is the optimum
-then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal`), and 2 for any
-others (`balance.round_shares`). In both cases no load is above the fractional bound by more than the heaviest
-job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less than
-1 + 1/256, as `balance` is content with a load that is above a bound by so little. A threshold t for moves
-may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
+then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal_jobs`), and 2 for
+any others (`balance.round_relaxation`). In both cases no load is above the fractional bound by more than the
+heaviest job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less
+than 1 + 1/256, as `balance` is content with a load that is above a bound by so little. A threshold t for
+moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
 threshold costs nothing.
 """
 
@@ -42,7 +42,16 @@ from itertools import accumulate
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.branch_and_bound import optimum
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, Weights, changed_hands, jobs_of, weights_of
+from kafka_assignors.makespan.jobs import (
+    NO_OWNER,
+    Jobs,
+    Terms,
+    Weights,
+    changed_hands,
+    holders_in,
+    jobs_of,
+    weights_of,
+)
 from kafka_assignors.solver.distribution import Distribution
 
 FINE = 256
@@ -84,7 +93,7 @@ def relax(jobs: Jobs) -> Relaxation:
 
 def lower_bound(jobs: Jobs) -> int:
     """What the greatest load of no assignment is below. The jobs' own weights count, and not the base."""
-    return max(relax(jobs).load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+    return max(relax(jobs).load, crowding_bound(jobs.weights, len(jobs.members)))
 
 
 def crowding_bound(weights: Sequence[int], members: int) -> int:
@@ -184,17 +193,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
     loads = member_loads(assignment, weights)
-    holder_of = {
-        (name, partition): number
-        for number, member in enumerate(classes.members)
-        for name, partitions in assignment.members.get(member.id, {}).items()
-        for partition in partitions
-    }
-    holders = [
-        holder_of.get((name, partition), NO_OWNER)
-        for name in sorted(classes.class_of_topic)
-        for partition in range(group.topics[name].partitions)
-    ]
+    holders = holders_in(group, classes, assignment.members)
     heavy, _ = jobs.with_weight_alone()
     bound = lower_bound(heavy)
     best = optimum(heavy, bound)
@@ -213,8 +212,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
 
 def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
     """How many times the optimum a fresh assignment can be that the branch and bound did not prove."""
-    members = sum(map(len, jobs.cohorts))
-    always = Fraction(4, 3) - Fraction(1, 3 * members) if len(jobs.cohorts) == 1 else Fraction(2)
+    always = Fraction(4, 3) - Fraction(1, 3 * len(jobs.members)) if len(jobs.cohorts) == 1 else Fraction(2)
     return min(always, 1 + max(Fraction(max(jobs.weights), bound), Fraction(1, FINE)))
 
 

@@ -24,7 +24,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TypeAlias
 
-from kafka_assignors.makespan.branch_and_bound import Looks, fewest_moves
+from kafka_assignors.makespan.branch_and_bound import LookBudget, best_within
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
 _LOOKED_AT = 16
@@ -99,7 +99,7 @@ class SearchStep:
 
 
 def relieve(
-    placing: Placing, members: Sequence[int], enough: int, looks: Looks | None = None
+    placing: Placing, members: Sequence[int], enough: int, looks: LookBudget | None = None
 ) -> Iterator[SearchStep]:
     """Carry out the steps among these members, one at a time, until no member has more than `enough`.
 
@@ -128,13 +128,13 @@ def relieve(
         yield SearchStep(moves, greatest)
 
 
-def fill_idle(placing: Placing, members: Sequence[int], fair: int, budget: int | None) -> None:
+def fill_idle(placing: Placing, fair: int, budget: int | None) -> None:
     """Give members without a job one of a member above the fair share.
 
     The fullest member gives first, as long as that leaves the fuller of the two with less. `budget` is how
     many jobs may be with another member than their owner.
     """
-    loads = placing.loads
+    loads, members = placing.loads, placing.jobs.members
     idle = sorted((loads[member], member) for member in members if not placing.has_any(member))
     givers = [(-loads[member], member) for member in members if loads[member] > fair] if idle else []
     heapify(givers)
@@ -204,7 +204,7 @@ def _best_exchange(placing: Placing, by_load: Sequence[Job], fullest: int) -> Mo
     return found
 
 
-def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Looks) -> Moves | None:
+def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: LookBudget) -> Moves | None:
     """The fewest moves among the fullest member and one or two others that gain half of what is possible."""
     greatest, _ = by_load[-1]
     limit = greatest - max(1, (greatest - enough) // 2)
@@ -215,7 +215,7 @@ def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Lo
         numbers = sorted(job for of_class in held for _, job in of_class)
         if len(numbers) > _MOST_IN_PART:
             continue
-        found = fewest_moves(placing.jobs.part_of(part, numbers, placing.holders), limit, 0, None, looks)
+        found = best_within(placing.jobs.part_of(part, numbers, placing.holders), limit, 0, None, looks)
         if found.holders is not None:
             return tuple(
                 (job, giver, part[taker])
