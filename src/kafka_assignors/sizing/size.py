@@ -15,12 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heapreplace
+from itertools import islice
 
 from kafka_assignors.certificate.size import SizeCertificate
 from kafka_assignors.group import Assignment, Group, Member, Topic, quoted, some_of
 from kafka_assignors.makespan import Terms, balance_loads, measure_loads
 from kafka_assignors.makespan.jobs import NO_OWNER, weights_of
-from kafka_assignors.sizing.moves import Present, fewest_moves, first_names
+from kafka_assignors.sizing.moves import Present, fewest_moves
 from kafka_assignors.sizing.packing import NODES, pack
 
 _GENERATION = 1
@@ -248,7 +249,7 @@ def _change(
     owners = [number_of.get((one.topic, one.partition), NO_OWNER) for one in partitions]
     moves = fewest_moves(Present([one.cost for one in partitions], owners, len(ids)), bins, limit, nodes)
     staying = len(ids) - len(moves.leaving)
-    added = first_names("new-", len(bins) - staying, set(ids))
+    added = _first_names("new-", len(bins) - staying, set(ids))
     places: dict[str, list[int]] = {
         name: [] for number, name in enumerate([*ids, *added]) if number not in moves.leaving
     }
@@ -265,6 +266,12 @@ def _change(
         moves.least,
         max(loads.values()),
     )
+
+
+def _first_names(prefix: str, count: int, taken: set[str]) -> list[str]:
+    """So many names that are not taken: the prefix and a number."""
+    numbers = range(1, count + len(taken) + 1)
+    return list(islice((name for number in numbers if (name := f"{prefix}{number}") not in taken), count))
 
 
 def _step_down(group: Group, costs: Mapping[str, Sequence[int]], change: Change) -> StepDown | None:
