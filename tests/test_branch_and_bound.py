@@ -59,11 +59,11 @@ def test_no_assignment_below_the_limit_moves_less_or_has_less_load() -> None:
         assert found.holders is not None
         every = product(*(readers(jobs, job) for job in range(len(jobs.weights))))
         least = min(
-            (changed_hands(jobs, holders), load)
+            (changed_hands(jobs.owners, holders), load)
             for holders in every
             if (load := max(Placing(jobs, holders).loads, default=0)) <= limit
         )
-        assert (changed_hands(jobs, found.holders), found.load) == least
+        assert (changed_hands(jobs.owners, found.holders), found.load) == least
         assert max(Placing(jobs, found.holders).loads, default=0) == found.load
         moved += least[0]
     assert moved > 40

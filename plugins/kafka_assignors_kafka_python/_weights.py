@@ -19,7 +19,7 @@ from kafka.structs import TopicPartition
 
 from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
 from kafka_assignors.group import Topic
-from kafka_assignors.weights import GivenWeights, LagSource, Offsets, OffsetWeights, RateSource
+from kafka_assignors.weights import GivenWeights, LagSource, OffsetWeights, PartitionOffsets, RateSource
 
 _REQUEST_TIMEOUT_MS = 10_000
 """The request timeout of the clients that look offsets up.
@@ -44,7 +44,7 @@ class _LooksUp(OffsetWeights):
         return self.weigh(time.monotonic(), topics, committed, end)
 
 
-def _committed(admin: Any, group_id: str) -> Offsets:
+def _committed(admin: Any, group_id: str) -> PartitionOffsets:
     if hasattr(admin, "list_group_offsets"):  # from 3.0 on
         found = admin.list_group_offsets(group_id)[group_id]
     else:

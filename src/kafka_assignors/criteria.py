@@ -105,7 +105,7 @@ def traded(moves_per_miss: Fraction | float) -> Criteria:
     return Criterion.BALANCE, trade, Criterion.MOVEMENT
 
 
-def follow_racks(criteria: Iterable[AnyCriterion]) -> bool:
+def racks_outweigh_moves(criteria: Iterable[AnyCriterion]) -> bool:
     """Whether members of a group at rest pass partitions on because replicas have moved.
 
     A partition that moves saves one miss at most, so a miss has to count more than a move.

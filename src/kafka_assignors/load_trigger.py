@@ -1,9 +1,9 @@
 """When the leader asks for a rebalance because loads are uneven: the decision, without clock and I/O.
 
-Between rebalances the leader asks its source of weights every `check_every_s`, and calls `judge` with the
-group as it is: what each member owns, and what each partition weighs now. `judge` says whether to ask for a
-rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call. `leads` says
-that a generation has begun which this member leads.
+Between rebalances the leader asks its source of weights every `check_every_s`, and calls `judge_load` with
+the group as it is: what each member owns, and what each partition weighs now. `judge_load` says whether to
+ask for a rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call.
+`leads` says that a generation has begun which this member leads.
 
 A look acts only if all of these hold, and the first that does not is the reason for not acting:
 
@@ -164,7 +164,7 @@ class TriggerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class LoadJudgement:
     """What a look at the weights came to.
 
     Attributes:
@@ -205,14 +205,14 @@ def leads(trigger: LoadTrigger, state: TriggerState | None, now_s: float) -> Tri
     return replace(_without_hold(state), cool_down_s=cool_down_s)
 
 
-def judge(
+def judge_load(
     trigger: LoadTrigger,
     state: TriggerState,
     now_s: float,
     group: Group,
     strategy: Strategy,
     consumption: Consumption,
-) -> tuple[TriggerState, Judgement]:
+) -> tuple[TriggerState, LoadJudgement]:
     """The state after a look at the weights, and whether the leader is to ask for a rebalance.
 
     `group` has the members with what the leader assigned to them in this generation, and the topics with the
@@ -321,7 +321,7 @@ def _plan(
     taken: EarlierOwners,
     consumption: Consumption,
     loads: Loads,
-) -> Judgement:
+) -> LoadJudgement:
     """The action that would lead to this target."""
     by_topic = loads.weights.by_topic
     reachable = max(member_loads(target, loads.weights).values())
@@ -337,7 +337,7 @@ def _plan(
         f"{state.held_s or 0:.0f} s, by {loads.gap:.0%} now; {bring} it to {reachable}: "
         f"a gain of {gain:.0f} in {trigger.horizon_s:g} s for {cost:.0f} that pauses"
     )
-    return Judgement(True, reason, loads.greatest, loads.bound, reachable, len(taken), gain, cost)
+    return LoadJudgement(True, reason, loads.greatest, loads.bound, reachable, len(taken), gain, cost)
 
 
 def _refusal(
@@ -346,7 +346,7 @@ def _refusal(
     strategy: Strategy,
     target: Assignment,
     taken: EarlierOwners,
-    plan: Judgement,
+    plan: LoadJudgement,
 ) -> str | None:
     """Why this plan is not worth an action, if so."""
     above = f"the greatest load is {plan.gap:.0%} above the bound"
@@ -392,7 +392,7 @@ def _back_again(state: TriggerState, target: Assignment, taken: EarlierOwners) -
 
 
 def _after_action(
-    trigger: LoadTrigger, state: TriggerState, plan: Judgement, taken: EarlierOwners
+    trigger: LoadTrigger, state: TriggerState, plan: LoadJudgement, taken: EarlierOwners
 ) -> TriggerState:
     assert plan.reachable is not None
     return replace(
@@ -406,7 +406,7 @@ def _after_action(
     )
 
 
-def _after_refusal(trigger: LoadTrigger, state: TriggerState, plan: Judgement) -> TriggerState:
+def _after_refusal(trigger: LoadTrigger, state: TriggerState, plan: LoadJudgement) -> TriggerState:
     return replace(
         state,
         back_off_s=_doubled(trigger.cool_down_s, state.refusals),
@@ -423,5 +423,5 @@ def _moves(count: int) -> str:
     return f"{count} move" if count == 1 else f"{count} moves"
 
 
-def _no(loads: Loads, reason: str) -> Judgement:
-    return Judgement(False, reason, loads.greatest, loads.bound)
+def _no(loads: Loads, reason: str) -> LoadJudgement:
+    return LoadJudgement(False, reason, loads.greatest, loads.bound)

@@ -185,7 +185,7 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
+class AnnouncedFacts:
     """The facts of every member by its id, and a sentence for each member whose data do not decode."""
 
     members: Mapping[str, Facts]
@@ -197,7 +197,7 @@ class GroupFacts:
         return {id: facts.capacity for id, facts in self.members.items() if facts.capacity is not None}
 
 
-def facts_of(group: Group) -> GroupFacts:
+def facts_of(group: Group) -> AnnouncedFacts:
     """The facts of all members; data that do not decode are a finding, not an error."""
     members: dict[str, Facts] = {}
     findings: list[str] = []
@@ -210,7 +210,7 @@ def facts_of(group: Group) -> GroupFacts:
                 f"member {quoted(member_id)} counts as one that announced nothing, its data do not decode: "
                 f"{error}"
             )
-    return GroupFacts(members, tuple(findings))
+    return AnnouncedFacts(members, tuple(findings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class Supposed:
     facts: Facts
 
 
-def with_supposed(group: Group, facts: GroupFacts, supposed: Sequence[Supposed]) -> GroupFacts:
+def with_supposed(group: Group, facts: AnnouncedFacts, supposed: Sequence[Supposed]) -> AnnouncedFacts:
     """The facts, those of silent members replaced by what is supposed of them first."""
     if not supposed:
         return facts
@@ -234,7 +234,7 @@ def with_supposed(group: Group, facts: GroupFacts, supposed: Sequence[Supposed])
         silent = replace(announced, rules=None) == Facts()
         name = group.members[member_id].instance_id or member_id
         members[member_id] = replace(_first(name, supposed), rules=announced.rules) if silent else announced
-    return GroupFacts(members, facts.findings)
+    return AnnouncedFacts(members, facts.findings)
 
 
 def _first(name: str, supposed: Sequence[Supposed]) -> Facts:

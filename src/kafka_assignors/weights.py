@@ -60,7 +60,7 @@ FORMAT = 1
 GivenWeights: TypeAlias = Mapping[str, Sequence[int | None]]
 """By topic a weight for each partition, from 0 on; None where it is unknown."""
 
-Offsets: TypeAlias = Mapping[tuple[str, int], int]
+PartitionOffsets: TypeAlias = Mapping[tuple[str, int], int]
 """An offset by topic and partition. One below 0 counts as unknown."""
 
 
@@ -122,13 +122,13 @@ def _short(entry: object, width: int = 40) -> str:
 
 def lag_weights(
     topics: Mapping[str, int],
-    committed: Offsets,
-    end: Offsets,
+    committed: PartitionOffsets,
+    end: PartitionOffsets,
     base: int,
 ) -> dict[str, list[int | None]]:
     """The lag of each partition: the records after the committed offset, plus `base`.
 
-    Unknown where nothing is committed, or the end is not known. (Offsets of a compacted topic and of
+    Unknown where nothing is committed, or the end is not known. (PartitionOffsets of a compacted topic and of
     transactions have holes, so that there may be fewer records than the lag says.)
     """
     return {
@@ -153,7 +153,7 @@ class OffsetWeights:
         return f"{type(self).__name__}({self.group_id!r})"  # The settings may hold a password.
 
     def weigh(
-        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+        self, now_s: float, topics: Mapping[str, int], committed: PartitionOffsets, end: PartitionOffsets
     ) -> GivenWeights:
         """The weights after a look at the offsets; `now_s` is a monotonic clock."""
         raise NotImplementedError
@@ -174,7 +174,7 @@ class LagSource(OffsetWeights):
         self._base = base
 
     def weigh(
-        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+        self, now_s: float, topics: Mapping[str, int], committed: PartitionOffsets, end: PartitionOffsets
     ) -> GivenWeights:
         """The lag, at any time."""
         return lag_weights(topics, committed, end, self._base)
@@ -258,7 +258,7 @@ class PartitionCosts:
                 del self._times[next(iter(self._times))]
 
     def weigh(
-        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+        self, now_s: float, topics: Mapping[str, int], committed: PartitionOffsets, end: PartitionOffsets
     ) -> dict[str, list[int | None]]:
         """The weights after a look at the offsets: of each topic one for each partition, None if unknown.
 
@@ -286,7 +286,9 @@ class PartitionCosts:
         with self._lock:
             return {key: seen.rate for key, seen in self._seen.items() if seen.rate is not None}
 
-    def _look(self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets) -> None:
+    def _look(
+        self, now_s: float, topics: Mapping[str, int], committed: PartitionOffsets, end: PartitionOffsets
+    ) -> None:
         for key in [key for key in self._seen if key[1] >= topics.get(key[0], 0)]:
             del self._seen[key]
         for name, partitions in topics.items():
@@ -354,7 +356,7 @@ class RateSource(OffsetWeights):
         self.costs = PartitionCosts(half_life_s=half_life_s, drain_s=drain_s, base=base)
 
     def weigh(
-        self, now_s: float, topics: Mapping[str, int], committed: Offsets, end: Offsets
+        self, now_s: float, topics: Mapping[str, int], committed: PartitionOffsets, end: PartitionOffsets
     ) -> GivenWeights:
         """The costs after this look and those before."""
         return self.costs.weigh(now_s, topics, committed, end)

@@ -31,7 +31,7 @@ from kafka_assignors.leader import check_assignment
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HandOver:
     """A member passes one partition on to another."""
 
     topic: str
@@ -51,7 +51,7 @@ class Improvement:
     """
 
     criteria: Criteria
-    steps: tuple[Step, ...]
+    steps: tuple[HandOver, ...]
     change: Price
 
 
@@ -267,7 +267,7 @@ class _Search:
             step = self._steps[giver]
             if step is not None:
                 taker, (topic, partition) = step
-                steps.append(Step(topic, partition, edges.members[giver], edges.members[taker]))
+                steps.append(HandOver(topic, partition, edges.members[giver], edges.members[taker]))
         return Improvement(edges.criteria, tuple(steps), self._change(way))
 
     def _change(self, way: list[int]) -> Price:

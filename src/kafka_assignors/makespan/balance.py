@@ -115,7 +115,7 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
         held = _within_capacity(heavy, left) or improved(heavy, *fresh_holders(heavy), left)
         for number, holder in zip(numbers, held, strict=True):
             holders[number] = holder
-        left = left.without(changed_hands(heavy, held))
+        left = left.without(changed_hands(heavy.owners, held))
     else:
         held = []
     light, numbers = jobs.by_count(held)
@@ -131,7 +131,7 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
 def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
     """The holders with no load above the capacity; None without one, or if it takes more than the budget."""
     holders = None if terms.capacity is None else keep_within(jobs, terms.capacity)
-    if holders is None or terms.budget is None or changed_hands(jobs, holders) <= terms.budget:
+    if holders is None or terms.budget is None or changed_hands(jobs.owners, holders) <= terms.budget:
         return holders
     return None
 

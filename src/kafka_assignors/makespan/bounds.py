@@ -204,7 +204,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
         lower_bound=best.load if best.proved else bound,
         heaviest=max(jobs.weights, default=0),
         factor=None if terms is None else _factor(fresh, placed == len(holders), terms),
-        moved=changed_hands(jobs, holders),
+        moved=changed_hands(jobs.owners, holders),
         placed=placed,
         unknown_weights=weights.unknown,
     )

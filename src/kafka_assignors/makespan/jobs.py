@@ -191,9 +191,9 @@ def holders_in(group: Group, classes: Classes, members: Mapping[str, TopicPartit
     return [*chain.from_iterable(holders.values())]
 
 
-def changed_hands(jobs: Jobs, holders: Sequence[int]) -> int:
+def changed_hands(owners: Sequence[int], holders: Sequence[int]) -> int:
     """How many jobs are not with the member that owned them, though it is in the group."""
-    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(jobs.owners, holders, strict=True))
+    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(owners, holders, strict=True))
 
 
 def assignment_to(group: Group, classes: Classes, holders: Sequence[int]) -> Assignment:

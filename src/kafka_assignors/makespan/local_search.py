@@ -56,7 +56,7 @@ class Placing:
         self.holders = list(holders)
         self.loads = list(jobs.base)
         self.held: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs.base]
-        self.changed_hands = changed_hands(jobs, holders)
+        self.changed_hands = changed_hands(jobs.owners, holders)
         for job, (holder, weight, number) in enumerate(
             zip(self.holders, jobs.weights, jobs.class_of, strict=True)
         ):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 
-from kafka_assignors.makespan.jobs import NO_OWNER
+from kafka_assignors.makespan.jobs import NO_OWNER, changed_hands
 from kafka_assignors.sizing.packing import Bins
 
 _SEARCHED_PARTITIONS = 200
@@ -83,7 +83,7 @@ def fewest_moves(present: Present, bins: Bins, limit: int, nodes: int) -> Moves:
     leaving = tuple(sorted(by_price[:gone]))
     least = sum(must) + sum(len(owned[member]) - must[member] for member in leaving)
     holders = _placed(present, owned, evicted, leaving, bins, limit)
-    moved = _moved(present, holders)
+    moved = changed_hands(present.owners, holders)
     if moved > least and len(present.costs) <= _SEARCHED_PARTITIONS:
         tries = comb(present.members, gone) <= _MOST_CHOICES
         choices = [*combinations(range(present.members), gone)] if tries else []
@@ -96,12 +96,8 @@ def fewest_moves(present: Present, bins: Bins, limit: int, nodes: int) -> Moves:
                 least += 1
                 continue
             holders, leaving = found
-            moved = _moved(present, holders)
+            moved = changed_hands(present.owners, holders)
     return Moves(holders, leaving, moved, least)
-
-
-def _moved(present: Present, holders: Sequence[int]) -> int:
-    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(present.owners, holders, strict=True))
 
 
 def _evicted(places: Sequence[int], costs: Sequence[int], limit: int) -> list[int]:

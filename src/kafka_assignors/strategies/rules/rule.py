@@ -34,7 +34,7 @@ from typing import ClassVar
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
-from kafka_assignors.member_facts import GroupFacts
+from kafka_assignors.member_facts import AnnouncedFacts
 
 
 class Place(enum.IntEnum):
@@ -126,7 +126,7 @@ class Problem:
 
     group: Group
     claims: Claims
-    facts: GroupFacts
+    facts: AnnouncedFacts
     stands_for: Mapping[str, Sequence[Unit]] = field(default_factory=dict)
     fixed: Mapping[str, TopicPartitions] = field(default_factory=dict)
     fixed_loads: Mapping[str, int] = field(default_factory=dict)
