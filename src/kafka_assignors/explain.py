@@ -143,7 +143,7 @@ def explain(
     moves = moves_of(group, assignment)
     if criteria is None or Criterion.MOVEMENT not in criteria:
         otherwise = Reason.LOAD if by_load else Reason.NOT_KEPT
-        kept_by_chance = (move if move.owner is None else _with(move, otherwise, None) for move in moves)
+        kept_by_chance = (move if move.owner is None else replace(move, reason=otherwise) for move in moves)
         return Explanation(tuple(kept_by_chance), ())
     chains = []
     explained = list(moves)
@@ -153,12 +153,8 @@ def explain(
         for at in path:
             reason = moves[at].reason if moves[at].owner is None else chain.reason
             assert reason is not None
-            explained[at] = _with(moves[at], reason, number)
+            explained[at] = replace(moves[at], reason=reason, chain=number)
     return Explanation(tuple(explained), tuple(chains))
-
-
-def _with(move: Move, reason: Reason, chain: int | None) -> Move:
-    return Move(move.topic, move.partition, move.owner, move.member, reason, chain)
 
 
 # ------------------------------------------------------------------------------------------------ moves

@@ -76,7 +76,7 @@ from itertools import pairwise
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.bounds import FINE, crowding_bound, relax
+from kafka_assignors.makespan.bounds import FINE, lower_bound, relax
 from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, LookBudget, best_within, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
@@ -139,7 +139,7 @@ def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     """An assignment that looks at no owner, and a lower bound of the greatest load."""
     relaxed = relax(jobs)
-    bound = max(relaxed.load, crowding_bound(jobs.weights, len(jobs.members)))
+    bound = lower_bound(jobs, relaxed)
     best = optimum(jobs, bound)
     if best.proved and best.holders:
         return best.holders, best.load

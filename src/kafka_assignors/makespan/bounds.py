@@ -91,9 +91,12 @@ def relax(jobs: Jobs) -> Relaxation:
         load = -(-weight // sum(sizes[cohort] for cohort in crowded))
 
 
-def lower_bound(jobs: Jobs) -> int:
-    """What the greatest load of no assignment is below. The jobs' own weights count, and not the base."""
-    return max(relax(jobs).load, crowding_bound(jobs.weights, len(jobs.members)))
+def lower_bound(jobs: Jobs, relaxed: Relaxation | None = None) -> int:
+    """A load that no assignment's greatest load is below. The jobs' own weights count, and not the base.
+
+    `relaxed` is the result of `relax`, if it is known.
+    """
+    return max((relaxed or relax(jobs)).load, crowding_bound(jobs.weights, len(jobs.members)))
 
 
 def crowding_bound(weights: Sequence[int], members: int) -> int:

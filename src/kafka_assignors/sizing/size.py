@@ -20,7 +20,8 @@ from itertools import islice
 from kafka_assignors.certificate.size import SizeCertificate
 from kafka_assignors.group import Assignment, Group, Member, Topic, quoted, some_of
 from kafka_assignors.makespan import Terms, balance_loads, measure_loads
-from kafka_assignors.makespan.jobs import NO_OWNER, weights_of
+from kafka_assignors.makespan.bounds import member_loads
+from kafka_assignors.makespan.jobs import NO_OWNER, Weights, weights_of
 from kafka_assignors.sizing.moves import Present, fewest_moves
 from kafka_assignors.sizing.packing import NODES, pack
 
@@ -161,7 +162,8 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
     """
     if limit < 1:
         raise SizeError(f"a member has to carry at least 1, not {limit}")
-    costs, unknown = _costs(group)
+    weights = _costs(group)
+    costs = weights.by_topic
     ordered = sorted(
         (
             PartitionCost(name, partition, cost)
@@ -181,6 +183,7 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
         bins[number].append(place)
         heapreplace(by_count, (count + 1, number))
     least = max(packing.least, int(bool(fitting)))
+    loads_now = member_loads(Assignment(group.claims.prior), weights)
     size = Size(
         limit=limit,
         members=len(bins) + len(too_heavy),
@@ -188,11 +191,11 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
         certificate=SizeCertificate(limit, [_by_topic(fitting, each) for each in bins], least, packing.bound),
         costs=costs,
         partitions=len(ordered),
-        unknown=unknown,
+        unknown=weights.unknown,
         total=sum(one.cost for one in ordered),
         heaviest=ordered[0] if ordered else None,
         too_heavy=too_heavy,
-        greatest_now=_greatest_now(group, costs),
+        greatest_now=max(loads_now.values(), default=0) if group.members else None,
         change=None,
         step_down=None,
         steps=packing.steps,
@@ -207,26 +210,14 @@ def _reads(group: Group, member: Member) -> frozenset[str]:
     return frozenset(name for name in member.topics if name in group.topics and group.topics[name].partitions)
 
 
-def _costs(group: Group) -> tuple[Mapping[str, Sequence[int]], int]:
-    """The cost of each partition by topic, and how many had to be stood in for."""
+def _costs(group: Group) -> Weights:
+    """The cost of every partition, those without a reader included."""
     everything = Group(group.topics, {"": Member("", [*group.topics])})
     weights = weights_of(everything)
     partitions = sum(map(len, weights.by_topic.values()))
     if partitions and weights.unknown == partitions:
         raise SizeError(f"no cost of the {partitions} partitions is known, so there is no size")
-    return weights.by_topic, weights.unknown
-
-
-def _greatest_now(group: Group, costs: Mapping[str, Sequence[int]]) -> int | None:
-    loads = [
-        sum(
-            costs[topic][partition]
-            for topic, partitions in group.claims.prior.get(member, {}).items()
-            for partition in partitions
-        )
-        for member in group.members
-    ]
-    return max(loads, default=None)
+    return weights
 
 
 def _by_topic(partitions: Sequence[PartitionCost], places: Sequence[int]) -> dict[str, list[int]]:
