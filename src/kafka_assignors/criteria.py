@@ -197,7 +197,7 @@ class Scale:
         return self.already.get(member_id, 0)
 
     def among(self, member_ids: Iterable[str]) -> Scale:
-        """The same for these members alone, without what goes without saying."""
+        """The scale of these members alone, without entries that say what holds by default."""
         members = frozenset(member_ids)
         return Scale(
             {id: capacity for id, capacity in self.capacities.items() if id in members and capacity != 1},

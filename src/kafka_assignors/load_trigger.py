@@ -71,7 +71,7 @@ class LoadTrigger:
 
     Attributes:
         check_every_s: how often the leader asks its source for weights between rebalances; above 0.
-        gap: what the greatest load must be above its lower bound by, as a share of the bound: 0.2 is a fifth.
+        gap: by what share of its lower bound the greatest load must be above it: 0.2 is a fifth.
         rest_below: the hold ends when no member is above the bound by this share any more; at most `gap`.
         held_s: for how long a member must have been too full.
         cool_down_s: how long no action follows a rebalance of the group, for any reason.
@@ -117,7 +117,7 @@ class LoadTrigger:
 
     @property
     def stands_s(self) -> float:
-        """How long what an action moved stands at least: `undo_after_s`, or what it is by default."""
+        """For how long no action returns a partition that another one moved: `undo_after_s`, or its default."""
         return _MEMORY * self.spacing_s if self.undo_after_s is None else self.undo_after_s
 
     @property
@@ -171,7 +171,7 @@ class LoadJudgement:
         act: whether the leader is to ask for a rebalance.
         reason: one sentence with the figures, for the log and the observer.
         greatest: the greatest load of a member, in the unit of the weights.
-        bound: what the greatest load of no assignment is below.
+        bound: a lower bound of the greatest load of any assignment.
         reachable: the greatest load under the strategy's plan; None if the strategy was not asked.
         moves: how many partitions change their owner under the plan.
         gain: what the greatest load comes down by, times `horizon_s`.
@@ -241,7 +241,7 @@ def judge_load(
 
 
 def _at(trigger: LoadTrigger, state: TriggerState, now_s: float) -> tuple[TriggerState, float | None]:
-    """The state at this time, and how long ago the last call was; None if that is no time that counts."""
+    """The state at this time, and the seconds since the last call; None if these do not count."""
     passed_s = now_s - state.looked_s
     if not 0 <= passed_s <= _CHECKS_APART * trigger.check_every_s:
         return replace(state, looked_s=now_s), None
@@ -266,7 +266,7 @@ def _without_hold(state: TriggerState) -> TriggerState:
 
 
 def _unusable(trigger: LoadTrigger, loads: Loads, consumption: Consumption) -> str | None:
-    """Why these weights say nothing, if so."""
+    """The reason why no load is judged by these weights; None if it is."""
     if consumption is Consumption.EAGER and not trigger.eager:
         return "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
     partitions = sum(map(len, loads.weights.by_topic.values()))
@@ -293,7 +293,7 @@ def _hold(trigger: LoadTrigger, state: TriggerState, passed_s: float | None, loa
 
 
 def _waiting(trigger: LoadTrigger, state: TriggerState, gap: float) -> str | None:
-    """Why it is too early to ask the strategy, if it is."""
+    """The reason why the strategy is not asked yet; None if it is asked."""
     if gap <= trigger.gap:
         return f"the greatest load is {gap:.0%} above the bound, and {trigger.gap:.0%} is allowed"
     above = f"the greatest load is {gap:.0%} above the bound"
@@ -348,7 +348,7 @@ def _refusal(
     taken: EarlierOwners,
     plan: LoadJudgement,
 ) -> str | None:
-    """Why this plan is not worth an action, if so."""
+    """The reason why this plan leads to no action; None if it leads to one."""
     above = f"the greatest load is {plan.gap:.0%} above the bound"
     if not taken or plan.reachable is None or plan.reachable >= plan.greatest:
         return f"{above}, and strategy {strategy.name!r} has no assignment that lowers it"
@@ -371,7 +371,7 @@ def _refusal(
 
 
 def _taken(group: Group, target: Assignment) -> EarlierOwners:
-    """The owners of what the target gives to other members."""
+    """The owners of the partitions that the target gives to other members."""
     return {
         (topic, partition): member_id
         for member_id, owned in group.claims.prior.items()

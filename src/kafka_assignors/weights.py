@@ -162,8 +162,8 @@ class OffsetWeights:
 class LagSource(OffsetWeights):
     """The lag of a group as weights: of each partition the records between the committed offset and the end.
 
-    `base` is what a partition weighs besides, in records: it keeps a group that keeps up from being moved
-    about because of a handful of records. `settings` are those by which the consumer finds its brokers, under
+    `base` is a weight that every partition has in addition, in records: a handful of records moves nothing in
+    a group that keeps up. `settings` are those by which the consumer finds its brokers, under
     the names of the client: bootstrap_servers, security_protocol, sasl_mechanism and so on.
     """
 
@@ -224,9 +224,8 @@ class PartitionCosts:
     def __init__(self, *, half_life_s: float = 120.0, drain_s: float = 600.0, base: float = 1.0) -> None:
         """Raises TypeError or ValueError, which names the argument.
 
-        `half_life_s` and `drain_s` are above 0, and all at most 1e9. `base` is what a partition costs
-        besides, in records a second: it keeps a group with little to do from being moved about because of a
-        few records.
+        `half_life_s` and `drain_s` are above 0, and all at most 1e9. `base` is a cost that every partition
+        has in addition, in records a second: a few records move nothing in a group with little to do.
         """
         require_number("half_life_s", half_life_s, most=_MOST, above_zero=True)
         require_number("drain_s", drain_s, most=_MOST, above_zero=True)
@@ -338,8 +337,8 @@ class RateSource(OffsetWeights):
 
     A rate is the records that come in a second, averaged with a half-life of `half_life_s`; lag counts as
     what must be consumed to be rid of it in `drain_s`. `costs.took` tells what a record of a topic takes;
-    without it a record counts as a millisecond. `base` is what a partition costs besides, in records a
-    second. `settings` are as for `LagSource`. The module has the rules for what is unknown.
+    without it a record counts as a millisecond. `base` is a cost that every partition has in addition, in
+    records a second. `settings` are as for `LagSource`. The module has the rules for what is unknown.
     """
 
     def __init__(

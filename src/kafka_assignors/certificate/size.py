@@ -51,7 +51,7 @@ class SizeCertificate:
     Where the two are equal, it is the fewest.
 
     Attributes:
-        limit: what no member may have more of, in the unit of the costs.
+        limit: the most that a member may carry, in the unit of the costs.
         members: the partitions of each member.
         least: fewer do not suffice.
         bound: a bound that shows it; None if a search has.

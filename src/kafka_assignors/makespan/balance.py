@@ -153,10 +153,10 @@ def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
 
 
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
-    """The holder of each job.
+    """The holder of each job after all improvements that are worth their moves.
 
-    `fresh` are the holders that are good if no owner is looked at, `bound` is a greatest load that no
-    assignment can be better than.
+    `fresh` are the holders of an assignment that looks at no owner, `bound` is a lower bound of the greatest
+    load.
     """
     fresh_load = max(Placing(jobs, fresh).loads)
     content = fresh_load if fresh_load == bound else max(fresh_load, bound + bound // FINE)
@@ -259,7 +259,10 @@ def _fair_share(jobs: Jobs) -> int:
 
 
 def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) -> Placing:
-    """The fresh assignment, its bundles with those who have most of them, and then what may stay put back."""
+    """The fresh assignment with each bundle at the member that owns most of it.
+
+    Then single jobs go back to their owners, as far as the load allows it.
+    """
     holder_of = bundle_holders(jobs, jobs.members, enumerate(fresh), [1] * len(fresh))
     adapted = Placing(jobs, [holder_of[bundle] for bundle in fresh])
     gone = [job for job, owner in enumerate(jobs.owners) if owner not in (NO_OWNER, adapted.holders[job])]
@@ -391,7 +394,7 @@ def round_relaxation(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
 
 def _pieces(forest: _Forest) -> dict[int, list[tuple[int, int]]]:
     """By class, the cohorts of its row and their shares, that of the cohort above it first."""
-    # A class that is the root of a tree lets its first cohort be it instead: no cohort may be below two.
+    # No class may be the root of a tree, where a cohort could be below two: its first cohort takes its place.
     for child, parent in sorted(forest.carried):
         if parent[0] and parent not in forest.parents:
             forest._hang_from_itself(child)

@@ -1,6 +1,6 @@
-"""How low the greatest load can be at all, and how good an assignment is beside that.
+"""Lower bounds of the greatest load, and the report of how close an assignment comes to them.
 
-Of three lower bounds the greatest counts:
+The bound is the greatest of three:
 
 - the heaviest job, which some member must have;
 - **fractional**: if jobs could be cut into pieces, the least T for which no member has more than T. By the
@@ -28,7 +28,7 @@ to its end, which every leader's does for the same weights and subscriptions; th
 then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal_jobs`), and 2 for
 any others (`balance.round_relaxation`). In both cases no load is above the fractional bound by more than the
 heaviest job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less
-than 1 + 1/256, as `balance` is content with a load that is above a bound by so little. A threshold t for
+than 1 + 1/256, since `balance` stops at a load that is above a bound by so little. A threshold t for
 moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
 threshold costs nothing.
 """
@@ -92,7 +92,7 @@ def relax(jobs: Jobs) -> Relaxation:
 
 
 def lower_bound(jobs: Jobs, relaxed: Relaxation | None = None) -> int:
-    """A load that no assignment's greatest load is below. The jobs' own weights count, and not the base.
+    """A lower bound of the greatest load of any assignment. The jobs' own weights count, and not the base.
 
     `relaxed` is the result of `relax`, if it is known.
     """
@@ -100,7 +100,7 @@ def lower_bound(jobs: Jobs, relaxed: Relaxation | None = None) -> int:
 
 
 def crowding_bound(weights: Sequence[int], members: int) -> int:
-    """The heaviest job and the crowding bound, for all k at once."""
+    """The greatest of the heaviest job and the crowding bounds of every k."""
     heaviest_first = sorted(weights, reverse=True)
     best = heaviest_first[0] if heaviest_first else 0
     if not members:
@@ -114,13 +114,17 @@ def crowding_bound(weights: Sequence[int], members: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The loads of an assignment, a load being what all partitions of a member weigh together.
+    """The loads of an assignment; the load of a member is the weight of all its partitions together.
 
-    `makespan` is the greatest load, `lower_bound` what the greatest load of no assignment of the group is
-    below, and `heaviest` the greatest weight of a partition. `factor` is how many times the optimum the
-    makespan can be, as promised beforehand by the strategy; None if it promises nothing. `moved` are the
-    partitions that changed hands, `placed` those without an owner. `unknown_weights` are partitions with a
-    default weight.
+    Attributes:
+        makespan: the greatest load.
+        lower_bound: no assignment of the group has a lower greatest load.
+        heaviest: the greatest weight of a partition.
+        factor: the strategy promises a makespan of at most this many times the optimum; None without a
+            promise.
+        moved: the partitions that changed hands.
+        placed: the partitions without an owner.
+        unknown_weights: the partitions with a default weight.
     """
 
     makespan: int
@@ -133,7 +137,7 @@ class LoadReport:
 
     @property
     def ratio(self) -> float:
-        """The makespan by the lower bound: 1.0 is optimal, and more may be."""
+        """The makespan divided by the lower bound: 1.0 is optimal, and a greater ratio may be."""
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
 
 
@@ -169,12 +173,12 @@ class Loads:
 
     @property
     def gap(self) -> float:
-        """What the greatest load is above the bound by, as a share of the bound; 0 for a bound of 0."""
+        """By how much the greatest load exceeds the bound, as a share of the bound; 0 for a bound of 0."""
         return gap_above(self.greatest, self.bound)
 
 
 def gap_above(load: int, bound: int) -> float:
-    """What a load is above a bound by, as a share of the bound; 0 for a bound of 0."""
+    """By how much a load exceeds a bound, as a share of the bound; 0 for a bound of 0."""
     return load / bound - 1 if bound else 0.0
 
 

@@ -106,11 +106,11 @@ def best_within(
 
 
 class _OutOfBudget(Exception):
-    """So many placements were tried as may be."""
+    """The looks are used up."""
 
 
 class _AtTheBound(Exception):
-    """What was found has as few moves and as little load as any assignment."""
+    """The assignment that was found has the fewest moves and the least load that are possible."""
 
 
 class _Tree:
@@ -213,7 +213,7 @@ class _Tree:
                     return
 
     def _take(self, moves: int) -> None:
-        """The current leaf is the best so far."""
+        """Keep the current leaf, which is the best so far."""
         self._best_moves, self.best_load = moves, max(self._loads, default=0)
         self.found = [NO_OWNER] * len(self._order)
         for job, holder in zip(self._order, self._holders, strict=True):
@@ -243,7 +243,7 @@ class _Tree:
         return most
 
     def _must_move(self, level: int, most: int) -> int:
-        """How many of the jobs left their owners cannot keep: of each at least so many of the heaviest."""
+        """How many of the jobs left must move at least, because their owners have no room for all of them."""
         moved = 0
         for owner, sums in self._owned[level]:
             room = most - self._loads[owner]

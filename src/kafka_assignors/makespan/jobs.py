@@ -33,7 +33,7 @@ class Weights:
 
 
 def weights_of(group: Group) -> Weights:
-    """The weights of the topics that some member subscribes to, the missing ones stood in for."""
+    """The weights of all topics that a member subscribes to; a median stands in for an unknown one."""
     subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
     topics = [group.topics[name] for name in sorted(subscribed & group.topics.keys())]
     known = {topic.name: [weight for weight in topic.weights or () if weight is not None] for topic in topics}
@@ -61,7 +61,7 @@ class Jobs:
     `weights`, `class_of` and `owners` have an entry for each job: its weight, its topic class, and the member
     that owned it or `NO_OWNER`. `cohorts` are the members of each cohort, `cohort_of` has the cohort of each
     member (-1 for one that can get nothing), and `takers` the cohorts that may have each class. `base` is
-    what each member has to bear besides.
+    the load that each member has besides these jobs.
     """
 
     weights: Sequence[int]
@@ -91,9 +91,10 @@ class Jobs:
         return self._part([job for job, weight in enumerate(self.weights) if weight])
 
     def by_count(self, holders: Sequence[int]) -> tuple[Jobs, list[int]]:
-        """The jobs that weigh nothing, each counted as one beside what `holders` says of the others.
+        """The jobs without weight, each counted as 1, and their numbers here.
 
-        `holders` is who has each of the jobs that weigh something, in the order of `with_weight_alone`.
+        `holders` has the member of each job with weight, in the order of `with_weight_alone`: these jobs are
+        the base, each counted as 1 as well.
         """
         base = [0] * len(self.base)
         for member in holders:
@@ -130,9 +131,12 @@ class Jobs:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`threshold`: what a load must come down by, relative to itself, for partitions to move; from 0 to
-    0.99. `budget`: how many partitions may change hands, None for any number. `capacity`: a load up to this
-    is no reason to move anything, None if every load may be one.
+    """The gain for which partitions may move, and how many may.
+
+    Attributes:
+        threshold: partitions move only if a load comes down by more than this share of itself; 0 to 0.99.
+        budget: how many partitions may change hands; None for any number.
+        capacity: a load up to this is no reason to move anything; None if every load may be one.
     """
 
     threshold: Fraction
@@ -140,7 +144,7 @@ class Terms:
     capacity: int | None = None
 
     def without(self, moved: int) -> Terms:
-        """The same when so many have changed hands already."""
+        """The terms that are left when so many partitions have changed hands."""
         return self if self.budget is None else replace(self, budget=max(0, self.budget - moved))
 
     def is_worth(self, load: int, before: int) -> bool:

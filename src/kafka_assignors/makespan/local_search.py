@@ -44,7 +44,7 @@ class Placing:
     """An assignment that can be changed.
 
     Attributes:
-        loads: what each member has to bear.
+        loads: the load of each member, its base included.
         holders: who has each job.
         held: by member and class, its jobs as (weight, job), ascending; no class without a job.
         changed_hands: how many jobs are not with the member that owned them, though it is in the group.
@@ -82,7 +82,7 @@ class Placing:
             self.changed_hands += (taker != owner) - (giver != owner)
 
     def has_any(self, member: int) -> bool:
-        """Whether the member has any job, or something to bear besides."""
+        """Whether the member has any job, or a base."""
         return bool(self.held[member] or self.jobs.base[member])
 
     def may_have(self, member: int, number: int) -> bool:
@@ -161,7 +161,7 @@ Moves: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def _best_move(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves | None:
-    """The job that the fullest member had best give away."""
+    """The move from the fullest member that leaves the fuller of the two with the least; None without one."""
     held = placing.held[fullest]
     greatest = best = placing.loads[fullest]
     found: Moves | None = None
@@ -180,7 +180,7 @@ def _best_move(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves 
 
 
 def _best_exchange(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves | None:
-    """The job that the fullest member had best exchange, and for which lighter one."""
+    """The same for an exchange of a job for a lighter one."""
     held = placing.held[fullest]
     greatest = best = placing.loads[fullest]
     found: Moves | None = None
@@ -228,7 +228,7 @@ def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Lo
 
 
 def _parts(placing: Placing, by_load: Sequence[Job]) -> Iterator[tuple[int, ...]]:
-    """The fullest member with each other that it can give something, and with those and who relieves them."""
+    """The fullest member and one that can relieve it; then these two and one that can relieve the other."""
     _, fullest = by_load[-1]
     near = _can_relieve(placing, by_load, fullest)
     yield from ((fullest, one) for one in near)
@@ -252,7 +252,7 @@ def _can_relieve(placing: Placing, by_load: Sequence[Job], giver: int) -> list[i
 def _emptier(
     placing: Placing, by_load: Sequence[Job], fullest: int, held: dict[int, list[Job]]
 ) -> Iterator[tuple[int, int, list[int]]]:
-    """Members with less that may have something of what is held, emptiest first: load, member, classes."""
+    """The emptiest members that may have a held class: load, member, and the numbers of such classes."""
     greatest, left = placing.loads[fullest], _LOOKED_AT
     numbers_held = sorted(held)
     for load, taker in by_load:

@@ -3,11 +3,11 @@
 The table `TRANSITIONS` says how the phase moves. The rest of `JoinProgress` is what a member remembers from
 one join to the next: the reason for the next one, and the pauses after assignments that do not fit.
 
-A leader with a fault assigns topics to which the member does not
-subscribe, or partitions that do not exist. The member takes the rest and joins again: after a second, and
-after twice as long each time, up to five minutes. Each join may cost the group a rebalance, and a leader that
-has a fault now still has it a moment later. But a static member that restarts with another subscription is
-assigned what its former process subscribed to, and another join corrects that.
+A leader with a fault assigns topics to which the member does not subscribe, or partitions that do not exist.
+The member takes the rest and joins again: after a second, and after twice as long each time, up to five
+minutes. Each join may cost the group a rebalance, and a leader that has a fault still has it a moment later.
+But a static member that restarts with another subscription is assigned what its former process subscribed to,
+and another join corrects that.
 
 A call of the user's listener, of which a member has at most one, may have to return before the join goes on:
 `ListenerCall` says what follows it.

@@ -232,7 +232,7 @@ def _without(items: Sequence[_Item], places: Sequence[int]) -> list[_Item]:
 
 
 def _fill(costs: Sequence[int], limit: int, begin: list[int], enough: int) -> list[int]:
-    """Places of costs (descending), those to begin with included, that leave little room at a member.
+    """The places of costs (descending) that leave a member little room; those in `begin` are among them.
 
     Depth first, the costliest that fits first, until at most `enough` room is left or the steps are used up.
     """

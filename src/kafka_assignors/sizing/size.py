@@ -86,7 +86,7 @@ class Size:
     """The fewest members that keep every load within the limit.
 
     Attributes:
-        limit: what no member may have more of.
+        limit: the most that a member may carry.
         members: how many suffice; `least` are needed at least. They are equal if the size is exact.
         certificate: the assignment and the proof of `least`, without the partitions in `too_heavy`.
         costs: of each partition by topic, those included that stand in for unknown ones.
@@ -123,7 +123,7 @@ def kinds_of(group: Group) -> list[frozenset[str]]:
 
 
 def of_kind(group: Group, topics: frozenset[str] | None = None) -> Group:
-    """The members that subscribe to `topics`, and these topics; None is right where there is one kind.
+    """The group of the members that subscribe to just these topics; None for those that all subscribe to.
 
     Without members it is a group of `topics`, or of all. `SizeError` if no member subscribes to `topics`, or
     there are several kinds and none is named.
@@ -155,7 +155,7 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
 
     Args:
         group: `Topic.weights` are the costs; what the members own counts as present.
-        limit: what no member may have more of, in the unit of the costs; at least 1.
+        limit: the most that a member may carry, in the unit of the costs; at least 1.
         nodes: the steps of each search.
 
     Raises `SizeError` if no cost is known. Time: seconds for 10,000 partitions and 1,000 members.

@@ -53,7 +53,7 @@ class Releases:
 
 
 def named(release: Release) -> str:
-    """A release, as a sentence has it."""
+    """The release in the words of a finding."""
     return "the members without a release" if release is None else f"release {release!r:.80}"
 
 
