@@ -117,7 +117,7 @@ class LoadTrigger:
 
     @property
     def stands_s(self) -> float:
-        """For how long no action returns a partition that another one moved: `undo_after_s`, or its default."""
+        """For how long no action returns a partition that another moved: `undo_after_s`, or its default."""
         return _MEMORY * self.spacing_s if self.undo_after_s is None else self.undo_after_s
 
     @property
