@@ -30,7 +30,7 @@ from statistics import median
 from benchmarks.weighted import a_group, owning
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.load_trigger import LoadTrigger, TriggerState, judge_load, leads
-from kafka_assignors.makespan.bounds import crowding_bound
+from kafka_assignors.makespan.loads import crowding_bound
 from kafka_assignors.pause_model import Consumption
 from kafka_assignors.strategies import Sticky, Weighted
 from kafka_assignors.weights import PartitionCosts, lag_weights, weigh

@@ -11,9 +11,9 @@ import pytest
 
 from kafka_assignors.group import Group
 from kafka_assignors.makespan import measure_loads
-from kafka_assignors.makespan.bounds import lower_bound
 from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, LookBudget, best_within, optimum
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands, jobs_of, weights_of
+from kafka_assignors.makespan.loads import lower_bound
 from kafka_assignors.makespan.local_search import Placing, relieve, take_back
 from kafka_assignors.strategies import Weighted
 from tests.weighed_groups import after, least_makespan, random_weighed_group, weighed

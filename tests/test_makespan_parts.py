@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Group
 from kafka_assignors.makespan.balance import deal_jobs, improved, round_relaxation
-from kafka_assignors.makespan.bounds import crowding_bound, relax
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, jobs_of, weights_of
+from kafka_assignors.makespan.loads import crowding_bound, relax
 from kafka_assignors.makespan.local_search import Placing, relieve, take_back
 from tests.weighed_groups import least_makespan, weighed, weighed_groups
 

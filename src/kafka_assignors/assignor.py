@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
 from types import FrameType
-from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from kafka_assignors.arguments import require_number
@@ -44,6 +44,9 @@ from kafka_assignors.strategy import (
 )
 from kafka_assignors.weights import weigh
 
+if TYPE_CHECKING:
+    import asyncio
+
 Caller = TypeVar("Caller")
 
 
@@ -65,16 +68,8 @@ class AssignorOptions(TypedDict, total=False):
     stay_classic: bool | None
 
 
-class AskedWeights(Protocol):
-    """A future, of a thread or of an event loop."""
-
-    def done(self) -> bool: ...
-
-    def cancelled(self) -> bool: ...
-
-    def exception(self) -> BaseException | None: ...
-
-    def result(self) -> object: ...
+AskedWeights: TypeAlias = "Future[Any] | asyncio.Future[Any]"
+"""The result of a source of weights that is being asked, in a thread or on an event loop."""
 
 
 class NoWeightsError(Exception):

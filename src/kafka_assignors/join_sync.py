@@ -32,7 +32,7 @@ from kafka_assignors.group import (
     quoted,
 )
 from kafka_assignors.leader import LeaderResult, lead
-from kafka_assignors.makespan.bounds import loads_of
+from kafka_assignors.makespan.loads import loads_of
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,

@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
-from kafka_assignors.makespan.bounds import Loads, gap_above, loads_of, member_loads
+from kafka_assignors.makespan.loads import Loads, gap_above, loads_of, member_loads
 from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.strategy import Strategy
 

@@ -47,7 +47,7 @@ the least possible one, with m members. Source: R. L. Graham, "Bounds on multipr
 SIAM Journal on Applied Mathematics 17 (1969). With several subscriptions there is no such constant.
 
 **Rounding** (`round_relaxation`): from jobs that are cut to whole ones, so that no cohort gets more than one
-job beyond its share. The fractional solution (`bounds.relax`) says how much of each class's weight every
+job beyond its share. The fractional solution (`loads.relax`) says how much of each class's weight every
 cohort gets. Draw an edge between a class and each cohort that gets a part of it. Around a circle of such
 edges weight can be shifted, from one edge to the next in turn, without changing the sum of any class or
 cohort, until one edge carries zero and the circle is broken. When no circle is left the edges are a forest,
@@ -76,7 +76,6 @@ from itertools import pairwise
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.bounds import FINE, lower_bound, relax
 from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, LookBudget, best_within, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
@@ -88,6 +87,7 @@ from kafka_assignors.makespan.jobs import (
     jobs_of,
     weights_of,
 )
+from kafka_assignors.makespan.loads import FINE, lower_bound, relax
 from kafka_assignors.makespan.local_search import Placing, fill_idle, relieve, take_back
 from kafka_assignors.makespan.within_capacity import keep_within
 
@@ -105,7 +105,7 @@ _LITTLE = Fraction(1, 64)
 def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
     """The assignment, given the judged claims of the members.
 
-    `bounds` says within which factor of the optimum its greatest load is.
+    `loads` says within which factor of the optimum its greatest load is.
     """
     jobs, classes = jobs_of(group, claims, weights_of(group))
     holders = [NO_OWNER] * len(jobs.weights)

@@ -10,7 +10,7 @@ owner first, then the member with the least load. So the first leaf is what deal
 if nothing below it can be better than the best leaf so far:
 
 - **load**: of some members, the room below the load that must be undercut is less than the weight of the jobs
-  left that no other member may have. That is the fractional bound of `bounds` for what is left, over the
+  left that no other member may have. That is the fractional bound of `loads` for what is left, over the
   unions of a few classes' readers;
 - **moves**: an owner cannot keep all that it still owns below the limit. So many of the heaviest as make room
   must move at least;

@@ -20,8 +20,8 @@ from itertools import islice
 from kafka_assignors.certificate.size import SizeCertificate
 from kafka_assignors.group import Assignment, Group, Member, Topic, quoted, some_of
 from kafka_assignors.makespan import Terms, balance_loads, measure_loads
-from kafka_assignors.makespan.bounds import member_loads
 from kafka_assignors.makespan.jobs import NO_OWNER, Weights, weights_of
+from kafka_assignors.makespan.loads import member_loads
 from kafka_assignors.sizing.moves import Present, fewest_moves
 from kafka_assignors.sizing.packing import NODES, pack
 

@@ -1,6 +1,6 @@
-"""Lower bounds of the greatest load, and the report of how close an assignment comes to them.
+"""The loads of an assignment, and the lower bounds that say how good it is.
 
-The bound is the greatest of three:
+The lower bound of the greatest load is the greatest of three:
 
 - the heaviest job, which some member must have;
 - **fractional**: if jobs could be cut into pieces, the least T for which no member has more than T. By the
