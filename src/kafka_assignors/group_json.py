@@ -285,7 +285,10 @@ def _data_to_json(data: bytes) -> dict[str, Any]:
     except ProtocolError:
         facts = Facts()
     if encode_facts(facts) == data:
-        return {key: value for key in _FACTS if (value := getattr(facts, key)) not in (None, False)}
+        # A share of 0 is a fact, though it is equal to False.
+        return {
+            key: value for key in _FACTS if (value := getattr(facts, key)) is not None and value is not False
+        }
     return {"data": base64.b64encode(data).decode("ascii")}
 
 
