@@ -292,9 +292,9 @@ class Session:
     # ---- how JoinGroup and SyncGroup fail
 
     async def _refusal(self, error_code: int) -> MembershipError:
-        """What an error code says, as soon as it makes sense to join again.
+        """What an error code says of the membership, returned when the member may join again.
 
-        That is at once, or in a moment, or when the user has been told.
+        That is at once, after a backoff, or after the user was told.
         """
         error = self._settle(error_code)
         if error is MembershipError.OTHER and is_transient(error_code):

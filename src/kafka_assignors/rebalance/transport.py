@@ -57,10 +57,10 @@ class Wakeup(Protocol):
 
 
 class Outcome(Protocol):
-    """The end of something that one caller waits for."""
+    """The result of an operation that one caller waits for."""
 
     def resolve(self, error: Exception | None = None) -> None:
-        """It has ended, with an error if one is given. Only the first call has an effect."""
+        """End the operation, with an error if one is given. Only the first call has an effect."""
         ...
 
     async def wait(self, timeout_s: float | None) -> None:
@@ -93,7 +93,7 @@ class Transport(Protocol):
         ...
 
     def wakeup(self) -> Wakeup:
-        """A new wait."""
+        """A new wakeup."""
         ...
 
     def outcome(self) -> Outcome:
