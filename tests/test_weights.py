@@ -27,7 +27,37 @@ class Coordinator:
     """Anything that can be remembered weakly."""
 
 
+class Unsized:
+    """What NumPy's array of no dimensions does: it has `__len__`, which raises."""
+
+    def __len__(self) -> int:
+        raise TypeError("len() of unsized object")
+
+
+class Unreadable(dict[str, Any]):
+    def get(self, *_: Any) -> Any:
+        raise OSError("the connection is closed")
+
+
+class NoIndex:
+    def __index__(self) -> int:
+        raise ValueError("not a number")
+
+
 class TestWeigh:
+    @pytest.mark.parametrize(
+        ("given", "shown"),
+        [
+            ({"orders": Unsized()}, "TypeError('len() of unsized object')"),
+            (Unreadable(orders=[1, 2, 3]), "OSError('the connection is closed')"),
+            ({"orders": [1, NoIndex(), 3]}, "ValueError('not a number')"),
+        ],
+    )
+    def test_values_that_raise_count_as_unknown(self, given: object, shown: str) -> None:
+        topics, findings = weigh([ORDERS], given)
+        assert topics == [ORDERS]
+        assert findings == [f"the weights of topic 'orders' raise {shown}: they are unknown"]
+
     def test_known_unknown_and_missing(self) -> None:
         topics, findings = weigh([ORDERS, Topic("pays", 1)], {"orders": [5, None, 0], "else": [1]})
         assert [topic.weights for topic in topics] == [(5, None, 0), None]

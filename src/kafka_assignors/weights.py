@@ -71,11 +71,14 @@ def weigh(topics: Iterable[Topic], given: object) -> tuple[list[Topic], list[str
     weighed: list[Topic] = []
     findings: list[str] = []
     for topic in topics:
-        weights: tuple[int | None, ...] | None = None
-        if given.get(topic.name) is not None:
-            weights, finding = _weights_of(topic, given[topic.name])
-            if finding is not None:
-                findings.append(finding)
+        try:
+            listed = given.get(topic.name)
+            weights, finding = (None, None) if listed is None else _weights_of(topic, listed)
+        except Exception as error:  # The source may give values of any class, and each may raise anything.
+            weights = None
+            finding = f"the weights of topic {topic.name!r} raise {_short(error, 120)}: they are unknown"
+        if finding is not None:
+            findings.append(finding)
         weighed.append(replace(topic, weights=weights))
     return weighed, findings
 
