@@ -137,7 +137,7 @@ from kafka_assignors.assignor import (
     require_unique_names,
 )
 from kafka_assignors.client_versions import require_attributes
-from kafka_assignors.member_bytes import broker_assigns
+from kafka_assignors.join_sync import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
 
 _TOUCHED_OF_COORDINATOR = (

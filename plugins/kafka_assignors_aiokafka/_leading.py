@@ -30,7 +30,7 @@ accepts no commit before SyncGroup, and SyncGroup would wait for a thread. A mem
 thread. `stop` waits for none, and neither does the end of the process.
 
 A member rejoins when the partition counts of the topics that it watches differ; under a strategy that follows
-racks also when those of their replicas do: see `kafka_assignors.leader_bytes.RackWatch`.
+racks also when those of their replicas do: see `kafka_assignors.join_sync.RackWatch`.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ from aiokafka.errors import KafkaError
 
 from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed, ask_in_thread
 from kafka_assignors.group import Topic
-from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.leader_bytes import (
+from kafka_assignors.join_sync import (
     MOST_MISSING_TOPICS,
     EncodedAssignments,
     JoinedMember,
@@ -57,6 +56,7 @@ from kafka_assignors.leader_bytes import (
     topics_from,
     watched_topics,
 )
+from kafka_assignors.leader import InvalidAssignmentError
 
 Result = TypeVar("Result")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
-from kafka_assignors.leader_bytes import RackWatch
+from kafka_assignors.join_sync import RackWatch
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
     come_back_for_this_join,

@@ -51,15 +51,15 @@ from typing import Any, Protocol, cast
 from kafka_assignors.assignor import Assignor, caller_of, require_unique_names
 from kafka_assignors.client_versions import installed_release, numbers_of, require_release
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import (
+from kafka_assignors.join_sync import (
     MOST_MISSING_TOPICS,
     DecodedMembers,
     EncodedAssignments,
     JoinedMember,
     RackWatch,
+    broker_assigns,
     watched_topics,
 )
-from kafka_assignors.member_bytes import broker_assigns
 
 CHECKED = ("2.0.6", "2.1.6", "2.2.21", "2.3.3", "3.0.12")
 """The newest release of each series, oldest first."""
@@ -293,7 +293,7 @@ def follow_racks(coordinator: Any, following: bool) -> RackWatch:
     """Switch on or off that changed replica racks count as changed metadata; the known racks are kept.
 
     kafka-python compares the partitions of the topics that a member watches. With `following`, the racks of
-    all their replicas are compared as well (see `kafka_assignors.leader_bytes.RackWatch`).
+    all their replicas are compared as well (see `kafka_assignors.join_sync.RackWatch`).
     """
     watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
     if watch is None:

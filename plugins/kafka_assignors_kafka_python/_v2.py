@@ -32,7 +32,7 @@ from kafka.coordinator.base import UnjoinedGroupException
 from kafka.future import Future
 
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
+from kafka_assignors.join_sync import JoinedMember, RackWatch, topics_from
 from kafka_assignors.wire import Subscription, encode_subscription
 
 if TYPE_CHECKING:

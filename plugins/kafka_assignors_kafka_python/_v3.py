@@ -112,7 +112,7 @@ from kafka.protocol.metadata import (  # pyright: ignore[reportMissingImports]  
 from kafka_assignors.assignor import caller_of
 from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
+from kafka_assignors.join_sync import JoinedMember, RackWatch, topics_from
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python._client import Leadership, Leading

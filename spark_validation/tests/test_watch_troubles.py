@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.sizing import Policy
+from kafka_assignors.sizing import ScalingPolicy
 from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.options import cluster_errors
 from kafka_assignors_cli.size_result import Recommender, ServeOptions, look_for_ever
@@ -164,9 +164,9 @@ def test_a_size_that_is_served_says_once_why_a_look_fails(
     def measure(progress: object) -> Any:
         raise next(script, KeyboardInterrupt())
 
-    options = ServeOptions("", 0, "g", 0.0, Policy(), None)
+    options = ServeOptions("", 0, "g", 0.0, ScalingPolicy(), None)
     with pytest.raises(KeyboardInterrupt):
-        look_for_ever(measure, options, recommender := Recommender("g", Policy()))
+        look_for_ever(measure, options, recommender := Recommender("g", ScalingPolicy()))
     said = capsys.readouterr().err.splitlines()
     assert said == [f"kafka-assignors: {error}; trying again" for error in told]
     assert recommender.status()["failed_looks"] == len(errors)

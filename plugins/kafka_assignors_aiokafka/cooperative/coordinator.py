@@ -26,7 +26,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
 from kafka_assignors.rebalance.events import (
     AboutToJoin,

@@ -36,7 +36,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
 from kafka_assignors.rebalance.events import (
     AboutToJoin,

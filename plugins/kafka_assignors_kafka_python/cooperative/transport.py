@@ -34,7 +34,7 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 
 from kafka_assignors.assignor import Assignor, Weighed
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition

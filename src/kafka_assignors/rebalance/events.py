@@ -105,7 +105,7 @@ class Assigned:
     """A SyncGroup response without an error. `sent_at` is when its request went out.
 
     `fits` is False if the leader assigned more than these, of what this member cannot take:
-    `kafka_assignors.member_bytes.read_assignment` tells.
+    `kafka_assignors.join_sync.read_assignment` tells.
     """
 
     membership: Membership

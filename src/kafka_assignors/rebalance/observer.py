@@ -19,9 +19,9 @@ from typing import Any
 
 from kafka_assignors.assignor import ask_in_thread
 from kafka_assignors.group import NO_GENERATION, Group
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.leader import LeaderResult
-from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.load_trigger import Judgement
+from kafka_assignors.load_trigger import LoadJudgement
 from kafka_assignors.quality import measure
 from kafka_assignors.rebalance.events import (
     Action,
@@ -243,7 +243,7 @@ class Observers:
             withheld=sum(len(numbers) for topics in result.withheld.values() for numbers in topics.values()),
         )
 
-    def load_judged(self, strategy: Strategy, judgement: Judgement) -> None:
+    def load_judged(self, strategy: Strategy, judgement: LoadJudgement) -> None:
         """This member has looked at the load of the group that it leads."""
         self.tell(
             "load_judged",
