@@ -132,7 +132,7 @@ from kafka_assignors.assignor import (
     Assignor,
     caller_of,
     class_given,
-    optional_name,
+    require_client_rack,
     require_eager,
     require_unique_names,
 )
@@ -254,8 +254,7 @@ def rack_of_consumer(coordinator: Any) -> str | None:
         frame = getattr(task.get_coro(), "cr_frame", None)
         fetcher = None if frame is None else frame.f_locals.get("self")
         if isinstance(fetcher, Fetcher) and fetcher._subscriptions is coordinator._subscription:
-            # aiokafka takes "" for none.
-            return optional_name("client_rack", getattr(fetcher, "_client_rack", None) or None)
+            return require_client_rack(getattr(fetcher, "_client_rack", None))
     return None
 
 

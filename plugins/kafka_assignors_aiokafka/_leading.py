@@ -46,7 +46,13 @@ from typing import Any, TypeAlias, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed, ask_in_thread
+from kafka_assignors.assignor import (
+    Assignor,
+    NoWeightsError,
+    Weighed,
+    ask_in_thread,
+    leader_heartbeat_pause_s,
+)
 from kafka_assignors.group import Topic
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.leader_bytes import (
@@ -131,13 +137,7 @@ def follow_racks(coordinator: Any, following: bool) -> RackWatch:
 
 
 def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]], watch: RackWatch) -> Any:
-    """For each watched topic, the value that makes the member rejoin if it changes."""
-    partition_counts = stock_snapshot()
-    if not watch.following:
-        return partition_counts
-    topics = known_topics(coordinator._cluster, watch)(partition_counts)
-    racks = {topic.name: topic.replica_racks for topic in topics}
-    return {name: racks.get(name) or count for name, count in partition_counts.items()}
+    return watch.snapshot(stock_snapshot(), lambda names: known_topics(coordinator._cluster, watch)(names))
 
 
 def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
@@ -189,12 +189,13 @@ async def lead_group(
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
+    pause_s = leader_heartbeat_pause_s(coordinator._heartbeat_interval_ms, coordinator._session_timeout_ms)
     assigning = asyncio.ensure_future(_assign(coordinator, assignor, response, refresh_topics))
     try:
         while True:
             await asyncio.wait(
                 [assigning, coordinator._closing],
-                timeout=_heartbeat_pause_s(coordinator),
+                timeout=pause_s,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if assigning.done():
@@ -257,11 +258,6 @@ def _joined_members(response: Any) -> list[JoinedMember]:
     ]
 
 
-def _heartbeat_pause_s(coordinator: Any) -> float:
-    pause_ms: float = min(coordinator._heartbeat_interval_ms, coordinator._session_timeout_ms / 3)
-    return pause_ms / 1000
-
-
 # ---- weights
 
 
@@ -283,16 +279,17 @@ async def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence
     asked = assignor.ask_for_weights(coordinator, topics, _start if is_coroutine else ask_in_thread)
     if isinstance(asked, Future):
         asked = asyncio.wrap_future(asked)
-    if isinstance(asked, asyncio.Future):
-        asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
-        try:
+    try:
+        if isinstance(asked, asyncio.Future):
+            asked.add_done_callback(
+                lambda one: one.cancelled() or one.exception()
+            )  # Looked at, however late.
             # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
-            _, late = await asyncio.wait([asked], timeout=patience_s)
-        finally:
+            await asyncio.wait([asked], timeout=patience_s)
+        return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
+    finally:
+        if isinstance(asked, asyncio.Future):
             asked.cancel()
-        if late:
-            raise NoWeightsError(f"it did not answer within {patience_s:g} s")
-    return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
 
 
 def _start(source: Any, topics: Mapping[str, int]) -> asyncio.Future[Any]:

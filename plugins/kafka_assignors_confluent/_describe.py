@@ -243,7 +243,7 @@ def read_broker_settings(
     `config` are librdkafka's properties. Raises `ClusterError`: `NotAuthorizedError` without the right to
     describe the cluster's configuration.
     """
-    from confluent_kafka.admin import ConfigResource, ResourceType
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
 
     connection = Connection(servers, config, timeout_s)
     cluster = connection.result(
@@ -270,7 +270,7 @@ def read_group_record(
     topic may not be read, when `timeout_s` seconds are over, and if the record does not decode.
     """
     from confluent_kafka import TopicCollection
-    from confluent_kafka.admin import OffsetSpec
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
     deadline = time.monotonic() + timeout_s
     connection = Connection(servers, config, timeout_s)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
+from kafka_assignors.assignor import Assignor, caller_of, require_client_rack, require_eager
 from kafka_assignors.leader_bytes import RackWatch
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
@@ -52,9 +52,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
             require_one_of_each_name(coordinator)
             if not interface.is_called_by_cooperative_consumer():
                 require_eager([self], "CooperativeKafkaConsumer")
-            coordinator._kafka_assignors_client_rack = optional_name(
-                "client_rack", interface.rack_of_caller()
-            )
+            coordinator._kafka_assignors_client_rack = require_client_rack(interface.rack_of_caller())
         return interface.eager_protocols()
 
     def metadata(self, topics: Iterable[str] = ()) -> bytes:

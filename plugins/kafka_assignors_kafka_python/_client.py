@@ -43,12 +43,17 @@ from __future__ import annotations
 
 import importlib
 import logging
-import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol, cast
 
-from kafka_assignors.assignor import Assignor, caller_of, require_unique_names
+from kafka_assignors.assignor import (
+    Assignor,
+    ask_in_thread,
+    caller_of,
+    leader_heartbeat_pause_s,
+    require_unique_names,
+)
 from kafka_assignors.client_versions import installed_release, numbers_of, require_release
 from kafka_assignors.group import Topic
 from kafka_assignors.leader_bytes import (
@@ -162,9 +167,9 @@ class Leading:
     def __init__(self, coordinator: Any, assignor: Assignor, joined: DecodedMembers, generation: int) -> None:
         self.generation = generation
         config = coordinator.config
-        # A third is what Kafka recommends, for those who have set something else.
-        pause_ms: float = min(config["heartbeat_interval_ms"], config["session_timeout_ms"] / 3)
-        self.heartbeat_pause_s: float = pause_ms / 1000
+        self.heartbeat_pause_s = leader_heartbeat_pause_s(
+            config["heartbeat_interval_ms"], config["session_timeout_ms"]
+        )
         self._coordinator = coordinator
         self._assignor = assignor
         self._joined = joined
@@ -208,13 +213,8 @@ class Leading:
             self._error = error
 
     def think_in_background(self, then: Any) -> None:
-        """Run the strategy in a thread of its own, and then, in the same thread, `then()`."""
-
-        def run() -> None:
-            self.think()
-            then()
-
-        run_in_background(run)
+        """Run the strategy in a thread of its own, and then, in any thread, `then()`."""
+        in_thread(self.think).add_done_callback(lambda _: then())
 
     def finish(self) -> EncodedAssignments:
         """The assignment of each member; raises what the strategy raised."""
@@ -232,10 +232,8 @@ class Leading:
         return self._encoded
 
 
-def run_in_background(function: Callable[[], None]) -> None:
-    """Run something of a leader, which takes as long as it takes, in a thread of its own."""
-    # A strategy that never ends must not keep the process from ending.
-    threading.Thread(target=function, name="kafka-assignors-leader", daemon=True).start()
+in_thread = partial(ask_in_thread, name="kafka-assignors-leader")
+"""Calls a function of a leader, which takes as long as it takes, in a thread of its own; returns a future."""
 
 
 def read_members(assignor: Assignor, members: Any) -> DecodedMembers:
@@ -306,13 +304,7 @@ def follow_racks(coordinator: Any, following: bool) -> RackWatch:
 def _snapshot(
     stock_snapshot: Callable[[Any, Any], Mapping[str, Any]], watch: RackWatch, subscription: Any, cluster: Any
 ) -> Mapping[str, Any]:
-    """For each watched topic, the value that makes the member rejoin if it changes; falsy if unknown."""
-    partitions = stock_snapshot(subscription, cluster)
-    if not watch.following:
-        return partitions
-    topics = interface.topics_of(cluster, watch, partitions)
-    racks = {topic.name: topic.replica_racks for topic in topics}
-    return {name: racks.get(name) or numbers for name, numbers in partitions.items()}
+    return watch.snapshot(stock_snapshot(subscription, cluster), partial(interface.topics_of, cluster, watch))
 
 
 def calling_coordinator() -> Any:

@@ -130,7 +130,7 @@ def rack_of_caller() -> str | None:
     # The coordinator is not told. But it asks for the protocols of its assignors inside the constructor of
     # the consumer, which is.
     consumer = caller_of(KafkaConsumer)
-    return consumer.config.get("client_rack") or None if consumer is not None else None
+    return consumer.config.get("client_rack") if consumer is not None else None
 
 
 def assignors_of(coordinator: Any) -> list[Any]:

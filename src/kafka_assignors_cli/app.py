@@ -15,17 +15,7 @@ import typer
 
 import kafka_assignors
 from kafka_assignors.strategies import StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli import (
-    archive,
-    assign,
-    check,
-    groups,
-    lint,
-    replay,
-    size,
-    validate,
-    watch,
-)
+from kafka_assignors_cli import archive, assign, check, groups, lint, replay, size, validate, watch
 from kafka_assignors_cli.console import (
     CannotRun,
     Column,

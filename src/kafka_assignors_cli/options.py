@@ -101,10 +101,12 @@ GroupIds = Annotated[
 ]
 
 
-def load_named_strategy(spec: str) -> Strategy:
-    """Load the strategy called `spec`."""
-    with cannot_run_on(StrategyError):
+def load_named_strategy(spec: str, option: str | None = None) -> Strategy:
+    """Load the strategy called `spec`; an error begins with the `option` that names it."""
+    try:
         return load_strategy(spec)
+    except StrategyError as error:
+        raise CannotRun(f"{option}: {error}" if option else str(error)) from error
 
 
 def split_names(values: Iterable[str]) -> tuple[str, ...]:

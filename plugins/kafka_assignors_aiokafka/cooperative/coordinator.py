@@ -110,7 +110,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             log=log,
             observers=[observer],
         )
-        self._listener_calls = ListenerCalls(self, subscription, self._session.observers)
+        self._listener_calls = ListenerCalls(self, subscription, self._session)
         subscription.serve(fetcher, self._session.unexpected)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change

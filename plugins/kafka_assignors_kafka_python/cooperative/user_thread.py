@@ -13,7 +13,7 @@ import enum
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from kafka import errors as Errors
 from kafka.future import Future
@@ -22,6 +22,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka_assignors.rebalance import MemberState, lease
 from kafka_assignors.rebalance.events import (
     Announce,
+    CallListener,
     Event,
     ListenerReturned,
     Lose,
@@ -33,8 +34,6 @@ from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
 
 log = logging.getLogger("kafka_assignors_kafka_python")
-
-Call: TypeAlias = Revoke | Lose | Announce
 
 
 class _Coordinator(Protocol):
@@ -66,8 +65,7 @@ class ListenerCalls:
         commit: bool,
     ) -> None:
         """`commit`: commits are automatic."""
-        self._observers = session.observers
-        self.asked: Call | None = None
+        self.asked: CallListener | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
         self._session = session
@@ -75,17 +73,17 @@ class ListenerCalls:
         self._committing: Any = None
         self._is_under_way = False
         self._announced: frozenset[Partition] = frozenset()
-        self._error: Errors.KafkaError | None = None
+        self._error: Exception | None = None
 
     # ---- on the I/O thread
 
-    def ask(self, call: Call) -> None:
+    def ask(self, call: CallListener) -> None:
         """Have the user's thread make this call."""
         self.asked = call
         if isinstance(call, Announce) and self._subscription.rebalance_listener is None:
             self._announced |= call.partitions
-            if self._observers is not None:
-                self._observers.listener_returned(call, None)
+            if self._session.observers is not None:
+                self._session.observers.listener_returned(call, None)
             self._returned()  # There is no listener to call, so there is nothing to poll for.
 
     def _returned(self) -> None:
@@ -121,7 +119,7 @@ class ListenerCalls:
         if error is not None:
             raise error
 
-    def _has_committed(self, asked: Call) -> bool:
+    def _has_committed(self, asked: CallListener) -> bool:
         if not isinstance(asked, Revoke) or not self._commit:
             return True
         if self._committing is None:
@@ -143,46 +141,40 @@ class ListenerCalls:
         except Exception as error:  # Of the offsets: what cannot be encoded, for one.
             self._session.unexpected("what is revoked could not be committed", error)
 
-    def _tell_if_of_interest(self, asked: Call) -> None:
+    def _tell_if_of_interest(self, asked: CallListener) -> None:
         # The user may have polled long after the machine asked. What was lost before it was announced is
         # neither announced nor reported as lost.
         if isinstance(asked, Announce):
             if self._coordinator.member.in_group:
                 self._announced |= asked.partitions
-                self._tell("on_partitions_assigned", asked)
+                self._tell(asked)
             return
         known = asked.partitions & self._announced
         self._announced -= asked.partitions
-        if not known:
-            return
-        if isinstance(asked, Revoke):
-            self._tell("on_partitions_revoked", Revoke(known))
-        else:
-            self._tell("on_partitions_lost", Lose(known))
+        if known:
+            self._tell(type(asked)(known))
 
-    def _tell(self, name: str, call: Call) -> None:
+    def _tell(self, call: CallListener) -> None:
         partitions = {TopicPartition(*partition) for partition in call.partitions}
         group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
-        log.info("group %r: %s: %s", group_id, name.rpartition("_")[2], sorted(partitions))
+        log.info("group %r: %s: %s", group_id, call.told, sorted(partitions))
         seconds: float | None = None
         if listener is not None:
             began_at = lease.clock()
-            self._call_method(listener, name, partitions)
+            self._call_method(listener, f"on_partitions_{call.told}", partitions)
             seconds = lease.clock() - began_at
-        if self._observers is not None:
-            self._observers.listener_returned(call, seconds)
+        if self._session.observers is not None:
+            self._session.observers.listener_returned(call, seconds)
 
     def _call_method(self, listener: Any, name: str, partitions: set[TopicPartition]) -> None:
-        group_id, method = self._coordinator.group_id, getattr(listener, name)
+        method = getattr(listener, name)
         try:
             if inspect.iscoroutinefunction(method):
                 self._coordinator.on_io_thread(method, partitions)
             else:
                 method(partitions)
         except Exception as error:
-            log.exception("group %r: %s of %r failed", group_id, name, listener)
-            raised = Errors.KafkaError(f"{name} of {listener!r} failed: {error!r}")
-            raised.__cause__ = error
+            raised = self._session.listener_failed(f"{name} of {listener!r}", error)
             self._error = self._error or raised
 
 

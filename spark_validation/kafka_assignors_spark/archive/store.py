@@ -160,7 +160,7 @@ def compaction_warnings(options: ArchiveOptions) -> list[str]:
 
 def _settings(options: ArchiveOptions) -> _Settings | str:
     """The settings, or why they cannot be seen."""
-    from confluent_kafka.admin import ConfigResource, ResourceType
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
 
     resource = ConfigResource(ResourceType.TOPIC, options.topic)
     connection = _connection(options)
