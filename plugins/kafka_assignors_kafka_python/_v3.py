@@ -63,7 +63,7 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         _maybe_update_current_leader    extended: the newest leaders are kept
         _validate_offsets_async         replaced: asks each leader by itself
         _group_offset_for_leader_epoch_requests, _validate_offsets_for_node
-        _reset_task, _validation_task, _sensors
+        _reset_task, _validation_task, _sensors, _subscriptions
     KafkaConnectionManager (`_manager`)
         call_soon, wait_for, send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
         _conns                          {node id: connection}, with `close_future` and `transport`
