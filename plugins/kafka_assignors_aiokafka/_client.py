@@ -180,8 +180,8 @@ def adopt(coordinator: Any) -> None:
 
     Generations that the group runs with another assignor stay with aiokafka. Calling this again does nothing.
 
-    This is the first that we hear of a consumer, so what is wrong with it is raised here: TypeError or
-    ValueError for what was configured, RuntimeError for a release of aiokafka that lacks what we need.
+    Here the plugin first sees a consumer. So it raises TypeError or ValueError for a wrong configuration,
+    and RuntimeError for a release of aiokafka that lacks an attribute in the list above.
     """
     if "_perform_assignment" in vars(coordinator):
         return

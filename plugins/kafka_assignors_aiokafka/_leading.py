@@ -81,7 +81,7 @@ rejoin.
 # ---- metadata of topics
 
 
-async def watch(coordinator: Any, topics: Iterable[str]) -> None:
+async def watch_topics(coordinator: Any, topics: Iterable[str]) -> None:
     """Have the leader watch the topics of the group, but for most of those that do not exist.
 
     If many are unknown, one request for all topics of the cluster tells which exist: its response has no
@@ -100,7 +100,7 @@ async def watch(coordinator: Any, topics: Iterable[str]) -> None:
 async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
     """Get the metadata of all topics of the group, which the leader watches from here on."""
     client = coordinator._client
-    await watch(coordinator, topics)
+    await watch_topics(coordinator, topics)
     if coordinator._subscription.subscribed_pattern:
         # Such a member has asked for the metadata of all topics just before it joined.
         await client._maybe_wait_metadata()
@@ -125,7 +125,7 @@ def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
 
 
 def follow_racks(coordinator: Any, following: bool) -> RackWatch:
-    """Have changed replica racks count as changed metadata, or no longer; what it knows of racks is kept."""
+    """Switch on or off that changed replica racks count as changed metadata; the known racks are kept."""
     watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
     if watch is None:
         watch = coordinator._kafka_assignors_racks = RackWatch()
@@ -155,8 +155,8 @@ def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
     coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
 
 
-def assign_by_what_is_known(coordinator: Any, generation: int) -> None:
-    """Remember what of the metadata the leader of this generation assigns by: what the client knows now."""
+def remember_metadata(coordinator: Any, generation: int) -> None:
+    """Keep the client's present metadata: the leader of this generation assigns by them."""
     snapshot = coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
     coordinator._kafka_assignors_assigned_by = generation, snapshot
 
@@ -230,7 +230,7 @@ async def _assign(
     racks = (member.rack for member in joined.members)
     watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
     await refresh_topics(coordinator, joined.topics)
-    assign_by_what_is_known(coordinator, response.generation_id)
+    remember_metadata(coordinator, response.generation_id)
     known = known_topics(coordinator._cluster, watch)
     topics: list[Topic] | None = None
     if assignor.weights is not None:

@@ -11,9 +11,9 @@ from kafka_assignors.assignor import Assignor, caller_of, require_client_rack, r
 from kafka_assignors.leader_bytes import RackWatch
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
-    come_back_for_this_join,
     instance_id_of,
     interface,
+    keep_join_wanted,
     lead_with_our_assignors,
     require_one_of_each_name,
     watch_topics_if_static,
@@ -66,7 +66,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         require_one_of_each_name(coordinator)
         require_eager([self], "CooperativeKafkaConsumer")
         lead_with_our_assignors(coordinator)
-        come_back_for_this_join(coordinator)
+        keep_join_wanted(coordinator)
         return self.subscription_of(
             coordinator, topics, instance_id_of(coordinator), _client_rack_of(coordinator)
         )

@@ -26,7 +26,7 @@ group that waits for its leader. kafka-python has switched its own off.
 Touched here, with what it is used for (checked with the versions of `CHECKED`):
 
     ConsumerCoordinator
-        request_rejoin              see `come_back_for_this_join`
+        request_rejoin              see `keep_join_wanted`
         group_id, group_instance_id the consumer's settings; 2.2 and older have no static members
         config                      heartbeat_interval_ms, session_timeout_ms, assignors
         _generation.generation_id   the generation last joined
@@ -326,8 +326,8 @@ def require_one_of_each_name(coordinator: Any) -> None:
     require_unique_names(name for name in interface.configured_names(coordinator) if name in ours)
 
 
-def come_back_for_this_join(coordinator: Any) -> None:
-    """Keep a poll that ends while the join is under way from being the last one that cares.
+def keep_join_wanted(coordinator: Any) -> None:
+    """Have later polls go on with a join that is under way when this poll ends.
 
     Where a join began because the subscription or the partition counts changed, kafka-python forgets that
     reason as soon as it has written the request. A poll that times out after that leaves the join's result

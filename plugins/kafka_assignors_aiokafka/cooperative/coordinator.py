@@ -51,7 +51,7 @@ from kafka_assignors_aiokafka._leading import (
     lead_group,
     refresh,
     rejoin_if_topics_changed,
-    watch,
+    watch_topics,
     watch_topics_if_static,
 )
 from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
@@ -183,7 +183,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._break(error)
 
     def _break(self, error: BaseException) -> None:
-        """Something has failed that never should. Only `close` is possible now."""
+        """Raise the error of a defect in every later call: only `close` is possible."""
         self._is_broken = True
         self._subscription.fail(self._session.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
@@ -223,20 +223,20 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.request_rejoin()
 
     def request_rejoin(self) -> None:
-        """Topics of the group have changed."""
+        """Ask the machine to join again: topics of the group have changed."""
         self.handle(RejoinRequested("topics of the group have changed"))
 
     def enforce_rebalance(self, reason: str) -> None:
-        """The user wants this member to join again."""
+        """Ask the machine to join again, for the `reason` of the user."""
         self.handle(RejoinRequested(reason))
 
     def reset_generation(self) -> None:
-        """The machine knows."""
+        """Do nothing: the machine resets the generation."""
 
     def maybe_leave_group(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
     ) -> asyncio.Future[None]:
-        """The machine leaves as soon as what the user does not want any more is revoked."""
+        """Do nothing: the machine leaves when the partitions that the user gave up are revoked."""
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         left.set_result(None)
         return left
@@ -256,7 +256,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- errors
 
     def check_errors(self) -> None:
-        """Raise what the user has to know, at the begin of each call for records."""
+        """Raise the error that waits for the user, at the begin of each call for records."""
         if self._member.poll_interval_exceeded:
             self.handle(Polled())
         if self._user_called is not None:
@@ -270,7 +270,10 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._subscription.tell(error)
 
     async def _push_error_to_user(self, error: Exception) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The same, and wait until the user has made another call, and may have corrected what was wrong."""
+        """Raise an error as `tell_user` does, and wait until the user has made another call.
+
+        Before that call the user may have corrected the cause.
+        """
         self.tell_user(error)
         if self._member.closing:  # There will be none.
             return
@@ -366,7 +369,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         return float(self._subscription.fetcher_idle_time)
 
     async def _do_heartbeat(self) -> bool:
-        """For `_leading`, which sends heartbeats of its own."""
+        """Send one heartbeat, for `_leading`."""
         return await self._session.heartbeat()
 
     async def commit_revoked(self, partitions: set[TopicPartition]) -> None:
@@ -412,7 +415,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._session.protocol is RebalanceProtocol.EAGER or self._subscription.subscribed_pattern:
             await refresh(self, topics)
             return
-        await watch(self, topics)
+        await watch_topics(self, topics)
         learning = self._client.set_topics(self._group_subscription)
         if learning.done():
             self._client.force_metadata_update()
@@ -433,7 +436,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- leaving
 
     async def _lose_everything(self) -> None:
-        """Tell the listener, and leave, where the machine cannot say so any more."""
+        """Tell the listener that all partitions are lost, and leave: the machine has failed."""
         member = self._member
         if member.owned:
             with suppress(Exception):  # Of the machine, which hears that the listener has returned.
@@ -481,7 +484,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._cluster.remove_listener(self._handle_metadata_update)
 
     async def _commit_what_is_never_revoked(self) -> None:
-        """What the user has assigned himself; what is revoked is committed then."""
+        """Commit partitions that the user assigned by hand. Those of the group are committed when revoked."""
         subscription = self._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         if self._enable_auto_commit and not isinstance(assignment, CooperativeAssignment | None):

@@ -211,7 +211,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     def poll(self, timeout_ms: float | None = None) -> bool:
         """The work of the user's thread before it fetches. It never waits for the group.
 
-        Raises what the user has to know, what the listener raised included.
+        Raises the errors that wait for the user, and those of the listener.
         """
         self._fetcher.reset_wakeup()
         if not self._subscription.partitions_auto_assigned() and self.listener_calls.asked is None:
@@ -262,7 +262,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.on_io_thread(self.handle, SubscriptionChanged(frozenset(topics or ())))
 
     def give_everything_up(self) -> None:
-        """The user wants nothing any more: commit if commits are automatic, tell the listener, and leave."""
+        """Commit if commits are automatic, revoke all partitions, and leave: the user unsubscribes."""
         self._maybe_auto_commit_offsets_sync(timeout_ms=self.config["session_timeout_ms"])
         self._subscribed = None
         self.on_io_thread(self.handle, SubscriptionChanged(frozenset()))
@@ -270,7 +270,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self.hold.end()
 
     def maybe_leave_group(self, reason: str | None = None, timeout_ms: float | None = None) -> None:
-        """The machine leaves as soon as what the user does not want any more is revoked."""
+        """Do nothing: the machine leaves when the partitions that the user gave up are revoked."""
 
     def look_up_positions(self) -> bool:
         """Look up where to begin, without waiting; whether nothing is left to look up."""
@@ -438,11 +438,11 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.handle(RejoinRequested("topics of the group have changed"))
 
     def enforce_rebalance(self, reason: str) -> None:
-        """The user wants this member to join again."""
+        """Ask the machine to join again, for the `reason` of the user."""
         self.start(self.handle, RejoinRequested(reason))
 
     def stop_leading(self) -> None:
-        """A join begins: only a member that leads again watches the topics of others."""
+        """Watch no topics of other members: a join begins, and only its leader watches them."""
         self._is_leader = False
         self._assignment_snapshot = None
         self._subscription.reset_group_subscription()

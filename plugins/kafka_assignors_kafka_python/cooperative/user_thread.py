@@ -203,8 +203,8 @@ class ErrorsOfUser:
     def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> Any:
         """Raise it in the poll that waits, or else in the next. Returns a future: done once it was raised.
 
-        Until then the user may not have had a chance to mend what is wrong. An error of the same source that
-        has not been raised is out of date: this one takes its place.
+        Before that the user cannot have corrected the cause. An error of the same source that waits is out of
+        date: this one takes its place.
         """
         _, raised = self._waiting.pop(source, (None, None))
         raised = raised or Future()
@@ -215,7 +215,7 @@ class ErrorsOfUser:
         return raised
 
     def withdraw(self, source: Source) -> None:
-        """All is well there again: what has not been raised is not raised any more. On the I/O thread."""
+        """Drop the error of this source that waits: the source works again. On the I/O thread."""
         _, raised = self._waiting.pop(source, (None, None))
         if raised is not None:
             raised.success(None)
@@ -227,7 +227,7 @@ class ErrorsOfUser:
             self.withdraw(source)
 
     def raise_for_ever(self, error: Exception) -> None:
-        """The consumer cannot go on."""
+        """Raise this error in every poll: the consumer cannot go on."""
         self._fatal = error
         self._wake()
 
