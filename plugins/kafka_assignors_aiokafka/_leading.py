@@ -124,7 +124,7 @@ def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
     return known_topics(cluster, RackWatch())(names)
 
 
-def follow_racks(coordinator: Any, following: bool) -> RackWatch:
+def follow_racks(coordinator: Any, *, following: bool) -> RackWatch:
     """Switch on or off that changed replica racks count as changed metadata; the known racks are kept."""
     watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
     if watch is None:
@@ -151,7 +151,7 @@ def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
     if coordinator._group_instance_id is None or coordinator._group_subscription is not None:
         return
     coordinator._group_subscription = set(coordinator._subscription.subscription.topics)
-    follow_racks(coordinator, racks)
+    follow_racks(coordinator, following=racks)
     coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
 
 
@@ -228,7 +228,7 @@ async def _assign(
 ) -> EncodedAssignments:
     joined = await in_thread(coordinator, assignor.read_members, _joined_members(response))
     racks = (member.rack for member in joined.members)
-    watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
+    watch = follow_racks(coordinator, following=assignor.must_follow_racks(racks))
     await refresh_topics(coordinator, joined.topics)
     remember_metadata(coordinator, response.generation_id)
     known = known_topics(coordinator._cluster, watch)

@@ -135,14 +135,16 @@ def _group(described: Any, raw: Any, problem: str | None) -> LiveGroup:
         else None,
         coordinator=None if node is None else Coordinator(node.id, node.host, node.port),
         members=tuple(
-            _member(member, raw_members.get(member.member_id), group_type == CONSUMER or state == "Stable")
+            _member(
+                member, raw_members.get(member.member_id), settled=group_type == CONSUMER or state == "Stable"
+            )
             for member in sorted(described.members, key=lambda member: str(member.member_id))
         ),
         problems=() if problem is None else (problem,),
     )
 
 
-def _member(described: Any, raw: Any, settled: bool) -> LiveMember:
+def _member(described: Any, raw: Any, *, settled: bool) -> LiveMember:
     target = described.target_assignment
     member = LiveMember(
         id=described.member_id,

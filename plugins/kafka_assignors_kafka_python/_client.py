@@ -174,7 +174,7 @@ class Leading:
         self._assignor = assignor
         self._joined = joined
         racks = (member.rack for member in self._joined.members)
-        self._watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
+        self._watch = follow_racks(coordinator, following=assignor.must_follow_racks(racks))
         self._topics: list[Topic] = []
         self._snapshot: Any = None
         self._encoded: EncodedAssignments | None = None
@@ -287,7 +287,7 @@ class Leadership:
         return leading.finish().assignments
 
 
-def follow_racks(coordinator: Any, following: bool) -> RackWatch:
+def follow_racks(coordinator: Any, *, following: bool) -> RackWatch:
     """Switch on or off that changed replica racks count as changed metadata; the known racks are kept.
 
     kafka-python compares the partitions of the topics that a member watches. With `following`, the racks of
@@ -362,7 +362,7 @@ def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks
     """
     if instance_id_of(coordinator) is None or coordinator._is_leader:
         return
-    follow_racks(coordinator, racks)
+    follow_racks(coordinator, following=racks)
     snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, coordinator._cluster)
     if all(snapshot.get(topic) for topic in assigned):
         coordinator._metadata_snapshot = coordinator._assignment_snapshot = snapshot

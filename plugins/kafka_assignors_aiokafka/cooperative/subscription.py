@@ -56,9 +56,9 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
         super().__init__(assignment)
         self.paused_by_user = False
         self.departed = False
-        self.hold(held)
+        self.hold(held=held)
 
-    def hold(self, held: bool) -> None:
+    def hold(self, *, held: bool) -> None:
         """Stop or resume the delivery of its records, for the machine."""
         self._held = held or self.departed
         self._pause_or_resume()
@@ -81,7 +81,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
         """Drop the position, and release every task that waits for this partition."""
         self.departed = True
         self._position = None
-        self.hold(True)
+        self.hold(held=True)
         self._dismiss()
 
     def fetch_committed(self) -> asyncio.Future[OffsetAndMetadata]:
@@ -129,7 +129,7 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
         """Give out records of these partitions and no others from now on."""
         for tp in partitions ^ self._deliverable:
             if (state := self._tp_state.get(TopicPartition(*tp))) is not None:
-                state.hold(tp not in partitions)
+                state.hold(held=tp not in partitions)
         self._deliverable = partitions
 
 
