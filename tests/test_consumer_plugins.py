@@ -1,4 +1,4 @@
-"""The catalogues of what each consumer plugin uses of its client's private attributes are complete."""
+"""The source of the two consumer plugins: catalogues of client internals, and classes that both have."""
 
 from __future__ import annotations
 
@@ -76,3 +76,19 @@ def test_every_name_in_the_catalogue_is_used(package: str) -> None:
         doc = ast.get_docstring(tree, clean=False)
         code.append(ast.unparse(ast.Module(statements[doc is not None :], [])))
     assert not catalogued(package) - set(PRIVATE.findall("\n".join(code)))
+
+
+def assignor_classes(package: str) -> dict[str, tuple[list[str], str | None]]:
+    """The bases and the docstring of each assignor class of a plugin."""
+    return {
+        node.name: ([ast.unparse(base) for base in node.bases], ast.get_docstring(node))
+        for node in modules(package)["__init__.py"].body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def test_both_plugins_have_the_same_assignors_with_the_same_documentation() -> None:
+    """The pages of the API show docstrings of the plugins alone, so each plugin has its own copy."""
+    aiokafka, kafka_python = map(assignor_classes, CATALOGUES)
+    assert aiokafka
+    assert aiokafka == kafka_python
