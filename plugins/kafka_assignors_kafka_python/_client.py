@@ -5,9 +5,9 @@ the leader down; the generation being formed does not reach the assignor. An ass
 coordinator, but it is only ever called by it: `calling_coordinator` finds it in the call stack, and
 `lead_with_our_assignors` replaces a few attributes of that one object.
 
-What differs between versions is in `_v2` and `_v3`, which have the functions of `Interface`. The one of the
-two that speaks to the installed kafka-python is `interface`. The private names that are touched are listed
-here and at the top of `_v2` and `_v3`; those that the cooperative consumer touches are in `_v3` too.
+What differs between versions is in `_v2` and `_v3`, which have the same functions. The one of the two that
+speaks to the installed kafka-python is `interface`. The private names that are touched are listed here and at
+the top of `_v2` and `_v3`; those that the cooperative consumer touches are in `_v3` too.
 
 kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
 long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
@@ -43,9 +43,9 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.assignor import (
     Assignor,
@@ -60,7 +60,6 @@ from kafka_assignors.leader_bytes import (
     MOST_MISSING_TOPICS,
     DecodedMembers,
     EncodedAssignments,
-    JoinedMember,
     RackWatch,
     watched_topics,
 )
@@ -91,68 +90,12 @@ from kafka.coordinator.consumer import ConsumerCoordinator  # noqa: E402
 
 from kafka_assignors_kafka_python._weights import weighed_topics  # noqa: E402
 
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python import _v3
 
-class Interface(Protocol):
-    """The functions of `_v2` and of `_v3`."""
-
-    def eager_protocols(self) -> list[Any]:
-        """The result of an assignor's `supported_protocols`."""
-        ...
-
-    def is_called_by_cooperative_consumer(self) -> bool:
-        """Whether the consumer that is being constructed is a `CooperativeKafkaConsumer`."""
-        ...
-
-    def rack_of_caller(self) -> str | None:
-        """The rack of the consumer that is being constructed, if its client has such a setting."""
-        ...
-
-    def assignors_of(self, coordinator: Any) -> list[Any]:
-        """The assignors that the coordinator chooses from."""
-        ...
-
-    def configured_names(self, coordinator: Any) -> list[str]:
-        """The names of all assignors that the user has configured."""
-        ...
-
-    def joined_members(self, members: Any) -> Iterable[JoinedMember]:
-        """The members as a coordinator has them, whose bytes are not decoded yet."""
-        ...
-
-    def decoded_members(self, members: Any) -> Iterable[JoinedMember]:
-        """The members as `assign` of an assignor is given them."""
-        ...
-
-    def partitions_of(self, assignment: Any) -> Mapping[str, Sequence[int]]:
-        """The decoded assignment of one member, by topic."""
-        ...
-
-    def assignment_of(self, assignment: bytes) -> Any:
-        """The assignment of one member as `assign` of an assignor returns it."""
-        ...
-
-    def watch(self, coordinator: Any, topics: Iterable[str]) -> None:
-        """Have the client fetch the metadata of these topics too."""
-        ...
-
-    def watch_only(self, coordinator: Any, topics: Iterable[str]) -> None:
-        """Have the client fetch the metadata of these topics and of no others."""
-        ...
-
-    def topics_of(self, cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
-        """Those of the named topics that the client has metadata of."""
-        ...
-
-    def hold_back_answers(self, coordinator: Any, leadership: Leadership) -> None:
-        """Have the coordinator, where it leads, get the answer to JoinGroup when the assignment is ready."""
-        ...
-
-    def keep_heartbeats(self, coordinator: Any) -> None:
-        """Make a member that has joined send heartbeats."""
-        ...
-
-
-interface = cast(Interface, importlib.import_module(f"kafka_assignors_kafka_python._{MODULE}"))
+    interface = _v3
+else:
+    interface = importlib.import_module(f"kafka_assignors_kafka_python._{MODULE}")
 
 
 class Leading:
