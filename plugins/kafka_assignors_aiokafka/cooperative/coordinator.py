@@ -27,22 +27,7 @@ from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
-from kafka_assignors.rebalance.events import (
-    AboutToJoin,
-    Action,
-    Announce,
-    CloseRequested,
-    Event,
-    Fail,
-    Install,
-    Lose,
-    Partitions,
-    Polled,
-    RejoinRequested,
-    Revoke,
-    SubscriptionChanged,
-)
+from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
@@ -119,7 +104,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     # ---- the machine
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
         if self._session.observers is not None:
@@ -159,13 +144,13 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Whether a commit without a response is sent again: not while the consumer is being stopped."""
         return not self._member.closing
 
-    def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: events.Action) -> None:
         match action:
-            case Install(partitions):
+            case events.Install(partitions):
                 self._install(partitions)
-            case Revoke() | Lose() | Announce():
+            case events.Revoke() | events.Lose() | events.Announce():
                 self._start(self._listener_calls.begin(action))
-            case Fail(reason):
+            case events.Fail(reason):
                 self._subscription.fail(FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
             case _:
                 self._session.carry_out(action)
@@ -188,7 +173,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._subscription.fail(self._session.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
 
-    def _install(self, partitions: Partitions) -> None:
+    def _install(self, partitions: events.Partitions) -> None:
         self._is_installed = True
         self._subscription.was_assigned = bool(self._member.topics)
         self._session.commits.installed(partitions)
@@ -203,13 +188,13 @@ class CooperativeCoordinator(RequestingCoordinator):
         if isinstance(assignment, CooperativeAssignment) and assignment is not self._assignment:
             self._assignment = assignment
             self.start_commit_offsets_refresh_task(assignment)
-        self.handle(SubscriptionChanged(frozenset(topics)))
+        self.handle(events.SubscriptionChanged(frozenset(topics)))
         self._changed.set()
 
     def _on_listener_change(self) -> None:
         if self._member.owned and self._listener_calls.must_announce_all:
             # At the end of a join, as with aiokafka, which joins after each `subscribe`.
-            self.handle(RejoinRequested("subscribe() was called with another listener"))
+            self.handle(events.RejoinRequested("subscribe() was called with another listener"))
 
     def _handle_metadata_update(self, cluster: Any) -> None:
         try:
@@ -224,11 +209,11 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def request_rejoin(self) -> None:
         """Ask the machine to join again: topics of the group have changed."""
-        self.handle(RejoinRequested("topics of the group have changed"))
+        self.handle(events.RejoinRequested("topics of the group have changed"))
 
     def enforce_rebalance(self, reason: str) -> None:
         """Ask the machine to join again, for the `reason` of the user."""
-        self.handle(RejoinRequested(reason))
+        self.handle(events.RejoinRequested(reason))
 
     def reset_generation(self) -> None:
         """Do nothing: the machine resets the generation."""
@@ -258,7 +243,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     def check_errors(self) -> None:
         """Raise the error that waits for the user, at the begin of each call for records."""
         if self._member.poll_interval_exceeded:
-            self.handle(Polled())
+            self.handle(events.Polled())
         if self._user_called is not None:
             self._user_called.set_result(None)
             self._user_called = None
@@ -323,7 +308,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._changed.set()
             return
         if self._is_join_due and self.coordinator_id is not None:
-            self.handle(AboutToJoin(self._session.protocol))
+            self.handle(events.AboutToJoin(self._session.protocol))
 
     @property
     def _is_join_due(self) -> bool:
@@ -429,7 +414,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     async def refresh_metadata(self) -> None:
         await asyncio.wait([self._client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
 
-    def assigned(self, partitions: Partitions, *, racks: bool) -> None:
+    def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
         watch_topics_if_static(self, racks=racks)
         rejoin_if_topics_changed(self)
 
@@ -440,7 +425,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         member = self._member
         if member.owned:
             with suppress(Exception):  # Of the machine, which hears that the listener has returned.
-                await self._listener_calls.begin(Lose(member.owned))
+                await self._listener_calls.begin(events.Lose(member.owned))
         self._session.leave_in_any_case()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -458,7 +443,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 if not self._member.closing:
                     await self._commit_what_is_never_revoked()
                     self._listener_calls.close()
-                    self.handle(CloseRequested())
+                    self.handle(events.CloseRequested())
                 await self._until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
                 # After an error of ours what it has to wait for may never come.
                 closed = self._until(lambda: self._member.phase is Phase.CLOSED)

@@ -11,16 +11,7 @@ from typing import Any, Protocol
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance import MemberState, lease
-from kafka_assignors.rebalance.events import (
-    Announce,
-    CallListener,
-    Event,
-    ListenerReturned,
-    Lose,
-    Partitions,
-    Revoke,
-)
+from kafka_assignors.rebalance import MemberState, events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
@@ -38,7 +29,7 @@ class _Coordinator(Protocol):
     def is_closed(self) -> bool: ...
     @property
     def longest_call_s(self) -> float: ...
-    def handle(self, event: Event) -> None: ...
+    def handle(self, event: events.Event) -> None: ...
     def tell_user(self, error: Exception) -> None: ...
     async def commit_revoked(self, partitions: set[TopicPartition]) -> None: ...
 
@@ -70,7 +61,7 @@ class ListenerCalls:
         if not self._is_closing.done():
             self._is_closing.set_result(None)
 
-    def begin(self, asked: CallListener) -> Coroutine[Any, Any, None]:
+    def begin(self, asked: events.CallListener) -> Coroutine[Any, Any, None]:
         """Begin to call the listener; the coroutine waits, and reports that it has returned.
 
         The call begins before the waiters that the same event has woken go on, so that `start` returns after
@@ -79,7 +70,7 @@ class ListenerCalls:
         listener = self._subscription.listener
         return self._wait(asyncio.ensure_future(self._call(listener, asked)), listener, asked)
 
-    async def _wait(self, call: asyncio.Future[None], listener: Any, asked: CallListener) -> None:
+    async def _wait(self, call: asyncio.Future[None], listener: Any, asked: events.CallListener) -> None:
         """Wait until the listener has returned.
 
         A listener that hangs while the consumer is being stopped is given up, so that it does not keep this
@@ -103,18 +94,18 @@ class ListenerCalls:
             coordinator.tell_user(self._session.listener_failed(failed, error))
         finally:
             call.cancel()
-        coordinator.handle(ListenerReturned())
+        coordinator.handle(events.ListenerReturned())
 
-    async def _call(self, listener: Any, asked: CallListener) -> None:
+    async def _call(self, listener: Any, asked: events.CallListener) -> None:
         coordinator = self._coordinator
-        partitions: Partitions = asked.partitions
-        if isinstance(asked, Announce):
+        partitions: events.Partitions = asked.partitions
+        if isinstance(asked, events.Announce):
             if listener is not self._told:  # To this one all partitions are new.
                 partitions = coordinator.member.owned
             self._told = listener
         named = {TopicPartition(*partition) for partition in partitions}
         log.info("group %r: %s: %s", coordinator.group_id, asked.told, sorted(named))
-        if isinstance(asked, Revoke):
+        if isinstance(asked, events.Revoke):
             await coordinator.commit_revoked(named)
         began_at = lease.clock()
         try:
@@ -129,8 +120,8 @@ class ListenerCalls:
                 self._session.observers.listener_returned(asked, seconds)
 
 
-def method_of(asked: CallListener, listener: object) -> str:
+def method_of(asked: events.CallListener, listener: object) -> str:
     """The method to call. One that lacks `on_partitions_lost` hears of lost partitions as of revoked ones."""
-    if isinstance(asked, Lose) and not hasattr(listener, "on_partitions_lost"):
+    if isinstance(asked, events.Lose) and not hasattr(listener, "on_partitions_lost"):
         return "on_partitions_revoked"
     return f"on_partitions_{asked.told}"

@@ -19,17 +19,7 @@ from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import MemberState, lease
-from kafka_assignors.rebalance.events import (
-    Announce,
-    CallListener,
-    Event,
-    ListenerReturned,
-    Lose,
-    Partition,
-    Partitions,
-    Revoke,
-)
+from kafka_assignors.rebalance import MemberState, events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
 
@@ -44,7 +34,7 @@ class _Coordinator(Protocol):
 
     @property
     def member(self) -> MemberState: ...
-    def handle(self, event: Event) -> None: ...
+    def handle(self, event: events.Event) -> None: ...
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
 
@@ -65,22 +55,22 @@ class ListenerCalls:
         commit: bool,
     ) -> None:
         """`commit`: commits are automatic."""
-        self.asked: CallListener | None = None
+        self.asked: events.CallListener | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
         self._session = session
         self._commit = commit
         self._committing: Any = None
         self._is_under_way = False
-        self._announced: frozenset[Partition] = frozenset()
+        self._announced: frozenset[events.Partition] = frozenset()
         self._error: Exception | None = None
 
     # ---- on the I/O thread
 
-    def ask(self, call: CallListener) -> None:
+    def ask(self, call: events.CallListener) -> None:
         """Have the user's thread make this call."""
         self.asked = call
-        if isinstance(call, Announce) and self._subscription.rebalance_listener is None:
+        if isinstance(call, events.Announce) and self._subscription.rebalance_listener is None:
             self._announced |= call.partitions
             if self._session.observers is not None:
                 self._session.observers.listener_returned(call, None)
@@ -88,7 +78,7 @@ class ListenerCalls:
 
     def _returned(self) -> None:
         self.asked = None
-        self._coordinator.handle(ListenerReturned())
+        self._coordinator.handle(events.ListenerReturned())
 
     # ---- on the user's thread
 
@@ -109,9 +99,9 @@ class ListenerCalls:
                 self._committing = None  # That of this call, if it was not waited for.
                 self._coordinator.on_io_thread(self._returned)
 
-    def tell_lost(self, partitions: Partitions) -> None:
+    def tell_lost(self, partitions: events.Partitions) -> None:
         """Call `on_partitions_lost` where the machine cannot ask for it any more."""
-        self._tell_if_of_interest(Lose(partitions))
+        self._tell_if_of_interest(events.Lose(partitions))
 
     def raise_error(self) -> None:
         """Raise what the listener has raised."""
@@ -119,8 +109,8 @@ class ListenerCalls:
         if error is not None:
             raise error
 
-    def _has_committed(self, asked: CallListener) -> bool:
-        if not isinstance(asked, Revoke) or not self._commit:
+    def _has_committed(self, asked: events.CallListener) -> bool:
+        if not isinstance(asked, events.Revoke) or not self._commit:
             return True
         if self._committing is None:
             consumed = self._subscription.all_consumed_offsets()
@@ -141,10 +131,10 @@ class ListenerCalls:
         except Exception as error:  # Of the offsets: what cannot be encoded, for one.
             self._session.unexpected("what is revoked could not be committed", error)
 
-    def _tell_if_of_interest(self, asked: CallListener) -> None:
+    def _tell_if_of_interest(self, asked: events.CallListener) -> None:
         # The user may have polled long after the machine asked. What was lost before it was announced is
         # neither announced nor reported as lost.
-        if isinstance(asked, Announce):
+        if isinstance(asked, events.Announce):
             if self._coordinator.member.in_group:
                 self._announced |= asked.partitions
                 self._tell(asked)
@@ -154,7 +144,7 @@ class ListenerCalls:
         if known:
             self._tell(type(asked)(known))
 
-    def _tell(self, call: CallListener) -> None:
+    def _tell(self, call: events.CallListener) -> None:
         partitions = {TopicPartition(*partition) for partition in call.partitions}
         group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
         log.info("group %r: %s: %s", group_id, call.told, sorted(partitions))
