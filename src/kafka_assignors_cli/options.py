@@ -12,7 +12,7 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -282,7 +282,7 @@ def require_spark_extra(command: str) -> contextlib.AbstractContextManager[None]
 # ---- Spark
 
 EngineName = Annotated[
-    str | None,
+    Literal["spark", "local"] | None,
     typer.Option(
         "--engine",
         metavar="spark|local",
