@@ -44,6 +44,12 @@ def test_links_within_the_repository_lead_to_a_file_and_a_heading(page: Path) ->
             assert anchor in anchors(target), f"{page.name}: {link}"
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_block_of_code_is_closed(page: Path) -> None:
+    """The site shows what follows an open one as code, and finds no fault in it."""
+    assert len(re.findall(r"^ *```", page.read_text(encoding="utf-8"), re.MULTILINE)) % 2 == 0
+
+
 def test_the_readme_is_at_most_150_lines() -> None:
     assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 150
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from benchmarks.autoscaling.results import Row
 
@@ -49,29 +50,34 @@ def dominates(ours: Row, other: Row) -> bool:
 
 
 def verdict(by_trace: Mapping[str, Sequence[Row]]) -> str:
-    """For each trace and published heuristic: with as many consumers, and who of ours dominates it."""
+    """Each published heuristic over all traces: beside ours with as many consumers, and dominated by ours."""
+    names = dict.fromkeys(row.name for rows in by_trace.values() for row in rows if row.kind == "published")
     return "\n".join(
         [
-            "| trace | published | R-score, p99 | ours with as many consumers | no worse | dominated by |",
-            "|---|---|---|---|---|---|",
-            *(line for trace, rows in by_trace.items() for line in _verdicts(trace, rows)),
+            "| published | R-score, p99 | ours with as many consumers | no worse on | dominated on |",
+            "|---|---|---|---|---|",
+            *(_verdict(name, list(by_trace.values())) for name in names),
         ]
     )
 
 
-def _verdicts(trace: str, rows: Sequence[Row]) -> Iterator[str]:
-    as_many = {row.beside: row for row in rows if row.kind == "as many"}
-    of_ours = [row for row in rows if row.kind == "ours"]
-    for other in rows:
-        if other.kind != "published":
-            continue
-        ours = as_many.get(other.name)
-        cells = (
-            trace,
-            other.name,
-            f"{other.r_score:.2f}, {other.p99_s:.2f} s",
-            "" if ours is None else f"{ours.r_score:.2f}, {ours.p99_s:.2f} s",
-            "" if ours is None else "yes" if no_worse(ours, other) else "**no**",
-            f"{sum(dominates(row, other) for row in of_ours)} of {len(of_ours)}",
-        )
-        yield f"| {' | '.join(cells)} |"
+def _verdict(name: str, traces: Sequence[Sequence[Row]]) -> str:
+    published = [next(row for row in rows if row.name == name) for rows in traces]
+    as_many = [row for rows in traces for row in rows if row.kind == "as many" and row.beside == name]
+    no_worse_on = sum(map(no_worse, as_many, published))
+    dominated_on = sum(
+        any(dominates(row, other) for row in rows if row.kind == "ours")
+        for rows, other in zip(traces, published, strict=True)
+    )
+    cells = (
+        name,
+        _means(published),
+        _means(as_many) if as_many else "",
+        f"{no_worse_on} of {len(as_many)}" if as_many else "",
+        f"{dominated_on} of {len(traces)}",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _means(rows: Sequence[Row]) -> str:
+    return f"{fmean(row.r_score for row in rows):.2f}, {fmean(row.p99_s for row in rows):.2f} s"

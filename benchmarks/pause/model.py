@@ -1,7 +1,7 @@
 """The model of pauses beside what was measured, and where its defaults come from.
 
-python -m benchmarks.pause.model benchmarks/pause/results/60.json benchmarks/pause/results/600.json
-python -m benchmarks.pause.model … --markdown        # the same for docs/pause-model.md
+python -m benchmarks.pause.model benchmarks/pause/results/60.json              # or 600.json, or both
+python -m benchmarks.pause.model benchmarks/pause/results/60.json --markdown   # for docs/pause-model.md
 
 The defaults are taken from the first file. Means over clients and events stand for all of them, so that the
 model is as far from a single one as the tables show.
@@ -99,7 +99,7 @@ def sheets(runs: Sequence[Results]) -> list[Sheet]:
     waits = second_rounds(first)
     found = [
         Sheet(
-            "Where the defaults come from, in the first of these runs",
+            "Where the defaults come from",
             ("", "measured", "default"),
             [
                 (

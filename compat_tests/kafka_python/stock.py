@@ -14,7 +14,7 @@ def learn_of(consumer: KafkaConsumer, topics: Iterable[str]) -> None:
 
     A leader that does not assigns nothing, learns of the topic, and joins again. If that second join outlasts
     the poll in which it began, nothing comes of it and the consumer stands still for good, without an error
-    (docs/kafka-python.md, "No standstill").
+    (docs/kafka-python.md, "Limits of the assignors in the stock consumer").
     """
     for topic in topics:
         consumer.partitions_for_topic(topic)

@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from compat_tests.scripted.error_codes import ERRORS
-from compat_tests.scripted.expected import BROKEN, CLIENTS, DIFFERENCES, JAVA, allowed, cells, sample
+from compat_tests.scripted.expected import BROKEN, CLIENTS, DIFFERENCES, JAVA, cells, sample
 from compat_tests.scripted.scenes import SCENES
 
 PAGE = Path(__file__).parents[2] / "docs" / "error-answers.md"
@@ -26,7 +25,7 @@ _NAMES = {
 
 def tables() -> str:
     """Everything between the marks."""
-    return "\n".join([*_counts(), *_java(), *_differences()])
+    return "\n".join([*_java(), *_differences(), *_counts()])
 
 
 def _code(name: str) -> str:
@@ -34,38 +33,15 @@ def _code(name: str) -> str:
 
 
 def _counts() -> list[str]:
-    every = list(cells())
-    outcomes = Counter(
-        (", ".join(sorted(allowed(cell).must)) or "retried", cell.client)
-        for cell in every
-        if cell.label not in BROKEN
-    )
+    phases = dict.fromkeys(scene.phase for scene in SCENES)
     return [
-        "## Counts",
+        "## What is tried",
         "",
-        f"{len(SCENES)} pairs of a request and one of {len({scene.phase for scene in SCENES})} phases, "
-        f"{len(ERRORS)} error codes and {len(BROKEN)} broken answers, {len(CLIENTS)} clients: "
-        f"**{len(every):,} cells**, {len(list(sample()))} of them in the default run.",
-        "",
-        "| outcome of an error code | " + " | ".join(CLIENTS) + " |",
-        "|---|" + "---|" * len(CLIENTS),
-        *(
-            f"| {outcome} | " + " | ".join(str(outcomes[outcome, client]) for client in CLIENTS) + " |"
-            for outcome in sorted({outcome for outcome, _ in outcomes})
-        ),
-        "",
-        "| phase | requests |",
-        "|---|---|",
-        *(
-            f"| {phase} | {', '.join(_request(scene.api, scene.in_partitions) for scene in SCENES if scene.phase == phase)} |"  # noqa: E501
-            for phase in dict.fromkeys(scene.phase for scene in SCENES)
-        ),
+        f"{len(SCENES)} pairs of a request and a phase ({', '.join(phases)}), {len(ERRORS)} error codes and "
+        f"{len(BROKEN)} broken answers, {len(CLIENTS)} clients: **{len(list(cells())):,} cells**, "
+        f"{len(list(sample()))} of them in the default run.",
         "",
     ]
-
-
-def _request(api: str, in_partitions: bool) -> str:
-    return f"{api}, per partition" if in_partitions else api
 
 
 def _java() -> list[str]:
