@@ -157,7 +157,7 @@ class Leading:
 
     def think_in_background(self, then: Any) -> None:
         """Run the strategy in a thread of its own, and then, in any thread, `then()`."""
-        in_thread(self.think).add_done_callback(lambda _: then())
+        in_leader_thread(self.think).add_done_callback(lambda _: then())
 
     def finish(self) -> EncodedAssignments:
         """The assignment of each member; raises what the strategy raised."""
@@ -175,7 +175,7 @@ class Leading:
         return self._encoded
 
 
-in_thread = partial(ask_in_thread, name="kafka-assignors-leader")
+in_leader_thread = partial(ask_in_thread, name="kafka-assignors-leader")
 """Calls a function of a leader, which takes as long as it takes, in a thread of its own; returns a future."""
 
 
