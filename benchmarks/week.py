@@ -408,7 +408,7 @@ def main() -> None:
         lives = [live(week, row) for week in weeks]
         ratios = [ratio for lived in lives for ratio in lived.ratios]
         behind = [seconds for lived in lives for seconds in lived.behind_s]
-        cells = (
+        figures = (
             name,
             sum(len(lived.actions) for lived in lives),
             max(most_in_an_hour(lived.actions) for lived in lives),
@@ -419,7 +419,7 @@ def main() -> None:
             f"{sum(behind) / len(behind):.1f}, {quantile(behind, 0.99):.0f}",
             sum(lived.other_moves for lived in lives),
         )
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+        print(f"| {' | '.join(map(str, figures))} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -138,6 +138,7 @@ MODES = (
 
 VALUES = {
     "--serve": ":0",
+    "--engine": "local",
     "--timeout": "1",
     "--prometheus": ":0",
     "--criteria": "balance",

@@ -24,6 +24,7 @@ from kafka_assignors.strategies.rules.basic import LevelPartitions
 from kafka_assignors.strategies.rules.rule import Problem, Restriction
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, contract_problem
+from kafka_assignors.wire import decode_assignment
 from kafka_assignors_cli import main
 from tests.exact_groups import SMALL, random_group
 from tests.hostile_strategy import HOSTILE, Ruining, RuiningByInheritance, RuiningLater, ruin
@@ -132,7 +133,7 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
     expected = lead(CooperativeSticky(), Group.of(topics, joined.members, 5), COOPERATIVE)
     for _ in range(2):
         answer = join_sync.encode_assignments(strategy, joined, topics, 5)
-        found = {id: join_sync.decode_assignment(sent).partitions for id, sent in answer.assignments.items()}
+        found = {id: decode_assignment(sent).partitions for id, sent in answer.assignments.items()}
         assert {id: {topic: [*numbers] for topic, numbers in each.items()} for id, each in found.items()} == {
             id: {topic: [*numbers] for topic, numbers in each.items()}
             for id, each in expected.assignment.members.items()

@@ -1,4 +1,4 @@
-"""kafka-python 2. Checked with 2.0.6, 2.1.6, 2.2.21 and 2.3.3.
+"""kafka-python 2. Checked with 2.0.6, 2.1.6, 2.2.21 and 2.3.3. What each function does, `_v3` says.
 
 Touched, besides what `_client` lists:
 

@@ -117,7 +117,7 @@ def list_offsets(
 
     `NoLeaderError` if a partition has no leader now, `ClusterError` for all else.
     """
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
     numbers = tuple(partitions)
     earliest = _list_offsets(connection, topic, numbers, OffsetSpec.earliest(), wait_s)  # type: ignore[no-untyped-call]

@@ -117,6 +117,14 @@ def caller_of(kind: type[Caller]) -> Caller | None:
     return None
 
 
+def leader_heartbeat_pause_s(heartbeat_interval_ms: float, session_timeout_ms: float) -> float:
+    """The time between two heartbeats of a leader that assigns, in seconds.
+
+    A third of the session is what Kafka recommends, for a consumer with another `heartbeat_interval_ms`.
+    """
+    return min(heartbeat_interval_ms, session_timeout_ms / 3) / 1000
+
+
 class Assignor:
     """One strategy in the consumers of a process.
 
@@ -359,6 +367,19 @@ def optional_name(argument: str, value: object) -> str | None:
     if not fits_kafka_string(value):
         raise TypeError(f"{argument} must be text of at most {LONGEST_NAME} bytes")
     return value
+
+
+def require_client_rack(value: object) -> str | None:
+    """The rack in a consumer's setting `client_rack`, in which clients take "" for none."""
+    return optional_name("client_rack", None if value == "" else value)
+
+
+def require_group(group_id: object, stock_consumer: str) -> None:
+    """Raise TypeError for a cooperative consumer without a group; `stock_consumer` needs none."""
+    if not isinstance(group_id, str) or not group_id:
+        raise TypeError(
+            f"group_id must be a non-empty str, not {group_id!r}: without a group, use {stock_consumer}"
+        )
 
 
 def class_given(kind: type) -> TypeError:

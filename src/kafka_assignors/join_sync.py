@@ -187,6 +187,19 @@ class RackWatch:
         self._racks = racks
         return racks
 
+    def snapshot(
+        self, known: Mapping[str, Any], topics_of: Callable[[Iterable[str]], Iterable[Topic]]
+    ) -> Mapping[str, Any]:
+        """For each watched topic, the value that makes the member rejoin if it changes.
+
+        `known` is the client's own value by topic name. While racks are followed, those of the replicas take
+        its place, which `topics_of` has for topics by name.
+        """
+        if not self.following:
+            return known
+        racks = {topic.name: topic.replica_racks for topic in topics_of(known)}
+        return {name: racks.get(name) or value for name, value in known.items()}
+
 
 def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> DecodedMembers:
     """Decode what the members sent. Never raises for what a member sent."""

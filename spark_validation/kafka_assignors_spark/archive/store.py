@@ -130,7 +130,7 @@ def compaction_warnings(options: ArchiveOptions) -> list[str]:
 
     `SourceError` if the cluster does not answer.
     """
-    from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
 
     topic, resource = options.topic, ConfigResource(ResourceType.TOPIC, options.topic)
     with source_errors():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
@@ -218,6 +218,7 @@ class Revoke:
     `on_partitions_revoked`, with positions and commits still working. Answer: `ListenerReturned`."""
 
     partitions: Partitions
+    told: ClassVar = "revoked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +226,7 @@ class Lose:
     """Call `on_partitions_lost`: other members may own them already. Answer: `ListenerReturned`."""
 
     partitions: Partitions
+    told: ClassVar = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,7 @@ class Announce:
     """Call `on_partitions_assigned` with what was added, even with nothing. Answer: `ListenerReturned`."""
 
     partitions: Partitions
+    told: ClassVar = "assigned"
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,16 +307,9 @@ class Fail:
     reason: str
 
 
+CallListener: TypeAlias = Revoke | Lose | Announce
+"""A call of the user's listener, whose method `on_partitions_…` ends with `told`."""
+
 Action: TypeAlias = (
-    Revoke
-    | Lose
-    | Install
-    | Announce
-    | SendJoin
-    | SendSync
-    | SendLeave
-    | SendCommit
-    | CommitDone
-    | CommitRefused
-    | Fail
+    CallListener | Install | SendJoin | SendSync | SendLeave | SendCommit | CommitDone | CommitRefused | Fail
 )

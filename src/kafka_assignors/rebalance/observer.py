@@ -25,12 +25,10 @@ from kafka_assignors.load_trigger import LoadJudgement
 from kafka_assignors.quality import measure
 from kafka_assignors.rebalance.events import (
     Action,
-    Announce,
     Assigned,
+    CallListener,
     Event,
-    Lose,
     Partitions,
-    Revoke,
     SendJoin,
 )
 from kafka_assignors.rebalance.member import MemberState
@@ -201,10 +199,9 @@ class Observers:
 
     # ---- calls of the user's listener
 
-    def listener_returned(self, asked: Revoke | Lose | Announce, seconds: float | None) -> None:
+    def listener_returned(self, asked: CallListener, seconds: float | None) -> None:
         """The call that the machine asked for is over; `seconds` is None if there was no listener to call."""
-        name = {Announce: "assigned", Revoke: "revoked", Lose: "lost"}[type(asked)]
-        self.tell(name, partitions=asked.partitions, seconds=seconds)
+        self.tell(asked.told, partitions=asked.partitions, seconds=seconds)
 
     # ---- leading
 

@@ -21,13 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafka_assignors.rebalance.events import (
-    Announce,
     Assigned,
+    CallListener,
     Joined,
     JoinFailed,
-    Lose,
     Partitions,
-    Revoke,
     SendJoin,
     SyncFailed,
 )
@@ -152,7 +150,7 @@ class ListenerCall:
         assigned: the assignment that is installed afterwards.
     """
 
-    asked: Revoke | Lose | Announce
+    asked: CallListener
     then: Then
     protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE
     assigned: Partitions = frozenset()

@@ -152,6 +152,13 @@ class Session:
         failure.__cause__ = error
         return failure
 
+    def listener_failed(self, call: str, error: BaseException) -> Exception:
+        """Log what a call of the user's listener raised; returns the error for the user."""
+        self._log.error("group %r: %s failed", self._group_id, call, exc_info=error)
+        failure = self._transport.errors.KafkaError(f"{call} failed: {error!r}")
+        failure.__cause__ = error
+        return failure
+
     # ---- JoinGroup
 
     async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
