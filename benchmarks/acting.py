@@ -124,7 +124,7 @@ class _Deliveries:
         for at, name, report in reports:
             partition = report["topic"], report["partition"]
             for offset in report["offsets"]:
-                found.count[(*partition, offset)] += 1
+                found.count[report["topic"], report["partition"], offset] += 1
                 found.at.setdefault(partition, []).append(at)
                 found.by.setdefault(partition, []).append(name)
         return found

@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=20_000)
     parser.add_argument("--generations", type=int, default=24)
     given = parser.parse_args()
-    catalogue = Catalogue([CatalogueEntry(None, None, Topic("giant.events", given.partitions))])
+    catalogue = Catalogue([CatalogueEntry(None, Topic("giant.events", given.partitions))])
     strategies = {name: load_strategy(name) for name in STRATEGIES}
     tracemalloc.start()
     replay = GroupReplay(catalogue, strategies, tuple(Mode))

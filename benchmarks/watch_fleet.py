@@ -23,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -91,7 +92,7 @@ def read(file: Path) -> Iterator[Record]:
 
 def catalogue_of(options: FleetOptions) -> Catalogue:
     return Catalogue(
-        CatalogueEntry(None, f"id-{number:05d}", topic_of(options, number).topic)
+        CatalogueEntry(None, replace(topic_of(options, number).topic, id=f"id-{number:05d}"))
         for number in range(options.topics)
     )
 

@@ -29,12 +29,11 @@ from statistics import median
 
 from benchmarks.weighted import a_group, owning
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.load_trigger import LoadTrigger, TriggerState, judge, leads
-from kafka_assignors.makespan.bounds import crowding_bound
-from kafka_assignors.partition_costs import PartitionCosts
+from kafka_assignors.load_trigger import LoadTrigger, TriggerState, judge_load, leads
+from kafka_assignors.makespan.loads import crowding_bound
 from kafka_assignors.pause_model import Consumption
 from kafka_assignors.strategies import Sticky, Weighted
-from kafka_assignors.weights import lag_weights, weigh
+from kafka_assignors.weights import PartitionCosts, lag_weights, weigh
 
 TOPIC = "orders"
 STEP_S = 30
@@ -270,7 +269,7 @@ class _Life:
         assert self.state is not None
         group, now_s = self._group(self.names), step * STEP_S
         began = time.thread_time()
-        self.state, judged = judge(
+        self.state, judged = judge_load(
             self.trigger, self.state, now_s, group, self.strategy, Consumption.COOPERATIVE
         )
         self.lived.judge_s += time.thread_time() - began
@@ -362,7 +361,7 @@ def cost_of_a_look(members: int, partitions: int, looks: int = 20) -> dict[str, 
         topics, _ = weigh(group.topics.values(), given)
         times.append(time.thread_time())
         group = Group.of(topics, group.members.values())
-        state, judged = judge(trigger, state, now_s, group, Weighted(), Consumption.COOPERATIVE)
+        state, judged = judge_load(trigger, state, now_s, group, Weighted(), Consumption.COOPERATIVE)
         times.append(time.thread_time())
         assert not judged.act
         took.append((times[1] - times[0], times[2] - times[1], times[3] - times[2]))
@@ -409,7 +408,7 @@ def main() -> None:
         lives = [live(week, row) for week in weeks]
         ratios = [ratio for lived in lives for ratio in lived.ratios]
         behind = [seconds for lived in lives for seconds in lived.behind_s]
-        cells = (
+        figures = (
             name,
             sum(len(lived.actions) for lived in lives),
             max(most_in_an_hour(lived.actions) for lived in lives),
@@ -420,7 +419,7 @@ def main() -> None:
             f"{sum(behind) / len(behind):.1f}, {quantile(behind, 0.99):.0f}",
             sum(lived.other_moves for lived in lives),
         )
-        print(f"| {' | '.join(map(str, cells))} |", flush=True)
+        print(f"| {' | '.join(map(str, figures))} |", flush=True)
 
 
 if __name__ == "__main__":

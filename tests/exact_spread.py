@@ -23,7 +23,8 @@ from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.solver import solve
 from tests.exact_groups import Limits, random_group
-from tests.exact_oracle import Oracle, Order, Partition, misses
+from tests.exact_oracle import Oracle
+from tests.exact_score import Order, Partition, misses
 
 __all__ = ["TINY", "Distances", "excess", "least_excess", "measure"]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import promql_parser as promql
 
 from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT
 from kafka_assignors_spark.watch.group import STATES, UNDECODABLE
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, WatchedMetric
 
-METRICS = {metric.name: metric for metric in (*GROUP_METRICS, *WATCH_METRICS)}
+_ALL: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]
+METRICS = {metric.name: metric for metric in _ALL}
 TARGET_LABELS = frozenset({"instance", "job"})
 """The labels that Prometheus adds to each series that it scrapes."""
 

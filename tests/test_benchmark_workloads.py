@@ -14,7 +14,7 @@ from benchmarks.group_file import read_group_file, write_group_file
 from benchmarks.report import times_table
 from benchmarks.workloads import WORKLOADS, Workload
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.leader_bytes import read_members
+from kafka_assignors.join_sync import read_members
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
 SMALL = [workload for workload in WORKLOADS if re.search(r" (31|1k|10k|20k|45k|50k)\b", workload.name)]

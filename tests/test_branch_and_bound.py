@@ -11,9 +11,9 @@ import pytest
 
 from kafka_assignors.group import Group
 from kafka_assignors.makespan import measure_loads
-from kafka_assignors.makespan.bounds import lower_bound
-from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, Looks, fewest_moves, optimum
+from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, LookBudget, best_within, optimum
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands, jobs_of, weights_of
+from kafka_assignors.makespan.loads import lower_bound
 from kafka_assignors.makespan.local_search import Placing, relieve, take_back
 from kafka_assignors.strategies import Weighted
 from tests.weighed_groups import after, least_makespan, random_weighed_group, weighed
@@ -54,16 +54,16 @@ def test_no_assignment_below_the_limit_moves_less_or_has_less_load() -> None:
         jobs = heavy_jobs(random_weighed_group(rng, most_partitions=6))
         best = optimum(jobs, lower_bound(jobs)).load
         limit = best + rng.randint(0, best // 2)
-        found = fewest_moves(jobs, limit, best, None, Looks(MOST_LOOKS))
+        found = best_within(jobs, limit, best, None, LookBudget(MOST_LOOKS))
         assert found.proved
         assert found.holders is not None
         every = product(*(readers(jobs, job) for job in range(len(jobs.weights))))
         least = min(
-            (changed_hands(jobs, holders), load)
+            (changed_hands(jobs.owners, holders), load)
             for holders in every
             if (load := max(Placing(jobs, holders).loads, default=0)) <= limit
         )
-        assert (changed_hands(jobs, found.holders), found.load) == least
+        assert (changed_hands(jobs.owners, found.holders), found.load) == least
         assert max(Placing(jobs, found.holders).loads, default=0) == found.load
         moved += least[0]
     assert moved > 40
@@ -71,10 +71,10 @@ def test_no_assignment_below_the_limit_moves_less_or_has_less_load() -> None:
 
 def test_a_known_assignment_is_improved_upon_or_proved() -> None:
     jobs = heavy_jobs(weighed({"t": [4, 3, 3]}, {"a": ["t"], "b": ["t"]}))
-    found = fewest_moves(jobs, 10, 5, (0, 7), Looks(MOST_LOOKS))
+    found = best_within(jobs, 10, 5, (0, 7), LookBudget(MOST_LOOKS))
     assert (found.load, found.proved) == (6, True)
-    assert fewest_moves(jobs, 10, 5, (0, 6), Looks(MOST_LOOKS)).holders is None
-    assert fewest_moves(jobs, 5, 5, None, Looks(MOST_LOOKS)).holders is None
+    assert best_within(jobs, 10, 5, (0, 6), LookBudget(MOST_LOOKS)).holders is None
+    assert best_within(jobs, 5, 5, None, LookBudget(MOST_LOOKS)).holders is None
 
 
 @pytest.mark.parametrize("members", [2, 3, 5, 8])
@@ -83,9 +83,9 @@ def test_the_search_gives_up_after_its_looks(members: int) -> None:
     rng = random.Random(members)
     weights = [2 * rng.randint(10**8, 10**9) for _ in range(32)]
     group = weighed({"t": weights}, {f"m{n}": ["t"] for n in range(members)})
-    jobs, looks = heavy_jobs(group), Looks(MOST_LOOKS)
+    jobs, looks = heavy_jobs(group), LookBudget(MOST_LOOKS)
     free = replace(jobs, owners=[NO_OWNER] * len(jobs.weights))
-    found = fewest_moves(free, sum(weights), lower_bound(jobs), None, looks)
+    found = best_within(free, sum(weights), lower_bound(jobs), None, looks)
     assert not found.proved
     assert found.holders is not None
     assert -members <= looks.left <= 0
@@ -110,7 +110,7 @@ def test_a_heavy_partition_fits_where_several_lighter_ones_leave() -> None:
     begin = [0, 0, 1, 1, 1]  # "x" and "y" are with a, all of "z" with b.
     assert not list(relieve(Placing(jobs, begin), [0, 1, 2], 9))
     placing = Placing(jobs, begin)
-    step, *others = relieve(placing, [0, 1, 2], 9, Looks(MOST_LOOKS))
+    step, *others = relieve(placing, [0, 1, 2], 9, LookBudget(MOST_LOOKS))
     assert len(step.moves) == 3
     assert max(placing.loads) == 9
     for taken in reversed([step, *others]):

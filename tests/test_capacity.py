@@ -17,8 +17,15 @@ from kafka_assignors.certificate import Certificate, check, prove
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion, Scale
 from kafka_assignors.explain import Reason, explain
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember, encode_assignments, read_members
-from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
+from kafka_assignors.join_sync import (
+    NEVER_ASSIGNED,
+    EncodedAssignments,
+    JoinedMember,
+    LastAssignment,
+    encode_assignments,
+    read_members,
+    subscription_bytes,
+)
 from kafka_assignors.member_facts import MOST_CAPACITY, Facts, decode_facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, solve

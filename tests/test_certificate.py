@@ -12,8 +12,8 @@ import pytest
 from kafka_assignors.certificate import (
     Certificate,
     CertificateError,
+    HandOver,
     Improvement,
-    Step,
     check,
     prove,
 )
@@ -191,7 +191,7 @@ def test_an_improvement_lists_each_step_between_members() -> None:
     assert prove(CHAIN, FAIR, PROOF.criteria) == PROOF
     assert prove(CHAIN, LOPSIDED, PROOF.criteria) == Improvement(
         PROOF.criteria,
-        (Step("orders", 0, "m1", "m2"), Step("payments", 0, "m2", "m3")),
+        (HandOver("orders", 0, "m1", "m2"), HandOver("payments", 0, "m2", "m3")),
         (-2, 0, 0),
     )
 
@@ -207,7 +207,7 @@ def test_a_move_that_balance_did_not_need_is_shown_as_an_exchange() -> None:
     crossed = Assignment({**FAIR.members, "m1": {"orders": [0, 2]}, "m2": {"orders": [1, 3]}})
     proof = prove(group, crossed, (BALANCE, MOVEMENT))
     assert isinstance(proof, Improvement)
-    assert set(proof.steps) == {Step("orders", 2, "m1", "m2"), Step("orders", 1, "m2", "m1")}
+    assert set(proof.steps) == {HandOver("orders", 2, "m1", "m2"), HandOver("orders", 1, "m2", "m1")}
     assert proof.change == (0, -2)
 
 

@@ -144,6 +144,7 @@ MODES = (
 
 VALUES = {
     "--serve": ":0",
+    "--engine": "local",
     "--timeout": "1",
     "--prometheus": ":0",
     "--criteria": "balance",

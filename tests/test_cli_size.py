@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kafka_assignors.certificate.size import Bound, SizeCertificate, check_size
+from kafka_assignors.certificate.size import SizeBound, SizeCertificate, check_size
 from kafka_assignors.group import Topic
 from kafka_assignors.live_group import LiveGroup, LiveMember
-from kafka_assignors.sizing import Policy
+from kafka_assignors.sizing import ScalingPolicy
 from kafka_assignors_cli import main, size
 from kafka_assignors_cli.options import ClusterAddress
 from kafka_assignors_cli.size_result import METRICS, Recommender, Report
@@ -61,7 +61,7 @@ class TestFiles:
         proof = found["certificate"]
         check_size(
             proof["costs"],
-            SizeCertificate(proof["limit"], proof["members"], proof["least"], Bound(**proof["bound"])),
+            SizeCertificate(proof["limit"], proof["members"], proof["least"], SizeBound(**proof["bound"])),
         )
 
     def test_the_way_from_the_present_members(self, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,7 +250,7 @@ def report_of(needed: int, needed_full: int) -> Report:
 class TestServed:
     def test_a_failure_changes_nothing_until_the_last_size_is_too_old(self) -> None:
         clock = Clock()
-        recommender = Recommender("g", Policy(stale_after_s=300), clock.monotonic)
+        recommender = Recommender("g", ScalingPolicy(stale_after_s=300), clock.monotonic)
         assert recommender.status()["members"] is None
         assert recommender.succeeded(report_of(5, 4)) == 5
         assert recommender.succeeded(report_of(5, 4)) is None
@@ -302,7 +302,7 @@ class TestExamples:
         (trigger,) = scaled["spec"]["triggers"]
         assert (trigger["type"], trigger["metricType"]) == ("metrics-api", "AverageValue")
         metadata = trigger["metadata"]
-        assert metadata["valueLocation"] in Recommender("g", Policy()).status()
+        assert metadata["valueLocation"] in Recommender("g", ScalingPolicy()).status()
         assert metadata["targetValue"] == "1"
         deployment, service = documents("size.yaml")
         assert metadata["url"] == f"http://{service['metadata']['name']}:{port_of(service)}/size"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.explain import explain_reduced, moves_of
-from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
+from kafka_assignors.group import MOST_WEIGHT, Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.member_facts import Facts, decode_facts, encode_facts, facts_of
@@ -31,6 +31,7 @@ from kafka_assignors.strategies import (
 )
 from kafka_assignors.strategies.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.rules import (
+    Balance,
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
@@ -258,6 +259,18 @@ class TestWeights:
         assert strategy.reduced_form(group) == (
             "rule 'weights' of strategy 'acme' does not promise the best assignment"
         )
+
+    @pytest.mark.parametrize("balance", [LevelByWeight(), LevelPartitions()])
+    @given(weights=st.lists(st.sampled_from([None, 0, 1, MOST_WEIGHT]), min_size=6, max_size=6))
+    def test_tasks_of_the_greatest_weights_are_assigned(
+        self, balance: Balance, weights: list[int | None]
+    ) -> None:
+        group = Group.of(
+            [Topic("a", 3, weights=tuple(weights[:3])), Topic("b", 3, weights=tuple(weights[3:]))],
+            [Member("m1", frozenset("ab")), Member("m2", frozenset("ab"))],
+        )
+        strategy = Composed("acme", (KeepTogether([["a", "b"]]), balance))
+        assert lead(strategy, group, RebalanceProtocol.EAGER).target.members.keys() == {"m1", "m2"}
 
 
 class TestProblem:

@@ -206,7 +206,23 @@ int32 = st.integers(-(2**31), 2**31 - 1)
 def topics(draw: st.DrawFn) -> Topic:
     partitions = draw(st.integers(0, 4))
     racks = st.lists(st.frozensets(names, max_size=3), min_size=partitions, max_size=partitions).map(tuple)
-    return Topic(draw(names), partitions, draw(st.none() | racks))
+    known = st.none() | st.integers(0, 2**63 - 1)
+    weights = st.lists(known, min_size=partitions, max_size=partitions).map(tuple)
+    ids = st.just("R2u4n-z9TCu5VQ9YBJzYxg")
+    return Topic(
+        draw(names), partitions, draw(st.none() | racks), draw(st.none() | ids), draw(st.none() | weights)
+    )
+
+
+facts = st.builds(
+    Facts,
+    release=st.none() | st.sampled_from(["v1", "v2"]),
+    share=st.none() | st.integers(0, 3) | st.just(10_000),
+    draining=st.booleans(),
+    capacity=st.none() | st.integers(1, 3) | st.just(10_000),
+    standby=st.booleans(),
+    rules=st.none() | st.just("a1b2"),
+)
 
 
 members = st.builds(
@@ -218,7 +234,7 @@ members = st.builds(
     owned=st.dictionaries(names, st.lists(int32, max_size=4), max_size=3),
     generation=int32,
     revoked=st.booleans(),
-    data=st.binary(max_size=16),
+    data=st.binary(max_size=16) | facts.map(encode_facts),
 )
 groups = st.builds(
     Group.of,

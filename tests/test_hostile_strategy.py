@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from kafka_assignors import leader_bytes, member_bytes
+from kafka_assignors import join_sync
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
@@ -24,6 +24,7 @@ from kafka_assignors.strategies.rules.basic import LevelPartitions
 from kafka_assignors.strategies.rules.rule import Problem, Restriction
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, contract_problem
+from kafka_assignors.wire import decode_assignment
 from kafka_assignors_cli import main
 from tests.exact_groups import SMALL, random_group
 from tests.hostile_strategy import HOSTILE, Ruining, RuiningByInheritance, RuiningLater, ruin
@@ -101,7 +102,7 @@ def test_a_leader_whose_strategy_changes_the_group_judges_and_withholds_by_what_
 
 
 def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_changes_nothing() -> None:
-    last = member_bytes.LastAssignment({"orders": [0, 1], "payments": [1]}, 4)
+    last = join_sync.LastAssignment({"orders": [0, 1], "payments": [1]}, 4)
 
     class Honest(RuiningLater):
         __slots__ = ()
@@ -110,31 +111,29 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
             return b"hostile"
 
     sent = {
-        type(strategy): member_bytes.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
+        type(strategy): join_sync.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
         for strategy in (Honest(), RuiningLater())
     }
     assert sent[Honest] == sent[RuiningLater]
     assert last.partitions == {"orders": [0, 1], "payments": [1]}
 
     strategy = RuiningLater()
-    joined = leader_bytes.read_members(
+    joined = join_sync.read_members(
         strategy,
         [
-            leader_bytes.JoinedMember("m1", None, sent[RuiningLater]),
-            leader_bytes.JoinedMember(
+            join_sync.JoinedMember("m1", None, sent[RuiningLater]),
+            join_sync.JoinedMember(
                 "m2",
                 None,
-                member_bytes.subscription_bytes(strategy, ["orders"], member_bytes.NEVER_ASSIGNED, held=True),
+                join_sync.subscription_bytes(strategy, ["orders"], join_sync.NEVER_ASSIGNED, held=True),
             ),
         ],
     )
     topics = [Topic("orders", 2), Topic("payments", 2)]
     expected = lead(CooperativeSticky(), Group.of(topics, joined.members, 5), COOPERATIVE)
     for _ in range(2):
-        answer = leader_bytes.encode_assignments(strategy, joined, topics, 5)
-        found = {
-            id: member_bytes.decode_assignment(sent).partitions for id, sent in answer.assignments.items()
-        }
+        answer = join_sync.encode_assignments(strategy, joined, topics, 5)
+        found = {id: decode_assignment(sent).partitions for id, sent in answer.assignments.items()}
         assert {id: {topic: [*numbers] for topic, numbers in each.items()} for id, each in found.items()} == {
             id: {topic: [*numbers] for topic, numbers in each.items()}
             for id, each in expected.assignment.members.items()

@@ -9,10 +9,9 @@ import pytest
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import JoinedMember
+from kafka_assignors.join_sync import NEVER_ASSIGNED, JoinedMember, subscription_bytes
 from kafka_assignors.live_group import LiveGroup, LiveMember, WeighedLoads, as_group
-from kafka_assignors.load_trigger import LoadTrigger, judge, leads
-from kafka_assignors.member_bytes import NEVER_ASSIGNED, subscription_bytes
+from kafka_assignors.load_trigger import LoadTrigger, judge_load, leads
 from kafka_assignors.pause_model import Consumption
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky, Weighted
@@ -68,7 +67,7 @@ def test_the_bound_is_that_of_the_trigger_and_takes_no_search() -> None:
     weights = (10, 6, 6, 6)  # 10 and 6 must be together, which only a search finds.
     group = weighed({"orders": weights}, {"a": ["orders"], "b": ["orders"]}, {"a": {"orders": [0, 1, 2, 3]}})
     state = leads(LoadTrigger(), None, 0)
-    _, judged = judge(LoadTrigger(), state, 30, group, Weighted(), Consumption.COOPERATIVE)
+    _, judged = judge_load(LoadTrigger(), state, 30, group, Weighted(), Consumption.COOPERATIVE)
     told = summaries(assignments(*weights))
     assert {one.bound for one in told.values() if one is not None} == {judged.bound} == {14}
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.week import DEFAULT, NAIVE, Row, a_week, live, most_in_an_hour
 from kafka_assignors import load_trigger
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.load_trigger import Judgement, LoadTrigger, TriggerState, judge, leads
+from kafka_assignors.load_trigger import LoadJudgement, LoadTrigger, TriggerState, judge_load, leads
 from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.strategies import CooperativeSticky, Strategy, Weighted
 from kafka_assignors.weights import weigh
@@ -45,9 +45,9 @@ class Life:
             [Member(m, {"t"}, owned={"t": list(own)}, generation=3) for m, own in self.owned.items()],
         )
 
-    def look(self, weights: Weights = UNEVEN, after_s: float = 30) -> Judgement:
+    def look(self, weights: Weights = UNEVEN, after_s: float = 30) -> LoadJudgement:
         self.now_s += after_s
-        self.state, judged = judge(
+        self.state, judged = judge_load(
             self.trigger, self.state, self.now_s, self.group(weights), self.strategy, self.consumption
         )
         return judged
@@ -91,7 +91,7 @@ def test_it_acts_when_all_rules_are_met_and_gives_its_reason_in_figures() -> Non
     life = Life(strategy=Fixed(**SPREADS))
     assert life.looks(270) == []
     judged = life.look()
-    assert judged == Judgement(
+    assert judged == LoadJudgement(
         True,
         "the greatest load 20 has been above its bound 10 for 270 s, by 100% now; 3 moves bring it to 10: "
         "a gain of 6000 in 600 s for 17 that pauses",
@@ -225,7 +225,7 @@ def test_an_action_must_pay_for_its_pause() -> None:
 
 
 def test_an_eager_group_is_refused_unless_asked_for_and_pays_for_all_partitions() -> None:
-    def eager(trigger: LoadTrigger) -> Judgement:
+    def eager(trigger: LoadTrigger) -> LoadJudgement:
         life = Life(trigger, Fixed(**SPREADS))
         life.consumption = Consumption.EAGER
         life.looks(270)
@@ -340,7 +340,7 @@ def test_no_action_undoes_one_of_the_last_hour() -> None:
     life.strategy = Fixed(**one)
     assert life.looks(870, by_one) == []
     forgetful = replace(life.state, taken=(), back_off_s=0.0)
-    assert judge(TRIGGER, forgetful, 900, life.group(by_one), life.strategy, life.consumption)[1].act
+    assert judge_load(TRIGGER, forgetful, 900, life.group(by_one), life.strategy, life.consumption)[1].act
     life.state = replace(life.state, back_off_s=0.0)
     assert life.look(by_one).reason == (
         "the greatest load is 82% above the bound, and 2 of 2 moves would undo one of the last 3600 s"
@@ -479,11 +479,11 @@ def test_the_order_of_members_and_topics_changes_nothing(looks: Any, rng: random
         rng.shuffle(members)
         return Group.of(group.topics.values(), members)
 
-    def judged(arrange: Callable[[Group], Group]) -> list[tuple[TriggerState, Judgement]]:
+    def judged(arrange: Callable[[Group], Group]) -> list[tuple[TriggerState, LoadJudgement]]:
         life, state, found = Life(), leads(TRIGGER, None, 0), []
         for number, weights in enumerate(looks, 1):
             group = arrange(life.group(weights))
-            found.append(judge(TRIGGER, state, 30 * number, group, Weighted(), Consumption.COOPERATIVE))
+            found.append(judge_load(TRIGGER, state, 30 * number, group, Weighted(), Consumption.COOPERATIVE))
             state = found[-1][0]
         return found
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Group
-from kafka_assignors.makespan.balance import deal, improved, round_shares
-from kafka_assignors.makespan.bounds import crowding_bound, relax
+from kafka_assignors.makespan.balance import deal_jobs, improved, round_relaxation
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, jobs_of, weights_of
+from kafka_assignors.makespan.loads import crowding_bound, relax
 from kafka_assignors.makespan.local_search import Placing, relieve, take_back
 from tests.weighed_groups import least_makespan, weighed, weighed_groups
 
@@ -56,7 +56,7 @@ class TestFresh:
     def test_rounding_adds_no_more_than_the_heaviest(self, group: Group) -> None:
         jobs = heavy_jobs(group)
         relaxed = relax(jobs)
-        holders = round_shares(jobs, relaxed.shares)
+        holders = round_relaxation(jobs, relaxed.shares)
         assert all(holder in readers(jobs, job) for job, holder in enumerate(holders))
         greatest = max(Placing(jobs, holders).loads, default=0)
         assert greatest <= relaxed.load + max(jobs.weights, default=0)
@@ -64,7 +64,7 @@ class TestFresh:
     def test_dealing_gives_the_heaviest_first(self) -> None:
         jobs = heavy_jobs(weighed({"t": [3, 3, 2, 2, 2]}, {"a": ["t"], "b": ["t"]}))
         loads, holders = [0, 0], [NO_OWNER] * 5
-        deal(jobs, loads, holders, range(5))
+        deal_jobs(jobs, loads, holders, range(5))
         assert (loads, holders) == ([7, 5], [0, 1, 0, 1, 0])
 
 

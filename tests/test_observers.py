@@ -11,8 +11,15 @@ import pytest
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import EncodedAssignments, JoinedMember, encode_assignments, read_members
-from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
+from kafka_assignors.join_sync import (
+    NEVER_ASSIGNED,
+    EncodedAssignments,
+    JoinedMember,
+    LastAssignment,
+    encode_assignments,
+    read_members,
+    subscription_bytes,
+)
 from kafka_assignors.rebalance import MemberState, Settings, observer
 from kafka_assignors.rebalance.events import (
     AboutToJoin,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pause.model import resume_s, second_rounds, sheets
-from benchmarks.pause.results import Results
+from benchmarks.pause.result_files import Results
 from benchmarks.pause.tables import markdown
 from kafka_assignors.pause_model import Consumption, PauseModel
 

@@ -9,15 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.sizing import Needed, Policy, Recommendation, recommend
+from kafka_assignors.sizing import Needed, Recommendation, ScalingPolicy, recommend
 from kafka_assignors.sizing.packing import pack
 
-POLICY = Policy(hold_down_s=600, longest_gap_s=150, stale_after_s=300)
+POLICY = ScalingPolicy(hold_down_s=600, longest_gap_s=150, stale_after_s=300)
 STEP_S = 30.0
 CAPACITY = 100
 
 
-def after(*needed: Needed, policy: Policy = POLICY, state: Recommendation | None = None) -> list[int | None]:
+def after(
+    *needed: Needed, policy: ScalingPolicy = POLICY, state: Recommendation | None = None
+) -> list[int | None]:
     """The recommended members after each of these sizes, which come every 30 seconds."""
     state = state or Recommendation()
     found = []
@@ -32,7 +34,7 @@ def test_it_goes_up_at_once_and_to_the_target() -> None:
 
 
 def test_it_goes_up_after_a_hold_if_one_is_wanted() -> None:
-    policy = Policy(hold_up_s=60)
+    policy = ScalingPolicy(hold_up_s=60)
     assert after(Needed(2, 3), *[Needed(4, 5)] * 3, policy=policy) == [3, 3, 3, 5]
     assert after(Needed(2, 3), Needed(4, 5), Needed(3, 4), *[Needed(4, 5)] * 2, policy=policy)[-1] == 3
 
@@ -47,7 +49,7 @@ def test_an_interruption_starts_the_time_anew() -> None:
 
 
 def test_it_stays_within_the_range() -> None:
-    policy = Policy(least=2, most=4, hold_down_s=0)
+    policy = ScalingPolicy(least=2, most=4, hold_down_s=0)
     assert after(Needed(0, 0), Needed(9, 9), Needed(1, 1), Needed(1, 1), policy=policy) == [2, 4, 2, 2]
 
 
@@ -112,4 +114,4 @@ def test_a_recommendation_grows_old_and_comes_back() -> None:
 )
 def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, float], said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Policy(**settings)  # type: ignore[arg-type]
+        ScalingPolicy(**settings)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.certificate import CertificateError
-from kafka_assignors.certificate.size import Bound, SizeCertificate, check_size, members_by
+from kafka_assignors.certificate.size import SizeBound, SizeCertificate, check_size, members_by
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.makespan.jobs import NO_OWNER
 from kafka_assignors.sizing import Look, SizeError, of_kind, rates_from, size_group
@@ -150,13 +150,13 @@ class TestCertificate:
         10,
         [{"orders": [0, 3], "clicks": [1]}, {"orders": [1, 2]}, {"orders": [4], "clicks": [0]}],
         3,
-        Bound(),
+        SizeBound(),
     )
 
     def test_it_holds(self) -> None:
         check_size(self.COSTS, self.GOOD)
         check_size(self.COSTS, replace(self.GOOD, bound=None))
-        check_size({}, SizeCertificate(10, [], 0, Bound()))
+        check_size({}, SizeCertificate(10, [], 0, SizeBound()))
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -170,11 +170,11 @@ class TestCertificate:
             ({"members": [*GOOD.members, {"audit": [0]}]}, "has no cost"),
             ({"least": 4}, "shows that 3 members are needed, and not 4"),
             ({"least": 4, "bound": None}, "3 members suffice"),
-            ({"bound": Bound(divisor=2)}, "multiples of 2"),
-            ({"bound": Bound(divisor=0)}, "multiples of 0"),
-            ({"bound": Bound(threshold=6)}, "is no bound"),
-            ({"bound": Bound(threshold=-1)}, "is no bound"),
-            ({"bound": Bound(parts=-1)}, "is no bound"),
+            ({"bound": SizeBound(divisor=2)}, "multiples of 2"),
+            ({"bound": SizeBound(divisor=0)}, "multiples of 0"),
+            ({"bound": SizeBound(threshold=6)}, "is no bound"),
+            ({"bound": SizeBound(threshold=-1)}, "is no bound"),
+            ({"bound": SizeBound(parts=-1)}, "is no bound"),
         ],
     )
     def test_a_change_is_refused(self, change: dict[str, object], said: str) -> None:
@@ -195,7 +195,7 @@ class TestCertificate:
             fewest = fewest_by_trying(costs, limit)
             for parts in range(6):
                 for threshold in {0, *(cost for cost in costs if 2 * cost <= limit)}:
-                    assert members_by(costs, limit, Bound(1, threshold, parts)) <= fewest
+                    assert members_by(costs, limit, SizeBound(1, threshold, parts)) <= fewest
 
 
 class TestMoves:

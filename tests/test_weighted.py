@@ -52,6 +52,20 @@ class TestBounds:
         else:
             assert (report.makespan, report.factor) == (3 * members, 1)
 
+    @given(
+        st.lists(st.sampled_from([None, 0, 0, 7]), max_size=12),
+        st.integers(0, 12),
+        st.integers(0, 2),
+    )
+    def test_every_group_has_a_report(self, weights: list[int | None], members: int, idle: int) -> None:
+        # More members than branch and bound takes, and no partition, or none that weighs something, included.
+        topics = {f"m{n:02}": ["orders"] for n in range(members)} | {f"i{n}": ["else"] for n in range(idle)}
+        group = weighed({"orders": weights}, topics)
+        report = measure_loads(group, assigned(Weighted(), group), Weighted().terms)
+        assert report.factor is not None
+        assert report.makespan <= report.factor * max(report.lower_bound, 1)
+        assert report.makespan == 0 or any(weights) or None in weights
+
     def test_where_dealing_is_bad_rounding_is_not(self) -> None:
         # A tournament: in each round pairs of those who have most so far share one topic. Dealing, which
         # cannot know who comes later, gives the whole way to one member; one partition each is possible.

@@ -13,9 +13,8 @@ import pytest
 
 from kafka_assignors.assignor import Assignor, NoWeightsError
 from kafka_assignors.group import Topic
-from kafka_assignors.partition_costs import RateSource
 from kafka_assignors.strategies import Weighted
-from kafka_assignors.weights import LagSource, OffsetWeights, lag_weights, parse_weights, patience_s, weigh
+from kafka_assignors.weights import LagSource, OffsetWeights, RateSource, lag_weights, parse_weights, weigh
 
 ORDERS = Topic("orders", 3)
 
@@ -28,7 +27,37 @@ class Coordinator:
     """Anything that can be remembered weakly."""
 
 
+class Unsized:
+    """What NumPy's array of no dimensions does: it has `__len__`, which raises."""
+
+    def __len__(self) -> int:
+        raise TypeError("len() of unsized object")
+
+
+class Unreadable(dict[str, Any]):
+    def get(self, *_: Any) -> Any:
+        raise OSError("the connection is closed")
+
+
+class NoIndex:
+    def __index__(self) -> int:
+        raise ValueError("not a number")
+
+
 class TestWeigh:
+    @pytest.mark.parametrize(
+        ("given", "shown"),
+        [
+            ({"orders": Unsized()}, "TypeError('len() of unsized object')"),
+            (Unreadable(orders=[1, 2, 3]), "OSError('the connection is closed')"),
+            ({"orders": [1, NoIndex(), 3]}, "ValueError('not a number')"),
+        ],
+    )
+    def test_values_that_raise_count_as_unknown(self, given: object, shown: str) -> None:
+        topics, findings = weigh([ORDERS], given)
+        assert topics == [ORDERS]
+        assert findings == [f"the weights of topic 'orders' raise {shown}: they are unknown"]
+
     def test_known_unknown_and_missing(self) -> None:
         topics, findings = weigh([ORDERS, Topic("pays", 1)], {"orders": [5, None, 0], "else": [1]})
         assert [topic.weights for topic in topics] == [(5, None, 0), None]
@@ -125,8 +154,8 @@ def test_a_base_that_is_none_is_refused(
 
 class TestAsking:
     def test_never_longer_than_a_third_of_a_session(self) -> None:
-        assert patience_s(2.0, 45.0) == 2.0
-        assert patience_s(60.0, 6.0) == 2.0
+        assert PlainAssignor(Weighted(), weights_timeout_s=2.0).weights_patience_s(45_000) == 2.0
+        assert PlainAssignor(Weighted(), weights_timeout_s=60.0).weights_patience_s(6_000) == 2.0
 
     def test_without_an_answer_the_last_one_counts_and_the_log_says_so(
         self, caplog: pytest.LogCaptureFixture

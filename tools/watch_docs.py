@@ -6,8 +6,9 @@ python -m tools.watch_docs
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 from tools.generated_part import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "watch.md"
@@ -15,14 +16,13 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "watch.md"
 
 def page_with_metrics(page: str) -> str:
     """The page, with the table of metrics made anew."""
-    rows = [
-        f"| `{metric.name}` | {metric.kind.value} | {_labels(labels)} | {metric.help} |\n"
-        for metric, labels in (
-            *((metric, ("group", *metric.labels)) for metric in GROUP_METRICS),
-            *((metric, metric.labels) for metric in WATCH_METRICS),
-        )
-    ]
+    rows = [_row(metric, ("group", *metric.labels)) for metric in GROUP_METRICS]
+    rows += [_row(metric, metric.labels) for metric in WATCH_METRICS]
     return with_part(page, "metrics", "| metric | type | labels | |\n|---|---|---|---|\n" + "".join(rows))
+
+
+def _row(metric: WatchedMetric[Any], labels: tuple[str, ...]) -> str:
+    return f"| `{metric.name}` | {metric.kind.value} | {_labels(labels)} | {metric.help} |\n"
 
 
 def _labels(labels: tuple[str, ...]) -> str:

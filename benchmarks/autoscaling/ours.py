@@ -21,7 +21,7 @@ from benchmarks.autoscaling.heuristics import UNASSIGNED, Heuristic, Owners
 from benchmarks.autoscaling.simulation import Decision, Step, draws
 from benchmarks.autoscaling.traces import CAPACITY, CONSUMER_CAPACITY, INTERVAL_S
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.sizing import Needed, Policy, Recommendation, recommend
+from kafka_assignors.sizing import Needed, Recommendation, ScalingPolicy, recommend
 from kafka_assignors.sizing.packing import pack
 from kafka_assignors.strategies import Strategy
 
@@ -102,7 +102,7 @@ def recommended() -> Count:
 
     It goes up, to loads within C, when loads within 1.33 C need more; down after ten minutes.
     """
-    state, policy = Recommendation(), Policy()
+    state, policy = Recommendation(), ScalingPolicy()
     times = itertools.count(0.0, INTERVAL_S)
 
     def count(speeds: Sequence[int]) -> int:

@@ -21,7 +21,7 @@ from rich.console import Console
 from benchmarks.pause.group import GroupError, Settings
 from benchmarks.pause.peers import PEERS, Peer
 from benchmarks.pause.plot import draw
-from benchmarks.pause.results import Results
+from benchmarks.pause.result_files import Results
 from benchmarks.pause.schedule import EVENTS, measure
 from benchmarks.pause.summary import Samples, Timeline, summarise, timeline
 from benchmarks.pause.tables import show, tables

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from benchmarks.pause.results import Results
+from benchmarks.pause.result_files import Results
 from benchmarks.pause.summary import EventSummary, PeerSummary
 from benchmarks.pause.tables import EVENT_NAMES, ORDER, Sheet, markdown, show
 from kafka_assignors.pause_model import Consumption, PauseModel
@@ -44,16 +44,14 @@ def resume_s(results: Results) -> float:
 
     The median over peers and events, of the medians over partitions.
     """
-    return (
-        statistics.median(
-            event.delay.median
-            for peer in results.summaries
-            if consumption_of(peer.peer) is Consumption.EAGER
-            for event in peer.events
-            if event.event in _JOINS
-        )
-        / 1000
-    )
+    delays_ms = [
+        event.delay.median
+        for peer in results.summaries
+        if consumption_of(peer.peer) is Consumption.EAGER
+        for event in peer.events
+        if event.event in _JOINS
+    ]
+    return statistics.median(delays_ms) / 1000
 
 
 def second_rounds(results: Results) -> dict[str, float]:

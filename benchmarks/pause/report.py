@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from benchmarks.pause.plot import draw
-from benchmarks.pause.results import Results
+from benchmarks.pause.result_files import Results
 from benchmarks.pause.tables import markdown, show, tables
 
 

@@ -33,7 +33,9 @@ def copies(group: GroupOfMembers, expected: int) -> collections.Counter[str]:
             assert time.monotonic() < deadline, f"{len(found)} of {expected} copies"
             for message in consumer.consume(1000, timeout=0.2):
                 assert message.error() is None, message.error()
-                found[message.value().decode()] += 1
+                value = message.value()
+                assert value is not None
+                found[value.decode()] += 1
     finally:
         consumer.close()
     return found

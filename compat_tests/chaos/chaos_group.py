@@ -156,7 +156,7 @@ class ChaosGroup(MixedGroup):
         self._note(str(action), name)
         match action:
             case actions.Join(name, kind, topics, static):
-                self._kinds[name] = (KINDS | COPYING_KINDS)[kind]
+                self._kinds[name] = {**KINDS, **COPYING_KINDS}[kind]
                 self.start(
                     name,
                     ["cooperative-sticky"],

@@ -47,8 +47,8 @@ class Copies:
                 messages = consumer.consume(1000, timeout=1.0)
                 last_at = time.monotonic() if messages else last_at
                 for message in messages:
-                    if message.error() is None:
-                        topic, partition, offset = message.value().decode().split("/")
+                    if message.error() is None and (value := message.value()) is not None:
+                        topic, partition, offset = value.decode().split("/")
                         found[topic, int(partition)][int(offset)] += 1
                 is_complete = all(len(found[tp]) >= count for tp, count in written.items())
                 # A copy that should not be there may still come, so the end is that none comes.

@@ -115,7 +115,7 @@ class Wire:
         return self.sent[name] > self.answered[name]
 
 
-class Listener(ConsumerRebalanceListener):
+class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """Says what it was told, and does what the scene wants meanwhile."""
 
     def __init__(self, scene: Scene, name: str = "") -> None:

@@ -7,6 +7,8 @@ consumer is in another state after it.
 
 from __future__ import annotations
 
+from typing import Any
+
 from compat_tests.differential.language import LONG_TEXT, Call, Given, Offset, Part, TopicName, of
 
 __all__ = ["AIOKAFKA", "CONSTRUCTING", "KAFKA_PYTHON", "UNSENDABLE_SEEK", "Calls"]
@@ -127,7 +129,7 @@ _ALONE = [
 ]
 
 
-def _commits(*offsets: object, **options: object) -> list[Call]:
+def _commits(*offsets: object, **options: Any) -> list[Call]:
     return [of("commit", each, **options) for each in offsets]
 
 

@@ -56,7 +56,7 @@ class Play:
     ending: ClassVar[tuple[str, ...]]
     """The methods that close the consumer."""
     partition: ClassVar[Callable[[str, int], Any]]
-    offset: ClassVar[Callable[[Any, Any], Any]]
+    offset: ClassVar[Callable[..., Any]]
 
     def __init__(self, stage: Stage, kind: Any, scenario: Scenario, number: int, *, protocol: str) -> None:
         """`protocol`: what the group votes on."""

@@ -55,7 +55,7 @@ def test_a_member_that_keeps_its_partitions_is_not_warned_of_having_none(
     heard = Heard()
 
     async def play() -> None:
-        async with asyncio.timeout(HANG_S):
+        async with asyncio.timeout(HANG_S):  # type: ignore[attr-defined]  # Python 3.11
             keeps, comes = (use(KafkaBroker(kafka.bootstrap)) for _ in range(2))
             first = keeps.subscriber("faststream-keeps", group_id="keeps", listener=heard, **QUICK)
             second = comes.subscriber("faststream-keeps", group_id="keeps", **QUICK)
@@ -102,7 +102,7 @@ def test_subscribers_without_a_group_keep_the_consumer_of_the_client(kafka: Kafk
             partition_assignment_strategy=[CooperativeStickyAssignor(stay_classic=True)],
         )
         own(ignore)
-        async with asyncio.timeout(HANG_S):
+        async with asyncio.timeout(HANG_S):  # type: ignore[attr-defined]  # Python 3.11
             await broker.start()
             assert type(alone.consumer) is AIOKafkaConsumer
             (assignor,) = own.consumer._partition_assignment_strategy

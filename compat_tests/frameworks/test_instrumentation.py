@@ -63,7 +63,7 @@ def test_opentelemetry_sees_what_the_cooperative_consumer_of_aiokafka_delivers(
         consumer = CooperativeAIOKafkaConsumer(
             topic, group_id=topic, bootstrap_servers=kafka.bootstrap, auto_offset_reset="earliest"
         )
-        async with asyncio.timeout(HANG_S), consumer:
+        async with asyncio.timeout(HANG_S), consumer:  # type: ignore[attr-defined]  # Python 3.11
             await consumer.getone()
 
     with instrumented(AIOKafkaInstrumentor()) as exporter:

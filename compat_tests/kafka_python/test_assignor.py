@@ -11,7 +11,7 @@ from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 import kafka_assignors_kafka_python as plugin
 from compat_tests.kafka_python.decoded import cluster_of, members_of
 from compat_tests.support.strategies_of_others import Reversed
-from kafka_assignors.leader_bytes import RackWatch
+from kafka_assignors.join_sync import RackWatch
 from kafka_assignors_kafka_python._client import CHECKED, MODULE, interface, module_for
 
 ASSIGNORS = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,7 @@ class TestABatchIsInHand:
 
 @pytest.mark.parametrize("client", CLIENTS)
 class TestAProcessIsKilled:
-    def killed_with_a_batch_in_hand(self, group: RemoteGroup, **settings: object) -> Mapping[int, int]:
+    def killed_with_a_batch_in_hand(self, group: RemoteGroup, **settings: Any) -> Mapping[int, int]:
         # A static member, whose replacement does not have to wait for the end of the session.
         first = group.start(group_instance_id="pod-0", **settings)
         group.produce(10)
@@ -164,7 +165,7 @@ class TestAStaticMemberRestarts:
     def test_records_that_a_stopped_member_did_not_commit_are_delivered_again(
         self, kafka: Kafka, client: str, auto_commit: bool
     ) -> None:
-        settings = {"enable_auto_commit": auto_commit, "auto_commit_interval_ms": NEVER_MS}
+        settings: dict[str, Any] = {"enable_auto_commit": auto_commit, "auto_commit_interval_ms": NEVER_MS}
         with RemoteGroup(kafka, client) as group:
             first = group.start(group_instance_id="pod-0", **settings)
             group.produce(10)

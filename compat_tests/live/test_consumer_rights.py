@@ -66,7 +66,7 @@ def consume_with_aiokafka(**settings: Any) -> None:
     async def consume() -> None:
         consumer = CooperativeAIOKafkaConsumer(TOPIC, **settings)
         try:
-            async with asyncio.timeout(HANG_S):
+            async with asyncio.timeout(HANG_S):  # type: ignore[attr-defined]  # Python 3.11
                 await consumer.start()
                 await consumer.getone()
                 await consumer.commit()
@@ -229,7 +229,7 @@ Until = Callable[[Callable[[Polling], bool]], None]
 
 def play_with_aiokafka(scene: Callable[[Polling, Until], None], **settings: Any) -> None:
     polling = Polling()
-    with asyncio.Runner() as runner:
+    with asyncio.Runner() as runner:  # type: ignore[attr-defined]  # Python 3.11
 
         async def start() -> CooperativeAIOKafkaConsumer:
             consumer = CooperativeAIOKafkaConsumer(TOPIC, observer=polling.observer, **settings)
@@ -245,7 +245,7 @@ def play_with_aiokafka(scene: Callable[[Polling, Until], None], **settings: Any)
             return consumer
 
         async def run(condition: Callable[[Polling], bool]) -> None:
-            async with asyncio.timeout(HANG_S):
+            async with asyncio.timeout(HANG_S):  # type: ignore[attr-defined]  # Python 3.11
                 while not condition(polling):
                     try:
                         polling.got(await consumer.getmany(timeout_ms=100))

@@ -112,7 +112,7 @@ def member(secured: SecuredCluster, group: str, *topics: str) -> Iterator[None]:
         seen = 0
         while seen < len(topics):
             if (message := consumer.poll(1.0)) is not None and message.error() is None:
-                consumer.commit(message, asynchronous=False)
+                consumer.commit(message=message, asynchronous=False)
                 seen += 1
         yield
     finally:

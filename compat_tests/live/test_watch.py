@@ -244,10 +244,17 @@ def test_a_topic_that_is_hidden_is_named_once_each_time_it_becomes_so(billing: S
     running.start()
     try:
         for times in (1, 2):
-            wait_until(lambda times=times: len(said) >= times, said)
+
+            def has_said(times: int = times) -> bool:
+                return len(said) >= times
+
+            wait_until(has_said, said)
             for _ in range(3):
-                next_look = watch._next_look
-                wait_until(lambda next_look=next_look: watch._next_look > next_look, said)
+
+                def has_looked(before: float = watch._next_look) -> bool:
+                    return watch._next_look > before
+
+                wait_until(has_looked, said)
             assert len(said) == times, said
             billing.allow(who, describe)
             wait_until(lambda: "orders" in watch._visible, said)

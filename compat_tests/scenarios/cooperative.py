@@ -413,7 +413,7 @@ class RollingBrokersScenarios:
         self, kafka3: KafkaCluster
     ) -> None:
         with CooperativeGroup(kafka3, self.program, {"orders": 6}, replication_factor=3) as group:
-            patient = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
+            patient: dict[str, Any] = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
             group.join("a", auto_commit=True, **patient)
             group.join("b", **patient)
             group.settle()

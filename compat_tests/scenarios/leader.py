@@ -78,7 +78,10 @@ class LeaderScenarios:
     ) -> None:
         name = f"{OTHERS}:{strategy}"
         with self.group(kafka, orders=6) as group:
-            thinking = {"session_timeout_ms": SHORT_SESSION_MS, "rebalance_timeout_ms": 30_000}
+            thinking: dict[str, Any] = {
+                "session_timeout_ms": SHORT_SESSION_MS,
+                "rebalance_timeout_ms": 30_000,
+            }
             before = self.pair(group, name, **thinking)
             self.start(group, "c", name, **thinking)
             after = group.settle(after=before)

@@ -5,7 +5,7 @@ The same for every client: a test module subclasses the scenarios and names its 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size, kept
 from compat_tests.support.group_of_members import GroupOfMembers
@@ -115,7 +115,10 @@ class LostWithTopicScenarios:
     ) -> None:
         with GroupOfMembers(kafka, self.program, {"orders": 4, "payments": 4}) as group:
             # The broker waits for the member to join again, for the longest rebalance timeout of the group.
-            short = {"session_timeout_ms": SHORT_SESSION_MS, "rebalance_timeout_ms": SHORT_SESSION_MS}
+            short: dict[str, Any] = {
+                "session_timeout_ms": SHORT_SESSION_MS,
+                "rebalance_timeout_ms": SHORT_SESSION_MS,
+            }
             group.start("a", [self.strategy], **short)
             before = group.settle()
             group.produce(1)

@@ -259,6 +259,7 @@ class ScriptedBroker:
                 request.answered = True
                 group.changed()
                 await asyncio.Event().wait()
+            values: Mapping[str, Any]
             if name == "ApiVersions":
                 values = self._api_versions()
             elif isinstance(scripted, Code):

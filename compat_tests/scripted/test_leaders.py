@@ -16,7 +16,7 @@ from compat_tests.scripted.users import CLIENTS, User
 from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
-from kafka_assignors.leader_bytes import DecodedMembers, JoinedMember
+from kafka_assignors.join_sync import DecodedMembers, JoinedMember
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 

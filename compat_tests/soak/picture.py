@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from compat_tests.soak.members import member
 from compat_tests.soak.report import Judged
@@ -19,7 +20,7 @@ COLUMNS = (
     ("rss_bytes", "RSS (MB)", 1024**2),
 )
 COLOURS = {member.COOPERATIVE: "#d1495b", member.EAGER: "#edae49", member.STOCK: "#7a8a99"}
-STYLES = {"aiokafka": "-", "kafka_python": "--"}
+STYLES: dict[str, Literal["-", "--"]] = {"aiokafka": "-", "kafka_python": "--"}
 POINTS = 40
 LEAST_SPAN = 0.2
 """Of a scale, as a share of its greatest value: the noise of what is flat stays small."""
@@ -40,6 +41,7 @@ def draw(found: Sequence[Judged], file: Path) -> None:
         {"svg.hashsalt": "soak", "svg.fonttype": "none", "font.size": 7, "axes.linewidth": 0.4}
     )
     from matplotlib import pyplot
+    from matplotlib.lines import Line2D
 
     roles = list(dict.fromkeys(one.role for one in found))
     figure, axes = pyplot.subplots(
@@ -73,7 +75,7 @@ def draw(found: Sequence[Judged], file: Path) -> None:
                 axis.set_xlabel("minutes")
         row[0].set_ylabel(role, fontsize=8)
     lines = [
-        pyplot.Line2D([], [], color=COLOURS[consumer], linestyle=style, linewidth=1.2)
+        Line2D([], [], color=COLOURS[consumer], linestyle=style, linewidth=1.2)
         for style in STYLES.values()
         for consumer in COLOURS
     ]

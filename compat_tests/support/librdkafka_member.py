@@ -55,10 +55,15 @@ def consume(
     try:
         while not stopping:
             for message in consumer.consume(100, timeout=0.1):
-                if message.error() is None:
-                    reporter.consumed(message.topic(), message.partition(), [message.offset()])
-                else:
-                    reporter.report("refused", error=message.error().str())
+                if (error := message.error()) is not None:
+                    reporter.report("refused", error=error.str())
+                    continue
+                # A message without an error has all three.
+                topic, partition, offset = message.topic(), message.partition(), message.offset()
+                assert topic is not None
+                assert partition is not None
+                assert offset is not None
+                reporter.consumed(topic, partition, [offset])
     finally:
         reporter.stopped()
         leave(consumer)

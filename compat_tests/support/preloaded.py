@@ -173,12 +173,12 @@ def _tend(channel: socket.socket) -> dict[str, Any] | None:
     # Ctrl-C is for the process that gives the orders.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
-        ready, _, _ = select.select([channel, woken], [], [])
+        ready, _, _ = select.select([channel.fileno(), woken], [], [])
         if woken in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(woken, 1000)
             _tell_who_has_ended(channel)
-        if channel in ready:
+        if channel.fileno() in ready:
             data, files, _, _ = socket.recv_fds(channel, LONGEST_ORDER_BYTES, 2)
             if not data:
                 return None

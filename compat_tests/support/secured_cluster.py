@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_admin import KafkaError
@@ -156,10 +156,11 @@ class SecuredCluster:
             for future in admin.delete_acls(chosen).values():
                 future.result(HANG_S)
             for one in chosen:
-                _until(
-                    f"{principal.name} has not the right {one}",
-                    lambda one=one: not admin.describe_acls(one).result(HANG_S),
-                )
+
+                def is_gone(right: Any = one) -> bool:
+                    return not admin.describe_acls(right).result(HANG_S)
+
+                _until(f"{principal.name} has not the right {one}", is_gone)
 
     @contextmanager
     def without(self, principal: Principal, right: Right) -> Iterator[None]:
@@ -214,10 +215,11 @@ class SecuredCluster:
             for future in admin.create_acls(wanted).values():
                 future.result(HANG_S)
             for one in wanted:
-                _until(
-                    f"{user} has the right {one}",
-                    lambda one=one: admin.describe_acls(rule_filter(one)).result(HANG_S),
-                )
+
+                def is_there(right: Any = one) -> bool:
+                    return bool(admin.describe_acls(rule_filter(right)).result(HANG_S))
+
+                _until(f"{user} has the right {one}", is_there)
 
 
 def _binding(user: str, right: Right) -> AclBinding:

@@ -12,19 +12,8 @@ through a rebalance.
 
 import logging
 
+from kafka_assignors import assignor_classes
 from kafka_assignors.assignor import AssignorOptions
-from kafka_assignors.assignor_classes import (
-    RunsCapacity,
-    RunsCooperativeSticky,
-    RunsPriority,
-    RunsRackAwareSticky,
-    RunsRange,
-    RunsRollout,
-    RunsRoundRobin,
-    RunsStandby,
-    RunsSticky,
-    RunsWeighted,
-)
 from kafka_assignors.client_versions import installed_release, require_release
 from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver
@@ -68,23 +57,23 @@ __all__ = [
 ]
 
 
-class RangeAssignor(RunsRange, StrategyAssignor):
+class RangeAssignor(assignor_classes.RunsRange, StrategyAssignor):
     """`range`: consecutive partitions of each topic to consecutive members, racks permitting."""
 
 
-class RoundRobinAssignor(RunsRoundRobin, StrategyAssignor):
+class RoundRobinAssignor(assignor_classes.RunsRoundRobin, StrategyAssignor):
     """`roundrobin`: the partitions of all topics in turn."""
 
 
-class StickyAssignor(RunsSticky, StrategyAssignor):
+class StickyAssignor(assignor_classes.RunsSticky, StrategyAssignor):
     """`sticky`: balanced exactly, and of all balanced assignments one that moves fewest partitions."""
 
 
-class CooperativeStickyAssignor(RunsCooperativeSticky, StrategyAssignor):
+class CooperativeStickyAssignor(assignor_classes.RunsCooperativeSticky, StrategyAssignor):
     """`cooperative-sticky`: as `sticky`, and a stock consumer is an eager member of such a group."""
 
 
-class RackAwareStickyAssignor(RunsRackAwareSticky, StrategyAssignor):
+class RackAwareStickyAssignor(assignor_classes.RunsRackAwareSticky, StrategyAssignor):
     """`rack-aware-sticky`: balanced exactly, then as little as possible across racks, then few moves.
 
     `moves_per_miss`: how many moves it is worth that one partition is not read across racks; any number of
@@ -92,14 +81,14 @@ class RackAwareStickyAssignor(RunsRackAwareSticky, StrategyAssignor):
     """
 
 
-class CapacityAssignor(RunsCapacity, StrategyAssignor):
+class CapacityAssignor(assignor_classes.RunsCapacity, StrategyAssignor):
     """`capacity`: loads in proportion to capacities, and of all such assignments one that moves fewest.
 
     `capacity` is what this process can carry beside the others, a whole number from 1 to 10,000.
     """
 
 
-class StandbyAssignor(RunsStandby, StrategyAssignor):
+class StandbyAssignor(assignor_classes.RunsStandby, StrategyAssignor):
     """`standby`: as `cooperative-sticky`, but for members that take over only where active ones are missing.
 
     `standby`: this process is such a member. `active_at_least`: how many active members each topic should
@@ -107,7 +96,7 @@ class StandbyAssignor(RunsStandby, StrategyAssignor):
     """
 
 
-class PriorityAssignor(RunsPriority, StrategyAssignor):
+class PriorityAssignor(assignor_classes.RunsPriority, StrategyAssignor):
     """`priority`: as `cooperative-sticky`, but the topics of each class are level by themselves.
 
     `first` are the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`; the same
@@ -115,7 +104,7 @@ class PriorityAssignor(RunsPriority, StrategyAssignor):
     """
 
 
-class WeightedAssignor(RunsWeighted, StrategyAssignor):
+class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
     """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
 
     `weights` gives them to the leader: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
@@ -125,7 +114,7 @@ class WeightedAssignor(RunsWeighted, StrategyAssignor):
     """
 
 
-class RolloutAssignor(RunsRollout, StrategyAssignor):
+class RolloutAssignor(assignor_classes.RunsRollout, StrategyAssignor):
     """`rollout`: shares for releases, and deployments in which partitions stay until their member leaves.
 
     `release` is what this process runs, and `share` the part of every topic that its release asks for, from

@@ -14,7 +14,7 @@ from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
 from kafka_assignors.assignor import Assignor, class_given
-from kafka_assignors.leader_bytes import JoinedMember
+from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
 from kafka_assignors_aiokafka._leading import rejoin_if_topics_changed, topics_of, watch_topics_if_static
 

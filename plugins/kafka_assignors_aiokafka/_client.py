@@ -57,7 +57,7 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
     AIOKafkaConsumer
         _subscription, _coordinator     assigned in its constructor and in `start`
         _client, _fetcher, _closed
-        _group_id … _max_poll_interval_ms
+        _group_id … _max_poll_interval_ms, _exclude_internal_topics, _partition_assignment_strategy
                                         the settings that it hands to its coordinator
     GroupCoordinator
         _coordination_routine           the task that does everything; ours is another
@@ -66,13 +66,13 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         generation, member_id, coordinator_id
         _closing                        future that is done once the consumer is stopped
         _group_subscription             the topics a leader watches
-        _subscription, _client, _assignors, _lookup_assignor
+        _subscription, _client, _assignors
         _enable_auto_commit, _auto_commit_interval_ms, _heartbeat_interval_ms, _session_timeout_ms,
         _rebalance_timeout_ms, _retry_backoff_ms, _max_poll_interval, _group_instance_id
         ensure_coordinator_known, coordinator_dead
         check_errors                    replaced: what it raises in the user's next call
         _push_error_to_user             replaced: raises in the user's call, and waits for the next
-        _commit_refresh_task, start_commit_offsets_refresh_task, _stop_commit_offsets_refresh_task
+        _commit_refresh_task, start_commit_offsets_refresh_task
                                         the task that looks up committed offsets for the fetcher
         _maybe_refresh_commit_offsets   replaced: what that task does
         _do_fetch_commit_offsets        OffsetFetch; UNKNOWN_OFFSET is its "nothing is committed"
@@ -132,12 +132,12 @@ from kafka_assignors.assignor import (
     Assignor,
     caller_of,
     class_given,
-    optional_name,
+    require_client_rack,
     require_eager,
     require_unique_names,
 )
 from kafka_assignors.client_versions import require_attributes
-from kafka_assignors.member_bytes import broker_assigns
+from kafka_assignors.join_sync import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
 
 _TOUCHED_OF_COORDINATOR = (
@@ -180,8 +180,8 @@ def adopt(coordinator: Any) -> None:
 
     Generations that the group runs with another assignor stay with aiokafka. Calling this again does nothing.
 
-    This is the first that we hear of a consumer, so what is wrong with it is raised here: TypeError or
-    ValueError for what was configured, RuntimeError for a release of aiokafka that lacks what we need.
+    Here the plugin first sees a consumer. So it raises TypeError or ValueError for a wrong configuration,
+    and RuntimeError for a release of aiokafka that lacks an attribute in the list above.
     """
     if "_perform_assignment" in vars(coordinator):
         return
@@ -254,8 +254,7 @@ def rack_of_consumer(coordinator: Any) -> str | None:
         frame = getattr(task.get_coro(), "cr_frame", None)
         fetcher = None if frame is None else frame.f_locals.get("self")
         if isinstance(fetcher, Fetcher) and fetcher._subscriptions is coordinator._subscription:
-            # aiokafka takes "" for none.
-            return optional_name("client_rack", getattr(fetcher, "_client_rack", None) or None)
+            return require_client_rack(getattr(fetcher, "_client_rack", None))
     return None
 
 
@@ -267,10 +266,8 @@ _TOUCHED_BY_COOPERATIVE_CONSUMER = (
     "_cluster.remove_listener",
     "_closing",
     "_group_subscription",
-    "_lookup_assignor",
     "_max_poll_interval",
     "_commit_refresh_task",
-    "_stop_commit_offsets_refresh_task",
     "_maybe_refresh_commit_offsets",
     "_do_fetch_commit_offsets",
     "_subscription._assignment_waiters",

@@ -30,7 +30,7 @@ accepts no commit before SyncGroup, and SyncGroup would wait for a thread. A mem
 thread. `stop` waits for none, and neither does the end of the process.
 
 A member rejoins when the partition counts of the topics that it watches differ; under a strategy that follows
-racks also when those of their replicas do: see `kafka_assignors.leader_bytes.RackWatch`.
+racks also when those of their replicas do: see `kafka_assignors.join_sync.RackWatch`.
 """
 
 from __future__ import annotations
@@ -46,10 +46,15 @@ from typing import Any, TypeAlias, TypeVar
 
 from aiokafka.errors import KafkaError
 
-from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed, ask_in_thread
+from kafka_assignors.assignor import (
+    Assignor,
+    NoWeightsError,
+    Weighed,
+    ask_in_thread,
+    leader_heartbeat_pause_s,
+)
 from kafka_assignors.group import Topic
-from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.leader_bytes import (
+from kafka_assignors.join_sync import (
     MOST_MISSING_TOPICS,
     EncodedAssignments,
     JoinedMember,
@@ -57,6 +62,7 @@ from kafka_assignors.leader_bytes import (
     topics_from,
     watched_topics,
 )
+from kafka_assignors.leader import InvalidAssignmentError
 
 Result = TypeVar("Result")
 
@@ -75,7 +81,7 @@ rejoin.
 # ---- metadata of topics
 
 
-async def watch(coordinator: Any, topics: Iterable[str]) -> None:
+async def watch_topics(coordinator: Any, topics: Iterable[str]) -> None:
     """Have the leader watch the topics of the group, but for most of those that do not exist.
 
     If many are unknown, one request for all topics of the cluster tells which exist: its response has no
@@ -94,7 +100,7 @@ async def watch(coordinator: Any, topics: Iterable[str]) -> None:
 async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
     """Get the metadata of all topics of the group, which the leader watches from here on."""
     client = coordinator._client
-    await watch(coordinator, topics)
+    await watch_topics(coordinator, topics)
     if coordinator._subscription.subscribed_pattern:
         # Such a member has asked for the metadata of all topics just before it joined.
         await client._maybe_wait_metadata()
@@ -118,8 +124,8 @@ def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
     return known_topics(cluster, RackWatch())(names)
 
 
-def follow_racks(coordinator: Any, following: bool) -> RackWatch:
-    """Have changed replica racks count as changed metadata, or no longer; what it knows of racks is kept."""
+def follow_racks(coordinator: Any, *, following: bool) -> RackWatch:
+    """Switch on or off that changed replica racks count as changed metadata; the known racks are kept."""
     watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
     if watch is None:
         watch = coordinator._kafka_assignors_racks = RackWatch()
@@ -131,13 +137,7 @@ def follow_racks(coordinator: Any, following: bool) -> RackWatch:
 
 
 def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]], watch: RackWatch) -> Any:
-    """For each watched topic, the value that makes the member rejoin if it changes."""
-    partition_counts = stock_snapshot()
-    if not watch.following:
-        return partition_counts
-    topics = known_topics(coordinator._cluster, watch)(partition_counts)
-    racks = {topic.name: topic.replica_racks for topic in topics}
-    return {name: racks.get(name) or count for name, count in partition_counts.items()}
+    return watch.snapshot(stock_snapshot(), lambda names: known_topics(coordinator._cluster, watch)(names))
 
 
 def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
@@ -151,12 +151,12 @@ def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
     if coordinator._group_instance_id is None or coordinator._group_subscription is not None:
         return
     coordinator._group_subscription = set(coordinator._subscription.subscription.topics)
-    follow_racks(coordinator, racks)
+    follow_racks(coordinator, following=racks)
     coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
 
 
-def assign_by_what_is_known(coordinator: Any, generation: int) -> None:
-    """Remember what of the metadata the leader of this generation assigns by: what the client knows now."""
+def remember_metadata(coordinator: Any, generation: int) -> None:
+    """Keep the client's present metadata: the leader of this generation assigns by them."""
     snapshot = coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
     coordinator._kafka_assignors_assigned_by = generation, snapshot
 
@@ -189,12 +189,13 @@ async def lead_group(
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
+    pause_s = leader_heartbeat_pause_s(coordinator._heartbeat_interval_ms, coordinator._session_timeout_ms)
     assigning = asyncio.ensure_future(_assign(coordinator, assignor, response, refresh_topics))
     try:
         while True:
             await asyncio.wait(
                 [assigning, coordinator._closing],
-                timeout=_heartbeat_pause_s(coordinator),
+                timeout=pause_s,
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if assigning.done():
@@ -227,9 +228,9 @@ async def _assign(
 ) -> EncodedAssignments:
     joined = await in_thread(coordinator, assignor.read_members, _joined_members(response))
     racks = (member.rack for member in joined.members)
-    watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
+    watch = follow_racks(coordinator, following=assignor.must_follow_racks(racks))
     await refresh_topics(coordinator, joined.topics)
-    assign_by_what_is_known(coordinator, response.generation_id)
+    remember_metadata(coordinator, response.generation_id)
     known = known_topics(coordinator._cluster, watch)
     topics: list[Topic] | None = None
     if assignor.weights is not None:
@@ -257,11 +258,6 @@ def _joined_members(response: Any) -> list[JoinedMember]:
     ]
 
 
-def _heartbeat_pause_s(coordinator: Any) -> float:
-    pause_ms: float = min(coordinator._heartbeat_interval_ms, coordinator._session_timeout_ms / 3)
-    return pause_ms / 1000
-
-
 # ---- weights
 
 
@@ -283,16 +279,17 @@ async def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence
     asked = assignor.ask_for_weights(coordinator, topics, _start if is_coroutine else ask_in_thread)
     if isinstance(asked, Future):
         asked = asyncio.wrap_future(asked)
-    if isinstance(asked, asyncio.Future):
-        asked.add_done_callback(lambda one: one.cancelled() or one.exception())  # Looked at, however late.
-        try:
+    try:
+        if isinstance(asked, asyncio.Future):
+            asked.add_done_callback(
+                lambda one: one.cancelled() or one.exception()
+            )  # Looked at, however late.
             # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
-            _, late = await asyncio.wait([asked], timeout=patience_s)
-        finally:
+            await asyncio.wait([asked], timeout=patience_s)
+        return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
+    finally:
+        if isinstance(asked, asyncio.Future):
             asked.cancel()
-        if late:
-            raise NoWeightsError(f"it did not answer within {patience_s:g} s")
-    return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
 
 
 def _start(source: Any, topics: Mapping[str, int]) -> asyncio.Future[Any]:

@@ -14,8 +14,7 @@ from contextlib import AsyncExitStack
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from kafka_assignors.partition_costs import RateSource
-from kafka_assignors.weights import GivenWeights, LagSource, Offsets, OffsetWeights
+from kafka_assignors.weights import GivenWeights, LagSource, OffsetWeights, PartitionOffsets, RateSource
 
 
 class _LooksUp(OffsetWeights):
@@ -27,7 +26,7 @@ class _LooksUp(OffsetWeights):
         committed, end = await asyncio.gather(self._committed(), self._end(partitions))
         return self.weigh(time.monotonic(), topics, committed, end)
 
-    async def _committed(self) -> Offsets:
+    async def _committed(self) -> PartitionOffsets:
         async with AsyncExitStack() as stack:
             admin = AIOKafkaAdminClient(**self.settings)
             stack.push_async_callback(admin.close)
@@ -35,7 +34,7 @@ class _LooksUp(OffsetWeights):
             found = await admin.list_consumer_group_offsets(self.group_id)
             return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
 
-    async def _end(self, partitions: list[TopicPartition]) -> Offsets:
+    async def _end(self, partitions: list[TopicPartition]) -> PartitionOffsets:
         async with AsyncExitStack() as stack:
             consumer = AIOKafkaConsumer(**self.settings)
             stack.push_async_callback(consumer.stop)
@@ -55,5 +54,5 @@ class RateWeights(_LooksUp, RateSource):
     """The work that each partition brings, by its rate and its lag, in microseconds a second.
 
     `RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")` has
-    its arguments from `kafka_assignors.partition_costs`. The settings are those of AIOKafkaConsumer.
+    its arguments from `kafka_assignors.weights`. The settings are those of AIOKafkaConsumer.
     """

@@ -24,8 +24,9 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.rebalance.events import Lose
 from kafka_assignors_aiokafka.cooperative.consumer import CooperativeAIOKafkaConsumer
-from kafka_assignors_aiokafka.cooperative.listener import method_for_lost
+from kafka_assignors_aiokafka.cooperative.listener import method_of
 
 if TYPE_CHECKING:
     from faststream.kafka import KafkaBroker
@@ -111,7 +112,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         await self._call("on_partitions_revoked", revoked)
 
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        await self._call(method_for_lost(self._users), lost)
+        await self._call(method_of(Lose(frozenset(lost)), self._users), lost)
 
     async def _call(self, method: str, partitions: set[TopicPartition]) -> None:
         if self._users is not None:

@@ -150,7 +150,7 @@ class Cluster:
 
     def _may_list_all(self) -> bool:
         """Whether a listing leaves no group out. A broker before Kafka 2.3 does not tell: then False."""
-        from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined]
+        from confluent_kafka.admin import AclOperation  # pyright: ignore[reportPrivateImportUsage]
 
         connection = self._connection
         future = connection.admin.describe_cluster(
@@ -251,7 +251,7 @@ class Cluster:
     def _ends(self, wanted: Mapping[str, Iterable[int]], progress: Progress) -> dict[str, dict[int, int]]:
         """The end offset of each partition that has one."""
         from confluent_kafka import IsolationLevel, TopicPartition
-        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+        from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         connection = self._connection
         partitions = [(topic, number) for topic, numbers in wanted.items() for number in numbers]

@@ -135,14 +135,16 @@ def _group(described: Any, raw: Any, problem: str | None) -> LiveGroup:
         else None,
         coordinator=None if node is None else Coordinator(node.id, node.host, node.port),
         members=tuple(
-            _member(member, raw_members.get(member.member_id), group_type == CONSUMER or state == "Stable")
+            _member(
+                member, raw_members.get(member.member_id), settled=group_type == CONSUMER or state == "Stable"
+            )
             for member in sorted(described.members, key=lambda member: str(member.member_id))
         ),
         problems=() if problem is None else (problem,),
     )
 
 
-def _member(described: Any, raw: Any, settled: bool) -> LiveMember:
+def _member(described: Any, raw: Any, *, settled: bool) -> LiveMember:
     target = described.target_assignment
     member = LiveMember(
         id=described.member_id,
@@ -243,7 +245,7 @@ def read_broker_settings(
     `config` are librdkafka's properties. Raises `ClusterError`: `NotAuthorizedError` without the right to
     describe the cluster's configuration.
     """
-    from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
 
     connection = Connection(servers, config, timeout_s)
     cluster = connection.result(
@@ -270,7 +272,7 @@ def read_group_record(
     topic may not be read, when `timeout_s` seconds are over, and if the record does not decode.
     """
     from confluent_kafka import TopicCollection
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
     deadline = time.monotonic() + timeout_s
     connection = Connection(servers, config, timeout_s)

@@ -7,13 +7,13 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_assignors.assignor import Assignor, caller_of, optional_name, require_eager
-from kafka_assignors.leader_bytes import RackWatch
+from kafka_assignors.assignor import Assignor, caller_of, require_client_rack, require_eager
+from kafka_assignors.join_sync import RackWatch
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
-    come_back_for_this_join,
     instance_id_of,
     interface,
+    keep_join_wanted,
     lead_with_our_assignors,
     require_one_of_each_name,
     watch_topics_if_static,
@@ -52,9 +52,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
             require_one_of_each_name(coordinator)
             if not interface.is_called_by_cooperative_consumer():
                 require_eager([self], "CooperativeKafkaConsumer")
-            coordinator._kafka_assignors_client_rack = optional_name(
-                "client_rack", interface.rack_of_caller()
-            )
+            coordinator._kafka_assignors_client_rack = require_client_rack(interface.rack_of_caller())
         return interface.eager_protocols()
 
     def metadata(self, topics: Iterable[str] = ()) -> bytes:
@@ -68,7 +66,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         require_one_of_each_name(coordinator)
         require_eager([self], "CooperativeKafkaConsumer")
         lead_with_our_assignors(coordinator)
-        come_back_for_this_join(coordinator)
+        keep_join_wanted(coordinator)
         return self.subscription_of(
             coordinator, topics, instance_id_of(coordinator), _client_rack_of(coordinator)
         )

@@ -5,9 +5,9 @@ the leader down; the generation being formed does not reach the assignor. An ass
 coordinator, but it is only ever called by it: `calling_coordinator` finds it in the call stack, and
 `lead_with_our_assignors` replaces a few attributes of that one object.
 
-What differs between versions is in `_v2` and `_v3`, which have the functions of `Interface`. The one of the
-two that speaks to the installed kafka-python is `interface`. The private names that are touched are listed
-here and at the top of `_v2` and `_v3`; those that the cooperative consumer touches are in `_v3` too.
+What differs between versions is in `_v2` and `_v3`, which have the same functions. The one of the two that
+speaks to the installed kafka-python is `interface`. The private names that are touched are listed here and at
+the top of `_v2` and `_v3`; those that the cooperative consumer touches are in `_v3` too.
 
 kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
 long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
@@ -26,7 +26,7 @@ group that waits for its leader. kafka-python has switched its own off.
 Touched here, with what it is used for (checked with the versions of `CHECKED`):
 
     ConsumerCoordinator
-        request_rejoin              see `come_back_for_this_join`
+        request_rejoin              see `keep_join_wanted`
         group_id, group_instance_id the consumer's settings; 2.2 and older have no static members
         config                      heartbeat_interval_ms, session_timeout_ms, assignors
         _generation.generation_id   the generation last joined
@@ -43,23 +43,27 @@ from __future__ import annotations
 
 import importlib
 import logging
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any
 
-from kafka_assignors.assignor import Assignor, caller_of, require_unique_names
+from kafka_assignors.assignor import (
+    Assignor,
+    ask_in_thread,
+    caller_of,
+    leader_heartbeat_pause_s,
+    require_unique_names,
+)
 from kafka_assignors.client_versions import installed_release, numbers_of, require_release
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import (
+from kafka_assignors.join_sync import (
     MOST_MISSING_TOPICS,
     DecodedMembers,
     EncodedAssignments,
-    JoinedMember,
     RackWatch,
+    broker_assigns,
     watched_topics,
 )
-from kafka_assignors.member_bytes import broker_assigns
 
 CHECKED = ("2.0.6", "2.1.6", "2.2.21", "2.3.3", "3.0.12")
 """The newest release of each series, oldest first."""
@@ -86,68 +90,12 @@ from kafka.coordinator.consumer import ConsumerCoordinator  # noqa: E402
 
 from kafka_assignors_kafka_python._weights import weighed_topics  # noqa: E402
 
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python import _v3
 
-class Interface(Protocol):
-    """The functions of `_v2` and of `_v3`."""
-
-    def eager_protocols(self) -> list[Any]:
-        """The result of an assignor's `supported_protocols`."""
-        ...
-
-    def is_called_by_cooperative_consumer(self) -> bool:
-        """Whether the consumer that is being constructed is a `CooperativeKafkaConsumer`."""
-        ...
-
-    def rack_of_caller(self) -> str | None:
-        """The rack of the consumer that is being constructed, if its client has such a setting."""
-        ...
-
-    def assignors_of(self, coordinator: Any) -> list[Any]:
-        """The assignors that the coordinator chooses from."""
-        ...
-
-    def configured_names(self, coordinator: Any) -> list[str]:
-        """The names of all assignors that the user has configured."""
-        ...
-
-    def joined_members(self, members: Any) -> Iterable[JoinedMember]:
-        """The members as a coordinator has them, whose bytes are not decoded yet."""
-        ...
-
-    def decoded_members(self, members: Any) -> Iterable[JoinedMember]:
-        """The members as `assign` of an assignor is given them."""
-        ...
-
-    def partitions_of(self, assignment: Any) -> Mapping[str, Sequence[int]]:
-        """The decoded assignment of one member, by topic."""
-        ...
-
-    def assignment_of(self, assignment: bytes) -> Any:
-        """The assignment of one member as `assign` of an assignor returns it."""
-        ...
-
-    def watch(self, coordinator: Any, topics: Iterable[str]) -> None:
-        """Have the client fetch the metadata of these topics too."""
-        ...
-
-    def watch_only(self, coordinator: Any, topics: Iterable[str]) -> None:
-        """Have the client fetch the metadata of these topics and of no others."""
-        ...
-
-    def topics_of(self, cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
-        """Those of the named topics that the client has metadata of."""
-        ...
-
-    def hold_back_answers(self, coordinator: Any, leadership: Leadership) -> None:
-        """Have the coordinator, where it leads, get the answer to JoinGroup when the assignment is ready."""
-        ...
-
-    def keep_heartbeats(self, coordinator: Any) -> None:
-        """Make a member that has joined send heartbeats."""
-        ...
-
-
-interface = cast(Interface, importlib.import_module(f"kafka_assignors_kafka_python._{MODULE}"))
+    interface = _v3
+else:
+    interface = importlib.import_module(f"kafka_assignors_kafka_python._{MODULE}")
 
 
 class Leading:
@@ -162,14 +110,14 @@ class Leading:
     def __init__(self, coordinator: Any, assignor: Assignor, joined: DecodedMembers, generation: int) -> None:
         self.generation = generation
         config = coordinator.config
-        # A third is what Kafka recommends, for those who have set something else.
-        pause_ms: float = min(config["heartbeat_interval_ms"], config["session_timeout_ms"] / 3)
-        self.heartbeat_pause_s: float = pause_ms / 1000
+        self.heartbeat_pause_s = leader_heartbeat_pause_s(
+            config["heartbeat_interval_ms"], config["session_timeout_ms"]
+        )
         self._coordinator = coordinator
         self._assignor = assignor
         self._joined = joined
         racks = (member.rack for member in self._joined.members)
-        self._watch = follow_racks(coordinator, assignor.must_follow_racks(racks))
+        self._watch = follow_racks(coordinator, following=assignor.must_follow_racks(racks))
         self._topics: list[Topic] = []
         self._snapshot: Any = None
         self._encoded: EncodedAssignments | None = None
@@ -208,13 +156,8 @@ class Leading:
             self._error = error
 
     def think_in_background(self, then: Any) -> None:
-        """Run the strategy in a thread of its own, and then, in the same thread, `then()`."""
-
-        def run() -> None:
-            self.think()
-            then()
-
-        run_in_background(run)
+        """Run the strategy in a thread of its own, and then, in any thread, `then()`."""
+        in_leader_thread(self.think).add_done_callback(lambda _: then())
 
     def finish(self) -> EncodedAssignments:
         """The assignment of each member; raises what the strategy raised."""
@@ -232,10 +175,8 @@ class Leading:
         return self._encoded
 
 
-def run_in_background(function: Callable[[], None]) -> None:
-    """Run something of a leader, which takes as long as it takes, in a thread of its own."""
-    # A strategy that never ends must not keep the process from ending.
-    threading.Thread(target=function, name="kafka-assignors-leader", daemon=True).start()
+in_leader_thread = partial(ask_in_thread, name="kafka-assignors-leader")
+"""Calls a function of a leader, which takes as long as it takes, in a thread of its own; returns a future."""
 
 
 def read_members(assignor: Assignor, members: Any) -> DecodedMembers:
@@ -289,11 +230,11 @@ class Leadership:
         return leading.finish().assignments
 
 
-def follow_racks(coordinator: Any, following: bool) -> RackWatch:
+def follow_racks(coordinator: Any, *, following: bool) -> RackWatch:
     """Switch on or off that changed replica racks count as changed metadata; the known racks are kept.
 
     kafka-python compares the partitions of the topics that a member watches. With `following`, the racks of
-    all their replicas are compared as well (see `kafka_assignors.leader_bytes.RackWatch`).
+    all their replicas are compared as well (see `kafka_assignors.join_sync.RackWatch`).
     """
     watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
     if watch is None:
@@ -306,13 +247,7 @@ def follow_racks(coordinator: Any, following: bool) -> RackWatch:
 def _snapshot(
     stock_snapshot: Callable[[Any, Any], Mapping[str, Any]], watch: RackWatch, subscription: Any, cluster: Any
 ) -> Mapping[str, Any]:
-    """For each watched topic, the value that makes the member rejoin if it changes; falsy if unknown."""
-    partitions = stock_snapshot(subscription, cluster)
-    if not watch.following:
-        return partitions
-    topics = interface.topics_of(cluster, watch, partitions)
-    racks = {topic.name: topic.replica_racks for topic in topics}
-    return {name: racks.get(name) or numbers for name, numbers in partitions.items()}
+    return watch.snapshot(stock_snapshot(subscription, cluster), partial(interface.topics_of, cluster, watch))
 
 
 def calling_coordinator() -> Any:
@@ -334,8 +269,8 @@ def require_one_of_each_name(coordinator: Any) -> None:
     require_unique_names(name for name in interface.configured_names(coordinator) if name in ours)
 
 
-def come_back_for_this_join(coordinator: Any) -> None:
-    """Keep a poll that ends while the join is under way from being the last one that cares.
+def keep_join_wanted(coordinator: Any) -> None:
+    """Have later polls go on with a join that is under way when this poll ends.
 
     Where a join began because the subscription or the partition counts changed, kafka-python forgets that
     reason as soon as it has written the request. A poll that times out after that leaves the join's result
@@ -370,7 +305,7 @@ def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks
     """
     if instance_id_of(coordinator) is None or coordinator._is_leader:
         return
-    follow_racks(coordinator, racks)
+    follow_racks(coordinator, following=racks)
     snapshot = coordinator._build_metadata_snapshot(coordinator._subscription, coordinator._cluster)
     if all(snapshot.get(topic) for topic in assigned):
         coordinator._metadata_snapshot = coordinator._assignment_snapshot = snapshot

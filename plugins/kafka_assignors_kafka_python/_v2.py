@@ -1,4 +1,4 @@
-"""kafka-python 2. Checked with 2.0.6, 2.1.6, 2.2.21 and 2.3.3.
+"""kafka-python 2. Checked with 2.0.6, 2.1.6, 2.2.21 and 2.3.3. What each function does, `_v3` says.
 
 Touched, besides what `_client` lists:
 
@@ -32,7 +32,7 @@ from kafka.coordinator.base import UnjoinedGroupException
 from kafka.future import Future
 
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
+from kafka_assignors.join_sync import JoinedMember, RackWatch, topics_from
 from kafka_assignors.wire import Subscription, encode_subscription
 
 if TYPE_CHECKING:

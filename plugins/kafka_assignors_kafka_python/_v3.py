@@ -63,7 +63,7 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         _maybe_update_current_leader    extended: the newest leaders are kept
         _validate_offsets_async         replaced: asks each leader by itself
         _group_offset_for_leader_epoch_requests, _validate_offsets_for_node
-        _reset_task, _validation_task, _sensors
+        _reset_task, _validation_task, _sensors, _subscriptions
     KafkaConnectionManager (`_manager`)
         call_soon, wait_for, send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
         _conns                          {node id: connection}, with `close_future` and `transport`
@@ -112,43 +112,50 @@ from kafka.protocol.metadata import (  # pyright: ignore[reportMissingImports]  
 from kafka_assignors.assignor import caller_of
 from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import JoinedMember, RackWatch, topics_from
+from kafka_assignors.join_sync import JoinedMember, RackWatch, topics_from
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python._client import Leadership, Leading
 
 
 def eager_protocols() -> list[Any]:
+    """The result of an assignor's `supported_protocols`."""
     return [RebalanceProtocol.EAGER]
 
 
 def is_called_by_cooperative_consumer() -> bool:
+    """Whether the consumer that is being constructed is a `CooperativeKafkaConsumer`."""
     return getattr(caller_of(KafkaConsumer), "is_cooperative", False)
 
 
 def rack_of_caller() -> str | None:
+    """The rack of the consumer that is being constructed, if its client has such a setting."""
     # The coordinator is not told. But it asks for the protocols of its assignors inside the constructor of
     # the consumer, which is.
     consumer = caller_of(KafkaConsumer)
-    return consumer.config.get("client_rack") or None if consumer is not None else None
+    return consumer.config.get("client_rack") if consumer is not None else None
 
 
 def assignors_of(coordinator: Any) -> list[Any]:
+    """The assignors that the coordinator chooses from."""
     return list(coordinator._assignors.values())
 
 
 def configured_names(coordinator: Any) -> list[str]:
+    """The names of all assignors that the user has configured."""
     configured = coordinator.config["assignors"]
     return [one().name if isinstance(one, type) else one.name for one in configured]
 
 
 def joined_members(members: Any) -> Iterable[JoinedMember]:
+    """The members as a coordinator has them, whose bytes are not decoded yet."""
     return [
         JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata)) for member in members
     ]
 
 
 def decoded_members(members: Any) -> Iterable[JoinedMember]:
+    """The members as `assign` of an assignor is given them."""
     return [
         JoinedMember(member.member_id, member.group_instance_id, member.metadata.encode())
         for member in members
@@ -156,22 +163,27 @@ def decoded_members(members: Any) -> Iterable[JoinedMember]:
 
 
 def partitions_of(assignment: Any) -> Mapping[str, Sequence[int]]:
+    """The decoded assignment of one member, by topic."""
     return {topic: list(numbers) for topic, numbers in assignment.assigned_partitions}
 
 
 def assignment_of(assignment: bytes) -> Any:
+    """The assignment of one member as `assign` of an assignor returns it."""
     return ConsumerProtocolAssignment.decode(assignment)
 
 
 def watch(coordinator: Any, topics: Iterable[str]) -> None:
+    """Have the client fetch the metadata of these topics too."""
     coordinator._cluster.set_topics(topics)
 
 
 def watch_only(coordinator: Any, topics: Iterable[str]) -> None:
+    """Have the client fetch the metadata of these topics and of no others."""
     coordinator._cluster._topics = set(topics)  # `set_topics` does not take any away
 
 
 def topics_of(cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
+    """Those of the named topics that the client has metadata of."""
     racks = watch.see((broker.node_id, broker.rack) for broker in cluster.brokers())
     return topics_from(cluster._partitions, racks, lambda partition: partition.replica_nodes, names)
 
@@ -189,6 +201,7 @@ def keep_heartbeats(coordinator: Any) -> None:
 
 
 def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
+    """Have the coordinator, where it leads, get the answer to JoinGroup when the assignment is ready."""
     coordinator._manager = Answers(coordinator, leadership)
 
 

@@ -19,8 +19,7 @@ from kafka.structs import TopicPartition
 
 from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
 from kafka_assignors.group import Topic
-from kafka_assignors.partition_costs import RateSource
-from kafka_assignors.weights import GivenWeights, LagSource, Offsets, OffsetWeights
+from kafka_assignors.weights import GivenWeights, LagSource, OffsetWeights, PartitionOffsets, RateSource
 
 _REQUEST_TIMEOUT_MS = 10_000
 """The request timeout of the clients that look offsets up.
@@ -45,7 +44,7 @@ class _LooksUp(OffsetWeights):
         return self.weigh(time.monotonic(), topics, committed, end)
 
 
-def _committed(admin: Any, group_id: str) -> Offsets:
+def _committed(admin: Any, group_id: str) -> PartitionOffsets:
     if hasattr(admin, "list_group_offsets"):  # from 3.0 on
         found = admin.list_group_offsets(group_id)[group_id]
     else:
@@ -64,7 +63,7 @@ class RateWeights(_LooksUp, RateSource):
     """The work that each partition brings, by its rate and its lag, in microseconds a second.
 
     `RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")` has
-    its arguments from `kafka_assignors.partition_costs`. The settings are those of KafkaConsumer.
+    its arguments from `kafka_assignors.weights`. The settings are those of KafkaConsumer.
     """
 
 

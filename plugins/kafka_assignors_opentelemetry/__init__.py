@@ -113,14 +113,14 @@ class OpenTelemetryObserver(RebalanceObserver):
         self._sync.record(seconds, self._attributes)
 
     def rebalance_ended(self, *, seconds: float, failed: bool, **_: Any) -> None:
-        self._rebalance.record(seconds, self._with_error(failed))
+        self._rebalance.record(seconds, self._with_error(failed=failed))
 
     def heartbeat_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
-        self._heartbeat.record(seconds, self._with_error(not ok))
+        self._heartbeat.record(seconds, self._with_error(failed=not ok))
 
     def commit_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
         operation = {"messaging.operation.name": "commit", "messaging.operation.type": "settle"}
-        self._operation.record(seconds, {**self._with_error(not ok), **operation})
+        self._operation.record(seconds, {**self._with_error(failed=not ok), **operation})
 
     def assigned(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
         self._partitions("assigned", len(partitions), seconds)
@@ -160,7 +160,7 @@ class OpenTelemetryObserver(RebalanceObserver):
         if seconds is not None:
             self._listener.record(seconds, attributes)
 
-    def _with_error(self, failed: bool) -> Mapping[str, str]:
+    def _with_error(self, *, failed: bool) -> Mapping[str, str]:
         return {**self._attributes, "error.type": _OTHER} if failed else self._attributes
 
 

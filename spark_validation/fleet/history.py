@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors.wire import group_partition
 from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import COMMITS
-from kafka_assignors_spark.jobs.session import apply_to_batches, spark_schema
+from kafka_assignors_spark.jobs.session import apply_to_batches
 from kafka_assignors_spark.schemas import RAW, TOPICS, record_batch
 from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import life
@@ -111,4 +112,4 @@ def catalogue(spark: SparkSession, options: FleetOptions) -> DataFrame:
         for when, topic in since:
             racks = topic.replica_racks and [sorted(each) for each in topic.replica_racks]
             rows.append((topic.name, f"id-{number:05d}", when, topic.partitions, racks))
-    return spark.createDataFrame(rows, spark_schema(TOPICS))
+    return spark.createDataFrame(rows, from_arrow_schema(TOPICS))

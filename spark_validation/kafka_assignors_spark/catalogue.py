@@ -36,7 +36,6 @@ class CatalogueEntry:
     """
 
     since: datetime | None
-    topic_id: str | None
     topic: Topic
 
     @classmethod
@@ -54,17 +53,14 @@ class CatalogueEntry:
                 f"{'null or no number of 32 bits' if partitions is None else partitions}; "
                 f"give a number of partitions up to {MOST_PARTITIONS}"
             )
-        return cls(
-            since=None if row["from"] is None else from_micros(row["from"]),
-            topic_id=row["topic_id"],
-            topic=Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]),
-        )
+        since = None if row["from"] is None else from_micros(row["from"])
+        return cls(since, Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]))
 
     def row(self) -> tuple[object, ...]:
         """The row of `schemas.TOPICS` for Spark, with `from` as a time."""
-        racks = self.topic.replica_racks
-        sorted_racks = None if racks is None else [sorted(each) for each in racks]
-        return self.topic.name, self.topic_id, self.since, self.topic.partitions, sorted_racks
+        topic = self.topic
+        racks = None if topic.replica_racks is None else [sorted(each) for each in topic.replica_racks]
+        return topic.name, topic.id, self.since, topic.partitions, racks
 
 
 class Catalogue:
@@ -83,10 +79,10 @@ class Catalogue:
             for name, history in by_topic.items()
         }
         self._names = {
-            entry.topic_id: name
+            entry.topic.id: name
             for name, history in self._entries.items()
             for entry in history
-            if entry.topic_id is not None
+            if entry.topic.id is not None
         }
         self._since = {
             name: [entry.since for entry in history if entry.since is not None]
@@ -134,11 +130,9 @@ def _racks(value: list[list[str] | None] | None) -> tuple[frozenset[str], ...] |
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """The topics a leader saw. `corrected` are those where the record contradicts the catalogue's entry of
-    that time, `inferred` those whose count comes from the record alone."""
+    """The topics that a leader saw. `inferred` are those whose count comes from the record alone."""
 
     topics: tuple[Topic, ...]
-    corrected: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     problem: str | None = None
 
@@ -157,15 +151,12 @@ def leader_view(
             given.setdefault(name, set()).update(partitions)
 
     topics: list[Topic] = []
-    corrected: list[str] = []
     inferred: list[str] = []
     for name in sorted(subscribed):
-        numbers = given.get(name, set())
-        entry = catalogue.at(name, when)
+        numbers = given.get(name)
         if not numbers:
-            if entry is not None and entry.partitions:
-                corrected.append(name)  # it exists, and the leader did not know it yet
             continue
+        entry = catalogue.at(name, when)
         covers_all = len(numbers) == max(numbers) + 1 and min(numbers) == 0
         if entry is not None and entry.partitions == len(numbers) and covers_all:
             topics.append(entry)
@@ -173,7 +164,6 @@ def leader_view(
         confirmed = next((each for each in catalogue.entries(name) if each.partitions == len(numbers)), None)
         if covers_all and confirmed is not None:
             topics.append(confirmed)
-            corrected.append(name)
         elif entry is not None and max(numbers) < entry.partitions:
             topics.append(entry)
         elif covers_all:
@@ -181,4 +171,4 @@ def leader_view(
             inferred.append(name)
         else:
             return LeaderView((), problem=f"no partition count is known for topic {name!r} at that time")
-    return LeaderView(tuple(topics), tuple(corrected), tuple(inferred))
+    return LeaderView(tuple(topics), tuple(inferred))

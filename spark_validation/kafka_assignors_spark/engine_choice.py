@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,14 +19,14 @@ LOCAL_BYTES = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """An engine, and why it is taken."""
-
     name: str
     why: str
 
 
 def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
     """The engine that the user wants, or else the one that fits the history."""
+    if wanted not in (None, *ENGINES):
+        raise ReplayError(f"there is no engine {wanted!r}: known are {', '.join(ENGINES)}")
     if wanted is not None:
         return Choice(wanted, "as asked for")
     spark_alone = only_spark(options)
@@ -60,21 +59,15 @@ def _bytes_of(path: Path) -> int:
     return sum(file.stat().st_size for file in files if file.is_file())
 
 
-@contextlib.contextmanager
 def open_engine(
     name: str, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks
-) -> Iterator[Engine]:
-    """The engine of this name for the time of the block; it leaves out the `damaged` files, and `on_tasks`
+) -> contextlib.AbstractContextManager[Engine]:
+    """The engine of this name for the time of a block; it leaves out the `damaged` files, and `on_tasks`
     hears of the tasks that run."""
     if name == "local":
         from kafka_assignors_spark.local_engine import LocalEngine
 
-        with LocalEngine.opened(options, damaged) as local:
-            yield local
-    elif name == "spark":
-        from kafka_assignors_spark.jobs.engine import SparkEngine
+        return LocalEngine.opened(options, damaged)
+    from kafka_assignors_spark.jobs.engine import SparkEngine
 
-        with SparkEngine.opened(options, damaged, on_tasks) as spark:
-            yield spark
-    else:
-        raise ReplayError(f"there is no engine {name!r}: known are {', '.join(ENGINES)}")
+    return SparkEngine.opened(options, damaged, on_tasks)

@@ -6,13 +6,12 @@ refused in the same sentences.
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +27,11 @@ from kafka_assignors_spark.result import (
     ReplayError,
 )
 from kafka_assignors_spark.schemas import COMMIT, RAW, TOPICS
+
+CLUSTER = "cluster_id"
+"""The column of an archive that is read beside the wanted ones, if it is there."""
+
+_Read = TypeVar("_Read")
 
 
 class DamagedError(ReplayError):
@@ -111,8 +115,8 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     Each file is read once, since a footer says nothing of the pages. `ReplayError` if every file of the
     records is damaged, or the operating system refuses a file.
     """
-    records = _first(path, RAW_NAMES) or parquet_files(Path(path))
-    damaged = _damaged(records, [*RAW.names, "cluster_id"])
+    records = _first(path, RAW_NAMES)[1] or parquet_files(Path(path))
+    damaged = _damaged(records, [*RAW.names, CLUSTER])
     if records and len(damaged) == len(records):
         first = damaged[0]
         raise ReplayError(
@@ -120,13 +124,18 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
         )
     return (
         *damaged,
-        *_damaged(_first(path, TOPICS_NAMES), TOPICS.names),
-        *_damaged(_first(path, COMMITTED_NAMES), COMMITS.names),
+        *_damaged(_first(path, TOPICS_NAMES)[1], TOPICS.names),
+        *_damaged(committed_files(path), COMMITS.names),
     )
 
 
-def _first(path: str, names: Sequence[str]) -> list[Path]:
-    return next((files for name in names if (files := parquet_files(Path(path, name)))), [])
+def _first(path: str, names: Sequence[str], damaged: Container[Path] = ()) -> tuple[Path, list[Path]]:
+    """The first of these places in a folder that has files, without the `damaged` ones; none if there are
+    none."""
+    for place in (Path(path, name) for name in names):
+        if files := [file for file in parquet_files(place) if file not in damaged]:
+            return place, files
+    return Path(path), []
 
 
 def _damaged(files: Sequence[Path], columns: Sequence[str]) -> list[DamagedFile]:
@@ -152,17 +161,6 @@ def _damage(file: Path, columns: Sequence[str]) -> str | None:
     return None
 
 
-@contextlib.contextmanager
-def open_parquet(file: Path) -> Iterator[pq.ParquetFile]:
-    """The file, open. What pyarrow raises in the block for damaged bytes, also for text that is not UTF-8, is
-    a `ReplayError` that names the file.
-    """
-    try:
-        yield _opened(file)
-    except (*_UNREADABLE, UnicodeDecodeError) as error:
-        raise _unreadable(file, error) from None
-
-
 def _opened(file: Path) -> pq.ParquetFile:
     return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
 
@@ -178,9 +176,6 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else type(error).__name__
 
 
-_MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
-"""By unit of time: to multiply by, and to divide by."""
-
 RawRow = tuple[int | None, int | None, int | None, bytes | None, bytes | None]
 """Partition, offset, microseconds, key and value."""
 
@@ -188,101 +183,88 @@ RawRow = tuple[int | None, int | None, int | None, bytes | None, bytes | None]
 def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
     """Where the records under `path` are, and the files that hold them, without the `damaged` ones.
     `ReplayError` if there are none."""
-    for name in (*RAW_NAMES, ""):
-        if not name and Path(path, MANIFEST).exists():
-            raise no_records_yet(path)
-        if files := _files(Path(path, name), damaged):
-            return str(Path(path, name)) if name else path, files
+    place, files = _first(path, RAW_NAMES, damaged)
+    if files:
+        return str(place), files
+    if Path(path, MANIFEST).exists():
+        raise no_records_yet(path)
+    if files := _first(path, ("",), damaged)[1]:
+        return path, files
     raise no_parquet(path)
 
 
 def read_records(files: Sequence[Path], place: str) -> Iterator[list[RawRow]]:
     """The records of the files, some at a time, offset commits among them."""
-    clusters: set[str | None] = set()
-    for file in files:
-        with open_parquet(file) as opened:
-            _require(opened.schema_arrow, RAW, str(file))
-            names = [*RAW.names]
-            if "cluster_id" in opened.schema_arrow.names:
-                kind = opened.schema_arrow.field("cluster_id").type
-                if _name_of(kind) != "string":
-                    raise wrong_type(place, "cluster_id", _name_of(kind), "string")
-                names.append("cluster_id")
-            for batch in opened.iter_batches(BATCH_ROWS, columns=names):
-                if len(names) > len(RAW.names):
-                    clusters.update(batch.column("cluster_id").unique().to_pylist())
-                    known = sorted(clusters - {None}, key=str)
-                    if len(known) > 1:
-                        raise two_clusters(place, known[0], known[-1])
-                yield _rows(batch)
+    clusters: set[str] = set()
+
+    def rows(batch: pa.RecordBatch) -> list[RawRow]:
+        if CLUSTER in batch.schema.names:
+            column = batch.column(CLUSTER)
+            if (kind := _name_of(column.type)) != "string":
+                raise wrong_type(place, CLUSTER, kind, "string")
+            clusters.update(each for each in column.unique().to_pylist() if each is not None)
+            if len(clusters) > 1:
+                raise two_clusters(place, min(clusters), max(clusters))
+        return rows_of(batch, RAW)
+
+    return _read(files, RAW, rows)
 
 
 COMMITS = pa.schema([*(field for field in RAW if field.name not in ("key", "value")), *COMMIT])
 """The columns of kept commits that a replay reads."""
 
 
-class CommitRow(NamedTuple):
-    """A row of `COMMITS`, the time in microseconds."""
-
-    partition: int | None
-    offset: int | None
-    micros: int | None
-    group: str | None
-    topic: str | None
-    topic_partition: int | None
-    committed: int | None
-    interval_s: int | None
-
-
-def committed_files(path: str, damaged: Container[Path]) -> list[Path]:
+def committed_files(path: str, damaged: Container[Path] = ()) -> list[Path]:
     """The files of kept commits beside the records, without the `damaged` ones; none if none were kept."""
-    return [file for file in _first(path, COMMITTED_NAMES) if file not in damaged]
+    return _first(path, COMMITTED_NAMES, damaged)[1]
 
 
-def read_commits(files: Sequence[Path]) -> Iterator[list[CommitRow]]:
-    """The kept commits of the files, some at a time."""
-    return (commit_rows(batch) for batch in _commit_batches(files))
+def read_commits(files: Sequence[Path]) -> Iterator[list[tuple[Any, ...]]]:
+    """The kept commits of the files, some at a time: rows of `COMMITS`, the time in microseconds."""
+    return _read(files, COMMITS, lambda batch: rows_of(batch, COMMITS))
 
 
 def commits_of(files: Sequence[Path], group: str) -> pa.Table:
     """The kept commits of a group, each partition's in the order of their offsets in the offsets topic."""
-    batches = [
-        batch.filter(pc.call_function("equal", [batch.column("group"), pa.scalar(group)]))
-        for batch in _commit_batches(files)
-    ]
+
+    def of_group(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.filter(pc.call_function("equal", [batch.column("group"), pa.scalar(group)]))
+
     by = ("topic", "topic_partition", "partition", "offset")
-    return pa.Table.from_batches(batches).sort_by([(name, "ascending") for name in by])
+    table = pa.Table.from_batches([*_read(files, COMMITS, of_group)])
+    return table.sort_by([(name, "ascending") for name in by])
 
 
-def _commit_batches(files: Sequence[Path]) -> Iterator[pa.RecordBatch]:
+def catalogue_rows(path: str, damaged: Container[Path] = ()) -> tuple[str, list[dict[str, Any]]] | None:
+    """The place and the rows of the catalogue beside the records, times in microseconds."""
+    place, files = _first(path, TOPICS_NAMES, damaged)
+    if not files:
+        return None
+    batches = _read(files, TOPICS, lambda batch: rows_of(batch, TOPICS), place)
+    return str(place), [dict(zip(TOPICS.names, row, strict=True)) for rows in batches for row in rows]
+
+
+def _read(
+    files: Sequence[Path],
+    wanted: pa.Schema,
+    convert: Callable[[pa.RecordBatch], _Read],
+    place: Path | None = None,
+) -> Iterator[_Read]:
+    """The files with these columns, some rows at a time, and beside the records `CLUSTER` where a file has
+    it. An error of a column names its file, or `place`.
+
+    What pyarrow raises for damaged bytes, also for text that is not UTF-8, is a `ReplayError` that names the
+    file.
+    """
     for file in files:
-        with open_parquet(file) as opened:
-            _require(opened.schema_arrow, COMMITS, str(file))
-            yield from opened.iter_batches(BATCH_ROWS, columns=COMMITS.names)
-
-
-def catalogue_rows(path: str, damaged: Container[Path]) -> tuple[str, list[dict[str, Any]]] | None:
-    """The rows of the catalogue beside the records, times in microseconds."""
-    for name in TOPICS_NAMES:
-        place = Path(path, name)
-        rows: list[dict[str, Any]] = []
-        files = _files(place, damaged)
-        for file in files:
-            with open_parquet(file) as opened:
-                _require(opened.schema_arrow, TOPICS, str(place))
-                for batch in opened.iter_batches(BATCH_ROWS, columns=TOPICS.names):
-                    rows += _topics(batch)
-        if files:
-            return str(place), rows
-    return None
-
-
-def _files(place: Path, damaged: Container[Path]) -> list[Path]:
-    return [file for file in parquet_files(place) if file not in damaged]
-
-
-def _require(found: pa.Schema, wanted: pa.Schema, place: str) -> None:
-    require_columns({each.name: _name_of(each.type) for each in found}, wanted, place)
+        try:
+            opened = _opened(file)
+            found = {each.name: _name_of(each.type) for each in opened.schema_arrow}
+            require_columns(found, wanted, str(place or file))
+            names = [*wanted.names, *({CLUSTER} & found.keys() if wanted is RAW else ())]
+            yield from map(convert, opened.iter_batches(BATCH_ROWS, columns=names))
+        except (*_UNREADABLE, UnicodeDecodeError) as error:
+            raise _unreadable(file, error) from None
 
 
 def require_columns(found: Mapping[str, str], wanted: pa.Schema, place: str) -> None:
@@ -298,24 +280,18 @@ def require_columns(found: Mapping[str, str], wanted: pa.Schema, place: str) -> 
             raise wrong_type(place, each.name, is_, should)
 
 
-_NAMES: tuple[tuple[Any, str], ...] = (
-    (pa.types.is_boolean, "boolean"),
-    (pa.types.is_int8, "tinyint"),
-    (lambda kind: pa.types.is_int16(kind) or pa.types.is_uint8(kind), "smallint"),
-    (lambda kind: pa.types.is_int32(kind) or pa.types.is_uint16(kind), "int"),
-    (pa.types.is_integer, "bigint"),
-    (pa.types.is_float32, "float"),
-    (pa.types.is_float64, "double"),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "string"),
-    (
-        lambda kind: (
-            pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
-        ),
-        "binary",
-    ),
-    (pa.types.is_timestamp, "timestamp"),
-    (pa.types.is_date, "date"),
-)
+_NAMES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    **dict.fromkeys(("int16", "uint8"), "smallint"),
+    **dict.fromkeys(("int32", "uint16"), "int"),
+    **dict.fromkeys(("int64", "uint32", "uint64"), "bigint"),
+    "large_string": "string",
+    **dict.fromkeys(("large_binary", "fixed_size_binary"), "binary"),
+    **dict.fromkeys(("date32", "date64"), "date"),
+    "timestamp": "timestamp",
+}
+"""Arrow's types, without their parameters, that Spark calls otherwise."""
 
 
 def _name_of(kind: pa.DataType) -> str:
@@ -326,46 +302,29 @@ def _name_of(kind: pa.DataType) -> str:
         return f"map<{_name_of(kind.key_type)},{_name_of(kind.item_type)}>"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return f"array<{_name_of(kind.value_type)}>"
-    return next((name for is_kind, name in _NAMES if is_kind(kind)), str(kind))
+    return _NAMES.get(str(kind).partition("[")[0], str(kind))
 
 
-def _rows(batch: pa.RecordBatch) -> list[RawRow]:
-    columns = (
-        _integers(batch.column("partition"), 32),
-        _integers(batch.column("offset"), 64),
-        _micros(batch.column("timestamp")),
-        batch.column("key").to_pylist(),
-        batch.column("value").to_pylist(),
-    )
-    return list(zip(*columns, strict=True))
+def rows_of(batch: pa.RecordBatch, columns: pa.Schema) -> list[tuple[Any, ...]]:
+    """The rows of these columns, times in microseconds, with null for a number that is too large."""
+    # Python has no dates for all times of Parquet, so times stay numbers.
+    return list(zip(*(_values(batch.column(each.name), each.type) for each in columns), strict=True))
 
 
-def commit_rows(batch: pa.RecordBatch) -> list[CommitRow]:
-    """The rows of a batch, with null for a number that is too large."""
-    bits = {"partition": 32, "topic_partition": 32, "interval_s": 32, "offset": 64, "committed": 64}
-    columns = (
-        _micros(batch.column(name))
-        if name == "timestamp"
-        else _integers(batch.column(name), bits[name])
-        if name in bits
-        else batch.column(name).to_pylist()
-        for name in COMMITS.names
-    )
-    return list(map(CommitRow._make, zip(*columns, strict=True)))
-
-
-def _topics(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
-    # Python has no dates for all times of Parquet, so those of `from` stay numbers.
-    columns = {name: batch.column(name).to_pylist() for name in TOPICS.names if name != "from"}
-    columns["from"] = _micros(batch.column("from"))
-    columns["partitions"] = _integers(batch.column("partitions"), 32)
-    return (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:
+    if pa.types.is_timestamp(kind):
+        return _micros(column)
+    return _integers(column, kind.bit_width) if pa.types.is_integer(kind) else column.to_pylist()
 
 
 def _integers(column: pa.Array, bits: int) -> list[int | None]:
     """Null for a number that is too large."""
     most = 1 << (bits - 1)
     return [each if each is not None and -most <= each < most else None for each in column.to_pylist()]
+
+
+_MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
+"""By unit of time: to multiply by, and to divide by."""
 
 
 def _micros(column: pa.Array) -> list[int | None]:

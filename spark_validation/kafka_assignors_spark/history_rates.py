@@ -17,10 +17,8 @@ from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.weights import GivenWeights
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rates import RateHistory
-from kafka_assignors_spark.history import CommitRow, catalogue_rows, commit_rows, commits_of, committed_files
+from kafka_assignors_spark.history import COMMITS, catalogue_rows, commits_of, committed_files, rows_of
 from kafka_assignors_spark.result import ReplayError
-
-__all__ = ["rates_of_history"]
 
 
 def rates_of_history(folder: str, group: str, percentile: float = 95.0) -> GivenWeights:
@@ -36,7 +34,7 @@ def rates_of_history(folder: str, group: str, percentile: float = 95.0) -> Given
     """
     if not 0 <= percentile <= 100:
         raise ValueError(f"percentile must be from 0 to 100, not {percentile!r}")
-    files = committed_files(folder, ())
+    files = committed_files(folder)
     if not files and not Path(folder).exists():
         raise ReplayError(f"{folder}: there is no such file or directory")
     if not files:
@@ -60,16 +58,16 @@ def _histories(sorted_commits: pa.Table) -> Iterator[tuple[str, int, RateHistory
     """Topic, partition, rates and the longest interval of each partition."""
     history, interval_s, last = RateHistory(), 1, None
     for batch in sorted_commits.to_batches(max_chunksize=10_000):
-        for commit in commit_rows(batch):
-            place = _place(commit)
-            if place is None or commit.micros is None:
+        for _, _, micros, _, topic, partition, committed, commit_interval_s in rows_of(batch, COMMITS):
+            if topic is None or partition is None or not 0 <= partition < _MOST_PARTITIONS or micros is None:
                 continue
+            place: tuple[str, int] = (topic, partition)
             if last is not None and place != last:
                 yield *last, history, interval_s
                 history, interval_s = RateHistory(), 1
             last = place
-            interval_s = max(interval_s, commit.interval_s or 1)
-            history.add(commit.micros, commit.committed, commit.interval_s or 1)
+            interval_s = max(interval_s, commit_interval_s or 1)
+            history.add(micros, committed, commit_interval_s or 1)
     if last is not None:
         yield *last, history, interval_s
 
@@ -78,16 +76,9 @@ _MOST_PARTITIONS = 100_000
 """A partition with a greater number is none: one would stand for a list of as many unknown rates."""
 
 
-def _place(commit: CommitRow) -> tuple[str, int] | None:
-    partition = commit.topic_partition
-    if commit.topic is None or partition is None or not 0 <= partition < _MOST_PARTITIONS:
-        return None
-    return commit.topic, partition
-
-
 def _partition_counts(folder: str) -> dict[str, int]:
     """How many partitions the topics have by the latest entry of the catalogue, if there is one."""
-    found = catalogue_rows(folder, ())
+    found = catalogue_rows(folder)
     if found is None:
         return {}
     place, rows = found

@@ -240,7 +240,7 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
             )
         except SourceError as error:
             raise ReplayError(str(error)) from None
-        return catalogue, () if warning is None else (warning,)
+        return catalogue, (warning,) if warning else ()
     found = engine.catalogue_rows()
     if found is None:
         return Catalogue(()), ()
@@ -312,7 +312,6 @@ class _Phases:
         self._detail = f", {detail}" if detail else ""
 
     def tasks(self, done: int, total: int) -> None:
-        """Report the tasks of the phase."""
         phase = PHASES[self._number - 1] + self._detail
         self._on_progress(Progress(phase, self._number, len(PHASES), done, total))
 

@@ -60,15 +60,17 @@ class LiveTopic:
     topic: Topic
     complete: bool
 
-    def entry(self, since: datetime | None) -> CatalogueEntry:
-        """What the catalogue says of it, from `since` on."""
-        return CatalogueEntry(since, self.topic.id, self.topic)
+    def changed(self, known: CatalogueEntry | None, now: datetime) -> CatalogueEntry | None:
+        """What it is from `now` on, after the latest entry that is `known`; None if that still holds.
 
-    def differs_from(self, known: CatalogueEntry) -> bool:
-        """Whether the brokers say something else than the catalogue. Racks that are not known say nothing."""
-        if (known.topic_id, known.topic.partitions) != (self.topic.id, self.topic.partitions):
-            return True
-        return self.complete and known.topic.replica_racks != self.topic.replica_racks
+        The first entry holds for all times. Racks that are not known change nothing.
+        """
+        if known is None:
+            return CatalogueEntry(None, self.topic)
+        before, topic = known.topic, self.topic
+        same_racks = not self.complete or before.replica_racks == topic.replica_racks
+        same = (before.id, before.partitions) == (topic.id, topic.partitions) and same_racks
+        return None if same else CatalogueEntry(now, topic)
 
 
 def describe_offsets_topic(connection: Connection, topic: str) -> Any:
@@ -102,17 +104,10 @@ class TopicIdentity:
 
 def identify_topic(connection: Connection, topic: str) -> TopicIdentity:
     """`SourceError` if there is no such topic, `ClusterError` if the cluster does not tell."""
-    cluster = connection.result(
-        "cannot describe the cluster",
-        connection.admin.describe_cluster(request_timeout=connection.timeout_s),
-    )
+    request = connection.admin.describe_cluster(request_timeout=connection.timeout_s)
+    cluster = connection.result("cannot describe the cluster", request)
     described = describe_offsets_topic(connection, topic)
-    return TopicIdentity(
-        cluster_id=str(cluster.cluster_id),
-        topic=topic,
-        topic_id=str(described.topic_id),
-        partitions=len(described.partitions),
-    )
+    return TopicIdentity(str(cluster.cluster_id), topic, str(described.topic_id), len(described.partitions))
 
 
 def list_offsets(
@@ -122,7 +117,7 @@ def list_offsets(
 
     `NoLeaderError` if a partition has no leader now, `ClusterError` for all else.
     """
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
     numbers = tuple(partitions)
     earliest = _list_offsets(connection, topic, numbers, OffsetSpec.earliest(), wait_s)  # type: ignore[no-untyped-call]
@@ -133,12 +128,11 @@ def list_offsets(
 def _list_offsets(
     connection: Connection, topic: str, partitions: Iterable[int], spec: Any, wait_s: float
 ) -> dict[int, int]:
-    # Group records belong to no transaction, so neither a hanging transaction nor an aborted one hides
-    # them.
     from confluent_kafka import IsolationLevel, TopicPartition
 
     futures = connection.admin.list_offsets(
         {TopicPartition(topic, partition): spec for partition in partitions},
+        # Group records belong to no transaction: neither a hanging nor an aborted one hides them.
         isolation_level=IsolationLevel.READ_UNCOMMITTED,
         request_timeout=wait_s,
     )
@@ -148,8 +142,7 @@ def _list_offsets(
         offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
         if offset < 0:
             # The client's answer for a partition whose leader has just gone; it is no error to it.
-            leaderless = f"{topic}[{asked.partition}] has no leader that answers"
-            raise NoLeaderError(f"{what}: {leaderless}; try again")
+            raise NoLeaderError(f"{what}: {topic}[{asked.partition}] has no leader that answers; try again")
         offsets[asked.partition] = offset
     return offsets
 
@@ -181,20 +174,20 @@ def reader_config(
 
 def live_catalogue(
     bootstrap_servers: str, config: Mapping[str, str], topics: Iterable[str], timeout_seconds: float
-) -> tuple[Catalogue, str | None]:
-    """The topics of a live cluster as they are now, taken to have been so all along.
+) -> tuple[Catalogue, str]:
+    """The topics of a live cluster as they are now, taken to have been so all along, and a warning, or "".
 
-    Topics that do not exist are left out, and so are hidden ones, which a warning names. `SourceError` if the
-    cluster does not answer.
+    Topics that do not exist are left out, and so are hidden ones, which the warning names. `SourceError` if
+    the cluster does not answer.
     """
     names = sorted(set(topics))
     if not names:
-        return Catalogue(()), None
+        return Catalogue(()), ""
     with source_errors():
         described = describe_topics(Connection(bootstrap_servers, config, timeout_seconds), names)
     found = (topic_of(name, description) for name, description in described.found.items())
-    entries = (CatalogueEntry(None, topic.id, topic) for topic in found)
-    return Catalogue(entries), hidden_topics_problem(described.hidden, "history") or None
+    catalogue = Catalogue(CatalogueEntry(None, topic) for topic in found)
+    return catalogue, hidden_topics_problem(described.hidden, "history")
 
 
 def live_topics(

@@ -240,7 +240,7 @@ class LocalEngine:
                 key = group_bytes(group or "")
                 if self._wanted is None or key in self._wanted:
                     place = (partition, offset, None, micros, None, None)
-                    yield SortedRecord(key, 0, *place, topic or "", *commit)  # type: ignore[arg-type]
+                    yield SortedRecord(key, 0, *place, topic or "", *commit)
 
     def _slice(self, number: int) -> list[SortedRecord]:
         """The sorted records of a slice: a giant's for each part of it, after its states."""

@@ -35,33 +35,26 @@ class PolicyError(ValueError):
     """The policy is invalid: the message names the rule, the key, and the allowed values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A metric for rules: its meaning, and the key of a verdict that has its least possible value, if any.
-
-    `sums` says that it adds up over rebalances, so that it can be taken per rebalance or per day.
-    """
-
-    what: str
-    least: str | None = None
-    sums: bool = False
-
-
-METRICS: Mapping[str, Metric] = {
-    "moved": Metric("partitions that went from one live member to another", "least_moved", sums=True),
-    "stickiness": Metric("of the partitions that could have stayed, the share that did"),
-    "second_rounds": Metric("rebalances that took more than one round", sums=True),
-    "rack_misses": Metric("partitions consumed from another rack", "least_rack_misses", sums=True),
-    "paused_s": Metric("paused partition-seconds, as the strategy runs (modelled)", sums=True),
-    "paused_eager_s": Metric("the same had it run eagerly", sums=True),
-    "paused_cooperative_s": Metric("the same had it run cooperatively", sums=True),
-    "max_over_mean": Metric("load of the fullest member over the mean, averaged over the rebalances"),
-    "worst_max_over_mean": Metric("the same at its worst"),
-    "max_minus_min": Metric("fullest minus emptiest member in partitions, averaged"),
-    "worst_max_minus_min": Metric("the same at its worst"),
-    "load_stddev": Metric("standard deviation of the loads in partitions, averaged"),
-    "failed": Metric("rebalances in which the strategy failed", sums=True),
+METRICS = {
+    "moved": True,
+    "stickiness": False,
+    "second_rounds": True,
+    "rack_misses": True,
+    "paused_s": True,
+    "paused_eager_s": True,
+    "paused_cooperative_s": True,
+    "max_over_mean": False,
+    "worst_max_over_mean": False,
+    "max_minus_min": False,
+    "worst_max_minus_min": False,
+    "load_stddev": False,
+    "failed": True,
 }
+"""The figures of a verdict that a rule may be about (`result.Verdict` defines them), and whether a figure
+adds up over rebalances, so that it can be taken per rebalance or per day."""
+
+LEAST_OF = {"moved": "least_moved", "rack_misses": "least_rack_misses"}
+"""The figure of a verdict that is the least possible value of a metric, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +88,11 @@ class Policy:
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """The strategies that the rules need."""
         named = (name for rule in self.rules for name in (rule.strategy, rule.relative_to))
         return tuple(dict.fromkeys(name for name in named if name not in (None, LEAST, RECORDED)))
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """The modes that the rules need."""
         return tuple(mode for mode in Mode if any(rule.mode is mode for rule in self.rules))
 
 
@@ -135,14 +126,14 @@ def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Po
     if low is not None and high is not None and low > high:
         raise PolicyError(f"{rule.where}: min {low:g} is greater than max {high:g}")
     relative_to = rule.strategy("relative_to", (LEAST,)) if "relative_to" in table else None
-    if relative_to == LEAST and METRICS[metric].least is None:
-        known = ", ".join(name for name, each in METRICS.items() if each.least is not None)
+    if relative_to == LEAST and metric not in LEAST_OF:
+        known = ", ".join(LEAST_OF)
         raise PolicyError(f"{rule.where}: relative_to: no least is known of {metric!r}, only of {known}")
     if relative_to == strategy:
         raise PolicyError(f"{rule.where}: relative_to is {strategy!r} itself")
     per = rule.one_of("per", _PER) if "per" in table else None
-    if per is not None and not METRICS[metric].sums:
-        known = ", ".join(name for name, each in METRICS.items() if each.sums)
+    if per is not None and not METRICS[metric]:
+        known = ", ".join(name for name, adds_up in METRICS.items() if adds_up)
         raise PolicyError(f"{rule.where}: per: {metric!r} is no sum; these are: {known}")
     mode = Mode(rule.one_of("mode", [each.value for each in Mode])) if "mode" in table else Mode.STEADY_STATE
     return PolicyRule(
@@ -356,9 +347,7 @@ def _require_replayed(rule: PolicyRule, group: ReportedGroup) -> None:
 
 def _reference(rule: PolicyRule, group: str, report: ReplayReport) -> float:
     if rule.relative_to == LEAST:
-        least = METRICS[rule.metric].least
-        assert least is not None
-        return _figure(rule, group, rule.strategy, least, report)
+        return _figure(rule, group, rule.strategy, LEAST_OF[rule.metric], report)
     assert rule.relative_to is not None
     return _figure(rule, group, rule.relative_to, rule.metric, report)
 

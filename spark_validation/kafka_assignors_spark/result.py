@@ -74,13 +74,7 @@ class ReplayOptions:
 
     path: str | None = None
     bootstrap_servers: str | None = None
-    strategies: tuple[str, ...] = (
-        "range",
-        "roundrobin",
-        "sticky",
-        "cooperative-sticky",
-        "rack-aware-sticky",
-    )
+    strategies: tuple[str, ...] = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
     modes: tuple[Mode, ...] = (Mode.ONE_STEP, Mode.STEADY_STATE)
     groups: tuple[str, ...] | None = None
     strict: bool = False

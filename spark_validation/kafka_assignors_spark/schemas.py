@@ -24,7 +24,7 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, get_args, get_type_hints
 
@@ -143,15 +143,5 @@ has either a `state`, or `sums`, or a row of one table. Without tables, the colu
 
 def record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     """The rows, at least one, in the columns of `schema`; times are microseconds since 1970."""
-    return batch_of(zip(*rows, strict=True), schema)
-
-
-def batch_of(columns: Iterable[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """The values of each column of `schema`; times are microseconds since 1970."""
-    arrays = [
-        pa.array(values, pa.int64()).cast(field.type)
-        if pa.types.is_timestamp(field.type)
-        else pa.array(values, field.type)
-        for field, values in zip(schema, columns, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_pydict(dict(zip(schema.names, columns, strict=True)), schema)

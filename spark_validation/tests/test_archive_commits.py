@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, Counts
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.archive.store import Ledger, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.engine_choice import ENGINES
@@ -26,16 +27,16 @@ from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import spark_schema
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
-from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.messages import Counts, RangeReport
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
-REPORT = RangeReport(0, 0, 10, 8, 0, {2: 2}, 0, 0, 1_772_323_200_000, commits_kept=3, commits_undecodable=1)
+COUNTS = Counts(10, {2: 2}, 8, commits_kept=3, commits_undecodable=1)
+REPORT = RangeReport(0, 0, 10, COUNTS, 1_772_323_200_000)
 RECORDS = (
     (0, 3, MIDNIGHT - timedelta(milliseconds=1), b"\0\2a", b"before midnight"),
     (0, 8, MIDNIGHT, b"\0\2a", None),
@@ -55,9 +56,9 @@ def batch(spark: SparkSession, report: RangeReport = REPORT, *, with_commits: bo
     wide += [(*row[:3], None, None, None, *row[3:]) for row in COMMITS]
     wide.append((report.partition, *(None,) * 4, report.to_json(), *(None,) * 5))
     if with_commits:
-        return spark.createDataFrame(wide, spark_schema(REPORTED_WITH_COMMITS))
+        return spark.createDataFrame(wide, from_arrow_schema(REPORTED_WITH_COMMITS))
     narrow = [row[:6] for row in wide if row[6] is None]
-    return spark.createDataFrame(narrow, spark_schema(REPORTED))
+    return spark.createDataFrame(narrow, from_arrow_schema(REPORTED))
 
 
 def committed(archive: Path) -> list[tuple[Any, ...]]:
@@ -83,13 +84,17 @@ def test_a_batch_with_commits_arrives_once_wherever_the_first_attempt_ends(
         assert pq.read_table(path / "raw", partitioning=None).num_rows == len(RECORDS)
         latest = Ledger(Directory(spark, str(path))).latest
         assert latest is not None
-        assert latest.counts == Counts(10, {2: 2}, 8, commits_kept=3, commits_undecodable=1)
+        assert latest.counts == COUNTS
 
 
 def test_the_records_are_the_same_bytes_with_commits_and_without(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("with", "without"):
         folder = Directory(spark, str(tmp_path / name))
-        report = REPORT if name == "with" else replace(REPORT, commits_kept=0, commits_undecodable=0)
+        report = (
+            REPORT
+            if name == "with"
+            else replace(REPORT, counts=replace(COUNTS, commits_kept=0, commits_undecodable=0))
+        )
         BatchWriter(folder, begun(folder, partitions=1), "c").write(
             batch(spark, report, with_commits=name == "with")
         )

@@ -9,26 +9,27 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.archive import ArchiveError, Counts
+from kafka_assignors_spark.archive import ArchiveError
 from kafka_assignors_spark.archive.run import Lag
 from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, agree, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import spark_schema, with_micros
+from kafka_assignors_spark.jobs.session import collect_with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
-from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.messages import Counts, RangeReport
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]
 
 FIRST = (
-    RangeReport(0, 0, 10, 7, 0, {2: 2}, 1, 1, 1_772_323_200_000),
-    RangeReport(1, 0, 4, 3, 0, {2: 1}, 0, 0, None),
+    RangeReport(0, 0, 10, Counts(10, {2: 2}, 7, 0, 1, 1), 1_772_323_200_000),
+    RangeReport(1, 0, 4, Counts(4, {2: 1}, 3)),
 )
 ROWS: tuple[Row, ...] = (
     (0, 3, MIDNIGHT - timedelta(milliseconds=1), b"\0\2a", b"before midnight"),
@@ -42,7 +43,7 @@ def batch(
 ) -> DataFrame:
     data: list[tuple[object, ...]] = [(*row, None) for row in rows]
     data += [(report.partition, None, None, None, None, report.to_json()) for report in reports]
-    return spark.createDataFrame(data, spark_schema(REPORTED))
+    return spark.createDataFrame(data, from_arrow_schema(REPORTED))
 
 
 def begun(folder: Directory, partitions: int = 2) -> Ledger:
@@ -68,9 +69,9 @@ class Mortal(Directory):
 
     changes_left = 0
 
-    def write_parquet(self, rows: DataFrame, staged: str, *by: str) -> None:
+    def write_parquet(self, rows: DataFrame, folder: str, name: str, *by: str) -> None:
         self._change()
-        super().write_parquet(rows, staged, *by)
+        super().write_parquet(rows, folder, name, *by)
 
     def move(self, source: str, target: str) -> None:
         self._change()
@@ -131,7 +132,7 @@ def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_pat
         1, {0: 10, 1: 4}, Counts(14, {2: 3}, 10, 0, 1, 1), 1_772_323_200_000
     )
     # Offset commits alone move the archive on, and make no file.
-    writer(batch(spark, [RangeReport(1, 4, 9, 5, 0, {}, 0, 0, 1_772_323_260_000)], ()), 2)
+    writer(batch(spark, [RangeReport(1, 4, 9, Counts(5, {}, 5), 1_772_323_260_000)], ()), 2)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
     latest = Ledger(folder).latest
     assert latest is not None
@@ -142,7 +143,7 @@ def test_a_batch_that_does_not_follow_the_archive_is_refused(spark: SparkSession
     folder = Directory(spark, str(tmp_path))
     writer = BatchWriter(folder, begun(folder), "cluster")
     with pytest.raises(ArchiveError, match=r"goes on at offsets {0: 5}, and the archive at {0: 0}"):
-        writer(batch(spark, [RangeReport(0, 5, 10, 0, 0, {2: 1}, 0, 0, None)]), 0)
+        writer(batch(spark, [RangeReport(0, 5, 10, Counts(5, {2: 1}))]), 0)
     assert writer.failure is not None
     assert writer.idle.is_set()
 
@@ -229,13 +230,15 @@ def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool 
 
 
 def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
-    known = CatalogueEntry(None, "id", Topic("t", 2, (frozenset("a"), frozenset("b"))))
-    assert not live("t", [{"a"}, {"b"}]).differs_from(known)
-    assert live("t", [{"a"}, {"c"}]).differs_from(known)
-    assert live("t", [{"a"}, {"b"}, {"a"}]).differs_from(known)
-    assert live("t", [{"a"}, {"b"}], topic_id="other").differs_from(known)
-    assert not live("t", [{"a"}, set()], complete=False).differs_from(known)
-    assert live("t", [{"a"}, set()], complete=True).differs_from(known)
+    known = CatalogueEntry(None, Topic("t", 2, (frozenset("a"), frozenset("b")), "id"))
+    other_racks = live("t", [{"a"}, {"c"}])
+    assert other_racks.changed(known, MIDNIGHT) == CatalogueEntry(MIDNIGHT, other_racks.topic)
+    assert other_racks.changed(None, MIDNIGHT) == CatalogueEntry(None, other_racks.topic)
+    assert live("t", [{"a"}, {"b"}]).changed(known, MIDNIGHT) is None
+    assert live("t", [{"a"}, {"b"}, {"a"}]).changed(known, MIDNIGHT)
+    assert live("t", [{"a"}, {"b"}], topic_id="other").changed(known, MIDNIGHT)
+    assert live("t", [{"a"}, set()], complete=False).changed(known, MIDNIGHT) is None
+    assert live("t", [{"a"}, set()], complete=True).changed(known, MIDNIGHT)
 
 
 def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
@@ -248,8 +251,8 @@ def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSessi
     assert log.note([live("t", [{"a"}, {"b"}])], later) == 1
     assert log.note([live("t", [{"a"}, {"b"}]), live("u", [set()])], later) == 0
     rows = spark.read.parquet(str(tmp_path / "topics"))
-    assert rows.schema == spark_schema(TOPICS)
-    catalogue = Catalogue.from_rows(row.asDict() for row in with_micros(rows).collect())
+    assert rows.schema == from_arrow_schema(TOPICS)
+    catalogue = Catalogue.from_rows(collect_with_micros(rows))
     assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),), "id")
     assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")), "id")
     assert catalogue.entries("u") == (Topic("u", 1, None, "id"),)

@@ -20,9 +20,9 @@ A, B = had("a", LOW), had("b", HIGH)
 
 GROWN = Catalogue(
     [
-        CatalogueEntry(None, None, Topic("orders", 4)),
-        CatalogueEntry(START, None, Topic("orders", 6)),
-        CatalogueEntry(None, None, Topic("payments", 2)),
+        CatalogueEntry(None, Topic("orders", 4)),
+        CatalogueEntry(START, Topic("orders", 6)),
+        CatalogueEntry(None, Topic("payments", 2)),
     ]
 )
 

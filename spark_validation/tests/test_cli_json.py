@@ -19,8 +19,9 @@ from kafka_assignors.live_group import LiveGroup
 from kafka_assignors_cli import archive, main
 from kafka_assignors_cli.app import app
 from kafka_assignors_cli.options import ClusterAddress
-from kafka_assignors_spark.archive import ArchiveResult, Counts
+from kafka_assignors_spark.archive import ArchiveResult
 from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_spark.source.messages import Counts
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import sample
 from tests.test_cli import COMMAND, GROUP, read_all

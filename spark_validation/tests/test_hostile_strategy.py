@@ -13,7 +13,7 @@ from spark_validation.tests.folding import replay_group
 from spark_validation.tests.test_rebalances import generation, had
 from tests.hostile_strategy import HOSTILE, RuiningLater
 
-SIX = Catalogue([CatalogueEntry(None, None, Topic("orders", 6))])
+SIX = Catalogue([CatalogueEntry(None, Topic("orders", 6))])
 RECORDS = (
     generation(1, had("a", {"orders": [0, 1, 2, 3, 4, 5]})),
     generation(2, had("a", {"orders": [0, 1, 2]}), had("b", {"orders": [3, 4, 5]})),

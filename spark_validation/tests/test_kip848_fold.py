@@ -42,7 +42,7 @@ AWAY = -2
 
 def catalogue(**partitions: int) -> Catalogue:
     return Catalogue(
-        CatalogueEntry(None, topic_id(name), Topic(name, count)) for name, count in partitions.items()
+        CatalogueEntry(None, Topic(name, count, None, topic_id(name))) for name, count in partitions.items()
     )
 
 

@@ -12,8 +12,8 @@ from spark_validation.tests.groups import START
 GROWN = START + timedelta(minutes=1)
 CATALOGUE = Catalogue(
     [
-        CatalogueEntry(GROWN, "id", Topic("orders", 6)),
-        CatalogueEntry(START, "id", Topic("orders", 4)),
+        CatalogueEntry(GROWN, Topic("orders", 6)),
+        CatalogueEntry(START, Topic("orders", 4)),
     ]
 )
 
@@ -27,9 +27,7 @@ def test_the_catalogue_answers_with_the_entry_in_force() -> None:
 
 
 def test_an_entry_of_unknown_age_counts_for_all_times_before_the_next() -> None:
-    catalogue = Catalogue(
-        [CatalogueEntry(None, None, Topic("t", 1)), CatalogueEntry(GROWN, None, Topic("t", 2))]
-    )
+    catalogue = Catalogue([CatalogueEntry(None, Topic("t", 1)), CatalogueEntry(GROWN, Topic("t", 2))])
     found = [catalogue.at("t", when) for when in (START, GROWN)]
     assert found == [Topic("t", 1), Topic("t", 2)]
 
@@ -48,7 +46,7 @@ def test_rows_of_the_table_become_topics_with_racks() -> None:
 def test_a_leader_with_old_metadata_is_taken_at_its_word() -> None:
     view = leader_view(CATALOGUE, GROWN, ["orders"], {"a": {"orders": [0, 1, 2, 3]}})
     assert view.topics == (Topic("orders", 4),)
-    assert (view.corrected, view.inferred, view.problem) == (("orders",), (), None)
+    assert (view.inferred, view.problem) == ((), None)
 
 
 def test_a_leader_may_be_ahead_of_the_catalogue() -> None:
@@ -59,7 +57,6 @@ def test_a_leader_may_be_ahead_of_the_catalogue() -> None:
 def test_a_topic_that_no_member_got_was_not_seen_by_the_leader() -> None:
     view = leader_view(CATALOGUE, START, ["orders", "ghost"], {"a": {}})
     assert view.topics == ()
-    assert view.corrected == ("orders",)
 
 
 def test_partitions_that_a_leader_left_out_do_not_change_the_count() -> None:
@@ -69,18 +66,18 @@ def test_partitions_that_a_leader_left_out_do_not_change_the_count() -> None:
 
 def test_a_catalogue_has_the_same_digest_in_any_order_and_another_one_after_any_change() -> None:
     entries = [
-        CatalogueEntry(None, "id", Topic("t", 1, (frozenset("a"),), "id")),
-        CatalogueEntry(START, "id", Topic("t", 2, (frozenset("a"), frozenset("b")), "id")),
-        CatalogueEntry(None, None, Topic("u", 1)),
+        CatalogueEntry(None, Topic("t", 1, (frozenset("a"),), "id")),
+        CatalogueEntry(START, Topic("t", 2, (frozenset("a"), frozenset("b")), "id")),
+        CatalogueEntry(None, Topic("u", 1)),
     ]
     digest = Catalogue(entries).digest()
     assert Catalogue(reversed(entries)).digest() == digest
     changed = [
-        CatalogueEntry(None, None, Topic("u", 2)),
-        CatalogueEntry(None, "other", Topic("u", 1, None, "other")),
-        CatalogueEntry(START, None, Topic("u", 1)),
-        CatalogueEntry(None, None, Topic("u", 1, (frozenset("a"),))),
-        CatalogueEntry(None, None, Topic("v", 1)),
+        CatalogueEntry(None, Topic("u", 2)),
+        CatalogueEntry(None, Topic("u", 1, None, "other")),
+        CatalogueEntry(START, Topic("u", 1)),
+        CatalogueEntry(None, Topic("u", 1, (frozenset("a"),))),
+        CatalogueEntry(None, Topic("v", 1)),
     ]
     digests = {Catalogue([*entries[:2], each]).digest() for each in changed}
     assert len(digests | {digest, Catalogue(entries[:2]).digest()}) == 7

@@ -18,7 +18,7 @@ from kafka_assignors_spark.result import RECORDED, Mode
 from spark_validation.tests.folding import replay_group
 from spark_validation.tests.test_rebalances import generation, had
 
-FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
+FOUR = Catalogue([CatalogueEntry(None, Topic("orders", 4))])
 ALL = {"orders": [0, 1, 2, 3]}
 NAMES = ("range", "sticky", "cooperative-sticky")
 STRATEGIES = {name: load_strategy(name) for name in NAMES}
@@ -122,7 +122,7 @@ def test_an_assignment_of_the_broker_pauses_only_partitions_that_move_until_the_
 
 def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
     racks = tuple(frozenset({rack}) for rack in "xxyy")
-    catalogue = Catalogue([CatalogueEntry(None, None, Topic("orders", 4, racks))])
+    catalogue = Catalogue([CatalogueEntry(None, Topic("orders", 4, racks))])
     a, b = had("a", {"orders": [0, 2]}), had("b", {"orders": [1, 3]})
     members = (replace(a, rack="x"), replace(b, rack="y"))
     strategies = {name: load_strategy(name) for name in ("sticky", "rack-aware-sticky")}

@@ -20,7 +20,7 @@ from kafka_assignors_spark.folds.replay_state import StateError, read_state, wri
 from kafka_assignors_spark.result import Mode
 from spark_validation.tests.test_rebalances import generation, had
 
-FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
+FOUR = Catalogue([CatalogueEntry(None, Topic("orders", 4))])
 STRATEGIES = {name: load_strategy(name) for name in ("range", "sticky", "cooperative-sticky")}
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
 COOPERATIVE = "cooperative-sticky"

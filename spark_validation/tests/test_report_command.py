@@ -89,7 +89,7 @@ def write_history(path: Path, records: Sequence[tuple[bytes, bytes | None]]) -> 
         for offset, (key, value) in enumerate(records)
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=RAW), path / "raw" / "part.parquet")
-    topic = {
+    topic: dict[str, Any] = {
         "topic": "orders",
         "topic_id": None,
         "from": START - timedelta(days=1),

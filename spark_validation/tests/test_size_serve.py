@@ -13,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.sizing import Policy
+from kafka_assignors.sizing import ScalingPolicy
 from kafka_assignors_cli.size_result import METRICS, Recommender, app_of
 from kafka_assignors_spark.watch.exporter import serving
 
@@ -33,7 +33,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.recommender = Recommender(GROUP, Policy(stale_after_s=60), self.clock)
+        self.recommender = Recommender(GROUP, ScalingPolicy(stale_after_s=60), self.clock)
         self.port = 0
 
     def get(self, path: str) -> tuple[int, str]:

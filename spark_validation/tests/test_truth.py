@@ -15,7 +15,7 @@ from kafka_assignors_spark.folds.truth import CheckedGeneration, CheckOutcome, c
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 
-FOUR = Catalogue([CatalogueEntry(None, None, Topic("orders", 4))])
+FOUR = Catalogue([CatalogueEntry(None, Topic("orders", 4))])
 RANGE = load_strategy("range")
 
 
@@ -75,7 +75,7 @@ def test_any_other_assignment_by_java_is_unexplained_and_shown() -> None:
 
 def test_stale_metadata_of_the_leader_explain_a_difference_for_any_client() -> None:
     catalogue = Catalogue(
-        [CatalogueEntry(None, None, Topic("orders", 4)), CatalogueEntry(START, None, Topic("orders", 6))]
+        [CatalogueEntry(None, Topic("orders", 4)), CatalogueEntry(START, Topic("orders", 6))]
     )
     checked = check("java", {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}, catalogue=catalogue)
     assert checked.outcome == CheckOutcome.EXPLAINED.value

@@ -76,7 +76,7 @@ def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() ->
     feed(fleet, joined("three"))
     found = fleet.snapshot(at(0))
     assert [group.group for group in found.groups] == ["three", "two"]
-    assert (found.beyond_limit, found.counts.evicted) == (0, {"dead": 1, "empty": 0})
+    assert (found.beyond_limit, found.counts.evicted) == (0, {"dead": 1})
 
 
 def test_groups_that_do_not_match_are_counted() -> None:

@@ -8,6 +8,7 @@ import re
 import socket
 import urllib.request
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest, make_wsgi_app
@@ -20,7 +21,14 @@ from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.watch import WatchError
 from kafka_assignors_spark.watch.exporter import WsgiApp, registry, serving
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, Scrape, WatchStatus
+from kafka_assignors_spark.watch.metrics import (
+    GROUP_METRICS,
+    WATCH_METRICS,
+    MetricKind,
+    Scrape,
+    WatchedMetric,
+    WatchStatus,
+)
 from spark_validation.tests.test_watch_fleet import at, feed, joined
 
 NAMES = (
@@ -49,6 +57,8 @@ def as_openmetrics(scrape: Callable[[], Scrape]) -> str:
     return generate_openmetrics(registry(scrape)).decode()
 
 
+METRICS: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]
+
 FORMATS = pytest.mark.parametrize(
     ("write", "parse"),
     [(as_text, parse_text), (as_openmetrics, parse_openmetrics)],
@@ -75,7 +85,7 @@ def test_every_metric_of_the_table_is_there_with_its_type_help_and_labels(
     write: Callable[..., str], parse: Callable[..., object]
 ) -> None:
     families = {family.name: family for family in parse(write(scrape_of("g")))}  # type: ignore[attr-defined]
-    for metric in (*GROUP_METRICS, *WATCH_METRICS):
+    for metric in METRICS:
         family = families[metric.name.removesuffix("_total")]
         assert (family.type, family.documentation) == (metric.kind.value, metric.help)
         labels = {"group", *metric.labels} if metric in GROUP_METRICS else set(metric.labels)
@@ -90,7 +100,7 @@ def test_no_series_comes_twice() -> None:
 
 
 def test_names_follow_the_conventions() -> None:
-    for metric in (*GROUP_METRICS, *WATCH_METRICS):
+    for metric in METRICS:
         assert re.fullmatch(r"kafka_assignors_(group|watch)_[a-z]+(_[a-z]+)*", metric.name)
         assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
         assert metric.help.endswith(".")

@@ -12,8 +12,8 @@ import pytest
 
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.live_cluster import TopicIdentity
 from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch import watcher as watcher_module
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
 from spark_validation.tests.test_watch_fleet import at, feed, groups, joined
@@ -162,7 +162,7 @@ def test_after_an_unexpected_error_the_file_is_not_written(
 ) -> None:
     file = tmp_path / "state.json"
     watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
-    watch._identity = watcher_module.TopicIdentity("c", "__consumer_offsets", "t", 1)
+    watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
     watch._changed = True
     monkeypatch.setattr(watch, "_open", _Broken)
     with pytest.raises(MemoryError):

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.sizing import Policy
+from kafka_assignors.sizing import ScalingPolicy
 from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.options import cluster_errors
 from kafka_assignors_cli.size_result import Recommender, ServeOptions, look_for_ever
 from kafka_assignors_confluent import ClusterError, NotAuthorizedError, Troubles, UnreachableError
-from kafka_assignors_spark.live_cluster import SourceError, source_errors
-from kafka_assignors_spark.watch import watcher as watcher_module
+from kafka_assignors_spark.live_cluster import SourceError, TopicIdentity, source_errors
 from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
 
 REFUSED = UnreachableError("no answer from b:1 within 2 s: Connection refused (after 0ms in state CONNECT)")
@@ -134,7 +133,7 @@ def test_a_state_that_cannot_be_written_is_told_again_only_after_one_that_could(
 ) -> None:
     said: list[str] = []
     watch = Watcher(WatchOptions("b:1", state=tmp_path / "state.json"), said.append)
-    watch._identity = watcher_module.TopicIdentity("c", "__consumer_offsets", "t", 1)
+    watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
     for fails in (True, True, False, True, True):
         watch._changed = True
         with monkeypatch.context() as broken:
@@ -164,9 +163,9 @@ def test_a_size_that_is_served_says_once_why_a_look_fails(
     def measure(progress: object) -> Any:
         raise next(script, KeyboardInterrupt())
 
-    options = ServeOptions("", 0, "g", 0.0, Policy(), None)
+    options = ServeOptions("", 0, "g", 0.0, ScalingPolicy(), None)
     with pytest.raises(KeyboardInterrupt):
-        look_for_ever(measure, options, recommender := Recommender("g", Policy()))
+        look_for_ever(measure, options, recommender := Recommender("g", ScalingPolicy()))
     said = capsys.readouterr().err.splitlines()
     assert said == [f"kafka-assignors: {error}; trying again" for error in told]
     assert recommender.status()["failed_looks"] == len(errors)

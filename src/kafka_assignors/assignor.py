@@ -1,7 +1,7 @@
 """`Assignor`: one strategy in the consumers of a process, and what each of them was last assigned.
 
 The adapter of a client adds the interface that the client calls; what is the same for every client is here
-and in `leader_bytes` and `member_bytes`. There is no I/O; findings go to the logger of the adapter.
+and in `join_sync`. There is no I/O; findings go to the logger of the adapter.
 
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
@@ -17,19 +17,22 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
 from types import FrameType
-from typing import Any, ClassVar, NamedTuple, Protocol, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from kafka_assignors.arguments import require_number
 from kafka_assignors.group import Topic, TopicPartitions
-from kafka_assignors.leader_bytes import (
+from kafka_assignors.join_sync import (
+    NEVER_ASSIGNED,
     DecodedMembers,
     EncodedAssignments,
     JoinedMember,
+    LastAssignment,
     encode_assignments,
     read_members,
+    subscription_bytes,
 )
 from kafka_assignors.load_trigger import LoadTrigger
-from kafka_assignors.member_bytes import NEVER_ASSIGNED, LastAssignment, subscription_bytes
 from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
 from kafka_assignors.strategy import (
     LONGEST_NAME,
@@ -39,7 +42,10 @@ from kafka_assignors.strategy import (
     contract_problem,
     fits_kafka_string,
 )
-from kafka_assignors.weights import patience_s, require_source, weigh
+from kafka_assignors.weights import weigh
+
+if TYPE_CHECKING:
+    import asyncio
 
 Caller = TypeVar("Caller")
 
@@ -62,16 +68,8 @@ class AssignorOptions(TypedDict, total=False):
     stay_classic: bool | None
 
 
-class AskedWeights(Protocol):
-    """A future, of a thread or of an event loop."""
-
-    def done(self) -> bool: ...
-
-    def cancelled(self) -> bool: ...
-
-    def exception(self) -> BaseException | None: ...
-
-    def result(self) -> object: ...
+AskedWeights: TypeAlias = "Future[Any] | asyncio.Future[Any]"
+"""The result of a source of weights that is being asked, in a thread or on an event loop."""
 
 
 class NoWeightsError(Exception):
@@ -119,6 +117,14 @@ def caller_of(kind: type[Caller]) -> Caller | None:
     return None
 
 
+def leader_heartbeat_pause_s(heartbeat_interval_ms: float, session_timeout_ms: float) -> float:
+    """The time between two heartbeats of a leader that assigns, in seconds.
+
+    A third of the session is what Kafka recommends, for a consumer with another `heartbeat_interval_ms`.
+    """
+    return min(heartbeat_interval_ms, session_timeout_ms / 3) / 1000
+
+
 class Assignor:
     """One strategy in the consumers of a process.
 
@@ -157,7 +163,8 @@ class Assignor:
             )
         self._rack = optional_name("rack", rack)
         self._instance_id = optional_name("instance_id", instance_id)
-        require_source(weights, weights_timeout_s)
+        _require_source(weights)
+        require_number("weights_timeout_s", weights_timeout_s, above_zero=True)
         self._weights, self._weights_timeout_s = weights, weights_timeout_s
         self._rebalance = _load_trigger(rebalance, weights)
         if stay_classic is not None and not isinstance(stay_classic, bool):
@@ -238,8 +245,8 @@ class Assignor:
         return self._weights
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
-        """How long a leader with this session timeout waits for weights."""
-        return patience_s(self._weights_timeout_s, session_timeout_ms / 1000)
+        """How long a leader waits for weights: `weights_timeout_s`, but at most a third of its session."""
+        return min(self._weights_timeout_s, session_timeout_ms / 1000 / 3)
 
     @property
     def rebalance(self) -> LoadTrigger | None:
@@ -329,6 +336,15 @@ def require_strategy(strategy: object) -> Strategy:
     return cast("Strategy", strategy)
 
 
+def _require_source(source: object) -> None:
+    """Raise TypeError for a value that cannot be asked for weights."""
+    if source is not None and (not callable(source) or isinstance(source, type)):
+        raise TypeError(
+            "weights must be a function (topics: partition counts by name) -> weights by name, "
+            f"not {source!r}"
+        )
+
+
 def _load_trigger(rebalance: object, weights: object) -> LoadTrigger | None:
     """The value of `rebalance`; TypeError for no trigger, ValueError for one that has no weights."""
     if rebalance is None:
@@ -351,6 +367,19 @@ def optional_name(argument: str, value: object) -> str | None:
     if not fits_kafka_string(value):
         raise TypeError(f"{argument} must be text of at most {LONGEST_NAME} bytes")
     return value
+
+
+def require_client_rack(value: object) -> str | None:
+    """The rack in a consumer's setting `client_rack`, in which clients take "" for none."""
+    return optional_name("client_rack", None if value == "" else value)
+
+
+def require_group(group_id: object, stock_consumer: str) -> None:
+    """Raise TypeError for a cooperative consumer without a group; `stock_consumer` needs none."""
+    if not isinstance(group_id, str) or not group_id:
+        raise TypeError(
+            f"group_id must be a non-empty str, not {group_id!r}: without a group, use {stock_consumer}"
+        )
 
 
 def class_given(kind: type) -> TypeError:

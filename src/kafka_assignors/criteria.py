@@ -105,7 +105,7 @@ def traded(moves_per_miss: Fraction | float) -> Criteria:
     return Criterion.BALANCE, trade, Criterion.MOVEMENT
 
 
-def follow_racks(criteria: Iterable[AnyCriterion]) -> bool:
+def racks_outweigh_moves(criteria: Iterable[AnyCriterion]) -> bool:
     """Whether members of a group at rest pass partitions on because replicas have moved.
 
     A partition that moves saves one miss at most, so a miss has to count more than a move.
@@ -197,7 +197,7 @@ class Scale:
         return self.already.get(member_id, 0)
 
     def among(self, member_ids: Iterable[str]) -> Scale:
-        """The same for these members alone, without what goes without saying."""
+        """The scale of these members alone, without entries that say what holds by default."""
         members = frozenset(member_ids)
         return Scale(
             {id: capacity for id, capacity in self.capacities.items() if id in members and capacity != 1},

@@ -96,8 +96,8 @@ class Chain:
     `moves` are places in `Explanation.moves`. The first may be of a partition without an owner; alone, it
     needs no other reason. `passed_on` are the others, each from `members[i]` to `members[i + 1]`; in a circle
     the last member is the first. `loads` are what the first and the last member have now, and `capacities`
-    how much they can carry beside others. Had the chain not been, the first would have one more and the last
-    one less, but for a circle. `already` is what the two have beside these loads, of what was decided before;
+    how much they can carry beside others. Without the chain the first would have one more and the last one
+    less, except in a circle. `already` is what the two have beside these loads, of what was decided before;
     `layer` is the name of the part of the group in which all this is, if it was balanced in parts.
 
     `change` says what taking the chain back would add to each of the strategy's criteria; the first that is
@@ -143,7 +143,7 @@ def explain(
     moves = moves_of(group, assignment)
     if criteria is None or Criterion.MOVEMENT not in criteria:
         otherwise = Reason.LOAD if by_load else Reason.NOT_KEPT
-        kept_by_chance = (move if move.owner is None else _with(move, otherwise, None) for move in moves)
+        kept_by_chance = (move if move.owner is None else replace(move, reason=otherwise) for move in moves)
         return Explanation(tuple(kept_by_chance), ())
     chains = []
     explained = list(moves)
@@ -153,12 +153,8 @@ def explain(
         for at in path:
             reason = moves[at].reason if moves[at].owner is None else chain.reason
             assert reason is not None
-            explained[at] = _with(moves[at], reason, number)
+            explained[at] = replace(moves[at], reason=reason, chain=number)
     return Explanation(tuple(explained), tuple(chains))
-
-
-def _with(move: Move, reason: Reason, chain: int | None) -> Move:
-    return Move(move.topic, move.partition, move.owner, move.member, reason, chain)
 
 
 # ------------------------------------------------------------------------------------------------ moves
@@ -220,7 +216,7 @@ def _paths(group: Group, moves: Sequence[Move]) -> Iterator[tuple[int, ...]]:
     circles: list[tuple[int, ...]] = []
 
     def follow(path: list[int], start: str) -> tuple[int, ...]:
-        """On as far as it goes; where it comes back to a member of its own, that circle is cut out."""
+        """Extend the path as far as it goes; where it returns to one of its members, cut out that circle."""
         member = moves[path[-1]].member
         on_way = [start, member] if member != start else [start]
         before = len(path) - len(on_way) + 1  # an arrival comes before the first member

@@ -48,7 +48,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka_assignors.certificate import Certificate, Improvement
 from kafka_assignors.certificate.check import Price
@@ -76,6 +76,7 @@ _FRACTION = re.compile(r"-?[0-9]{1,20}/[0-9]{1,20}")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
 
 Path = tuple["str | int", ...]
+_Item = TypeVar("_Item")
 
 _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
@@ -235,30 +236,13 @@ def _topic(name: str, value: object, path: Path) -> Topic:
         raise InvalidFieldError(
             (*path, "partitions"), f"{partitions} partitions are more than the {MOST_PARTITIONS} read here"
         )
-    racks: tuple[frozenset[str], ...] | None = None
-    if (value := fields.get("replica_racks")) is not None:
-        racks_path: Path = (*path, "replica_racks")
-        lists = _array(value, racks_path)
-        if len(lists) != partitions:
-            raise InvalidFieldError(
-                racks_path,
-                f"expected a list of racks for each of {partitions} partitions, found {len(lists)}",
-            )
-        racks = tuple(_strings(racks, (*racks_path, index)) for index, racks in enumerate(lists))
+    racks = _per_partition(fields, "replica_racks", path, partitions, "a list of racks", _strings)
     topic_id = _optional_string(fields, "id", path)
     if topic_id is not None and not _TOPIC_ID.fullmatch(topic_id):
         raise InvalidFieldError(
             (*path, "id"), f"{_found(topic_id)} is no topic id: expected 22 characters of URL-safe base64"
         )
-    weights: tuple[int | None, ...] | None = None
-    if (value := fields.get("weights")) is not None:
-        weights_path: Path = (*path, "weights")
-        listed = _array(value, weights_path)
-        if len(listed) != partitions:
-            raise InvalidFieldError(
-                weights_path, f"expected a weight for each of {partitions} partitions, found {len(listed)}"
-            )
-        weights = tuple(_weight(weight, (*weights_path, index)) for index, weight in enumerate(listed))
+    weights = _per_partition(fields, "weights", path, partitions, "a weight", _weight)
     return Topic(name, partitions, racks, topic_id, weights)
 
 
@@ -301,7 +285,10 @@ def _data_to_json(data: bytes) -> dict[str, Any]:
     except ProtocolError:
         facts = Facts()
     if encode_facts(facts) == data:
-        return {key: value for key in _FACTS if (value := getattr(facts, key)) not in (None, False)}
+        # A share of 0 is a fact, though it is equal to False.
+        return {
+            key: value for key in _FACTS if (value := getattr(facts, key)) is not None and value is not False
+        }
     return {"data": base64.b64encode(data).decode("ascii")}
 
 
@@ -417,6 +404,25 @@ def _optional_string(fields: Mapping[str, object], key: str, path: Path) -> str 
 
 def _strings(value: object, path: Path) -> frozenset[str]:
     return frozenset(_string(item, (*path, index)) for index, item in enumerate(_array(value, path)))
+
+
+def _per_partition(
+    fields: Mapping[str, object],
+    key: str,
+    path: Path,
+    partitions: int,
+    what: str,
+    parse: Callable[[object, Path], _Item],
+) -> tuple[_Item, ...] | None:
+    """An array with an item for each partition of a topic; None if the key is absent or null."""
+    if (value := fields.get(key)) is None:
+        return None
+    items = _array(value, (*path, key))
+    if len(items) != partitions:
+        raise InvalidFieldError(
+            (*path, key), f"expected {what} for each of {partitions} partitions, found {len(items)}"
+        )
+    return tuple(parse(item, (*path, key, index)) for index, item in enumerate(items))
 
 
 def _boolean(value: object, path: Path) -> bool:

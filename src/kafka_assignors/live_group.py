@@ -118,8 +118,8 @@ class LiveMember:
 class WeighedLoads:
     """The loads of a group as its leader saw them when it assigned, in the unit of its weights.
 
-    `bound` is what the greatest load of no assignment is below; `unknown` counts the partitions whose weight
-    was unknown.
+    `bound` is a lower bound of the greatest load of any assignment; `unknown` counts the partitions whose
+    weight was unknown.
     """
 
     greatest: int

@@ -1,9 +1,9 @@
 """When the leader asks for a rebalance because loads are uneven: the decision, without clock and I/O.
 
-Between rebalances the leader asks its source of weights every `check_every_s`, and calls `judge` with the
-group as it is: what each member owns, and what each partition weighs now. `judge` says whether to ask for a
-rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call. `leads` says
-that a generation has begun which this member leads.
+Between rebalances the leader asks its source of weights every `check_every_s`, and calls `judge_load` with
+the group as it is: what each member owns, and what each partition weighs now. `judge_load` says whether to
+ask for a rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call.
+`leads` says that a generation has begun which this member leads.
 
 A look acts only if all of these hold, and the first that does not is the reason for not acting:
 
@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
-from kafka_assignors.makespan.bounds import Loads, gap_above, loads_of, member_loads
+from kafka_assignors.makespan.loads import Loads, gap_above, loads_of, member_loads
 from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.strategy import Strategy
 
@@ -71,7 +71,7 @@ class LoadTrigger:
 
     Attributes:
         check_every_s: how often the leader asks its source for weights between rebalances; above 0.
-        gap: what the greatest load must be above its lower bound by, as a share of the bound: 0.2 is a fifth.
+        gap: by what share of its lower bound the greatest load must be above it: 0.2 is a fifth.
         rest_below: the hold ends when no member is above the bound by this share any more; at most `gap`.
         held_s: for how long a member must have been too full.
         cool_down_s: how long no action follows a rebalance of the group, for any reason.
@@ -117,7 +117,7 @@ class LoadTrigger:
 
     @property
     def stands_s(self) -> float:
-        """How long what an action moved stands at least: `undo_after_s`, or what it is by default."""
+        """For how long no action returns a partition that another moved: `undo_after_s`, or its default."""
         return _MEMORY * self.spacing_s if self.undo_after_s is None else self.undo_after_s
 
     @property
@@ -164,14 +164,14 @@ class TriggerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class LoadJudgement:
     """What a look at the weights came to.
 
     Attributes:
         act: whether the leader is to ask for a rebalance.
         reason: one sentence with the figures, for the log and the observer.
         greatest: the greatest load of a member, in the unit of the weights.
-        bound: what the greatest load of no assignment is below.
+        bound: a lower bound of the greatest load of any assignment.
         reachable: the greatest load under the strategy's plan; None if the strategy was not asked.
         moves: how many partitions change their owner under the plan.
         gain: what the greatest load comes down by, times `horizon_s`.
@@ -205,14 +205,14 @@ def leads(trigger: LoadTrigger, state: TriggerState | None, now_s: float) -> Tri
     return replace(_without_hold(state), cool_down_s=cool_down_s)
 
 
-def judge(
+def judge_load(
     trigger: LoadTrigger,
     state: TriggerState,
     now_s: float,
     group: Group,
     strategy: Strategy,
     consumption: Consumption,
-) -> tuple[TriggerState, Judgement]:
+) -> tuple[TriggerState, LoadJudgement]:
     """The state after a look at the weights, and whether the leader is to ask for a rebalance.
 
     `group` has the members with what the leader assigned to them in this generation, and the topics with the
@@ -241,7 +241,7 @@ def judge(
 
 
 def _at(trigger: LoadTrigger, state: TriggerState, now_s: float) -> tuple[TriggerState, float | None]:
-    """The state at this time, and how long ago the last call was; None if that is no time that counts."""
+    """The state at this time, and the seconds since the last call; None if these do not count."""
     passed_s = now_s - state.looked_s
     if not 0 <= passed_s <= _CHECKS_APART * trigger.check_every_s:
         return replace(state, looked_s=now_s), None
@@ -266,7 +266,7 @@ def _without_hold(state: TriggerState) -> TriggerState:
 
 
 def _unusable(trigger: LoadTrigger, loads: Loads, consumption: Consumption) -> str | None:
-    """Why these weights say nothing, if so."""
+    """The reason why no load is judged by these weights; None if it is."""
     if consumption is Consumption.EAGER and not trigger.eager:
         return "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
     partitions = sum(map(len, loads.weights.by_topic.values()))
@@ -293,7 +293,7 @@ def _hold(trigger: LoadTrigger, state: TriggerState, passed_s: float | None, loa
 
 
 def _waiting(trigger: LoadTrigger, state: TriggerState, gap: float) -> str | None:
-    """Why it is too early to ask the strategy, if it is."""
+    """The reason why the strategy is not asked yet; None if it is asked."""
     if gap <= trigger.gap:
         return f"the greatest load is {gap:.0%} above the bound, and {trigger.gap:.0%} is allowed"
     above = f"the greatest load is {gap:.0%} above the bound"
@@ -321,7 +321,7 @@ def _plan(
     taken: EarlierOwners,
     consumption: Consumption,
     loads: Loads,
-) -> Judgement:
+) -> LoadJudgement:
     """The action that would lead to this target."""
     by_topic = loads.weights.by_topic
     reachable = max(member_loads(target, loads.weights).values())
@@ -337,7 +337,7 @@ def _plan(
         f"{state.held_s or 0:.0f} s, by {loads.gap:.0%} now; {bring} it to {reachable}: "
         f"a gain of {gain:.0f} in {trigger.horizon_s:g} s for {cost:.0f} that pauses"
     )
-    return Judgement(True, reason, loads.greatest, loads.bound, reachable, len(taken), gain, cost)
+    return LoadJudgement(True, reason, loads.greatest, loads.bound, reachable, len(taken), gain, cost)
 
 
 def _refusal(
@@ -346,9 +346,9 @@ def _refusal(
     strategy: Strategy,
     target: Assignment,
     taken: EarlierOwners,
-    plan: Judgement,
+    plan: LoadJudgement,
 ) -> str | None:
-    """Why this plan is not worth an action, if so."""
+    """The reason why this plan leads to no action; None if it leads to one."""
     above = f"the greatest load is {plan.gap:.0%} above the bound"
     if not taken or plan.reachable is None or plan.reachable >= plan.greatest:
         return f"{above}, and strategy {strategy.name!r} has no assignment that lowers it"
@@ -371,7 +371,7 @@ def _refusal(
 
 
 def _taken(group: Group, target: Assignment) -> EarlierOwners:
-    """The owners of what the target gives to other members."""
+    """The owners of the partitions that the target gives to other members."""
     return {
         (topic, partition): member_id
         for member_id, owned in group.claims.prior.items()
@@ -392,7 +392,7 @@ def _back_again(state: TriggerState, target: Assignment, taken: EarlierOwners) -
 
 
 def _after_action(
-    trigger: LoadTrigger, state: TriggerState, plan: Judgement, taken: EarlierOwners
+    trigger: LoadTrigger, state: TriggerState, plan: LoadJudgement, taken: EarlierOwners
 ) -> TriggerState:
     assert plan.reachable is not None
     return replace(
@@ -406,7 +406,7 @@ def _after_action(
     )
 
 
-def _after_refusal(trigger: LoadTrigger, state: TriggerState, plan: Judgement) -> TriggerState:
+def _after_refusal(trigger: LoadTrigger, state: TriggerState, plan: LoadJudgement) -> TriggerState:
     return replace(
         state,
         back_off_s=_doubled(trigger.cool_down_s, state.refusals),
@@ -423,5 +423,5 @@ def _moves(count: int) -> str:
     return f"{count} move" if count == 1 else f"{count} moves"
 
 
-def _no(loads: Loads, reason: str) -> Judgement:
-    return Judgement(False, reason, loads.greatest, loads.bound)
+def _no(loads: Loads, reason: str) -> LoadJudgement:
+    return LoadJudgement(False, reason, loads.greatest, loads.bound)

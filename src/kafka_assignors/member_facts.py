@@ -50,8 +50,15 @@ WHOLE_SHARE = 10_000
 
 _SUBJECT = "facts"
 _VERSION = 1
-_TRUE = b"\x01"
-_RELEASE, _SHARE, _DRAINING, _CAPACITY, _STANDBY, _RULES = range(6)
+_FIELDS: Sequence[tuple[str, type]] = (
+    ("release", str),
+    ("share", int),
+    ("draining", bool),
+    ("capacity", int),
+    ("standby", bool),
+    ("rules", str),
+)
+"""The name and type of the fact of each tag, from 0 on."""
 
 
 class InvalidFactError(ValueError):
@@ -93,19 +100,16 @@ class Facts:
 def encode_facts(facts: Facts) -> bytes:
     """The bytes of `facts`; none at all for a member that announces nothing."""
     fields: dict[int, bytes] = {}
-    for tag, field, text in ((_RELEASE, "release", facts.release), (_RULES, "rules", facts.rules)):
-        if text is not None:
-            value = Writer(_SUBJECT)
-            value.compact_string(field, text)
-            fields[tag] = value.getvalue()
-    for tag, number in ((_SHARE, facts.share), (_CAPACITY, facts.capacity)):
-        if number is not None:
-            value = Writer(_SUBJECT)
-            value.uvarint(number)
-            fields[tag] = value.getvalue()
-    for tag, flag in ((_DRAINING, facts.draining), (_STANDBY, facts.standby)):
-        if flag:
-            fields[tag] = _TRUE
+    for tag, (name, kind) in enumerate(_FIELDS):
+        fact = getattr(facts, name)
+        if fact is None or fact is False:
+            continue
+        value = Writer(_SUBJECT)
+        if kind is str:
+            value.compact_string(name, fact)
+        else:
+            value.uvarint(fact)
+        fields[tag] = value.getvalue()
     if not fields:
         return b""
     writer = Writer(_SUBJECT)
@@ -140,19 +144,15 @@ def decode_facts(data: bytes) -> Facts:
 
 
 def _with_field(facts: Facts, tag: int, reader: Reader) -> Facts:
-    if tag == _RELEASE:
-        return replace(facts, release=reader.compact_string("release"))
-    if tag == _SHARE:
-        return replace(facts, share=reader.uvarint("share"))
-    if tag == _DRAINING:
-        return replace(facts, draining=reader.int8("draining") != 0)
-    if tag == _CAPACITY:
-        return replace(facts, capacity=reader.uvarint("capacity"))
-    if tag == _STANDBY:
-        return replace(facts, standby=reader.int8("standby") != 0)
-    if tag == _RULES:
-        return replace(facts, rules=reader.compact_string("rules"))
-    return facts
+    if tag >= len(_FIELDS):
+        return facts
+    name, kind = _FIELDS[tag]
+    fact: Any
+    if kind is str:
+        fact = reader.compact_string(name)
+    else:
+        fact = reader.uvarint(name) if kind is int else reader.int8(name) != 0
+    return replace(facts, **{name: fact})
 
 
 def _utf8(text: str) -> bytes:
@@ -185,7 +185,7 @@ class Announcement:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFacts:
+class AnnouncedFacts:
     """The facts of every member by its id, and a sentence for each member whose data do not decode."""
 
     members: Mapping[str, Facts]
@@ -197,7 +197,7 @@ class GroupFacts:
         return {id: facts.capacity for id, facts in self.members.items() if facts.capacity is not None}
 
 
-def facts_of(group: Group) -> GroupFacts:
+def facts_of(group: Group) -> AnnouncedFacts:
     """The facts of all members; data that do not decode are a finding, not an error."""
     members: dict[str, Facts] = {}
     findings: list[str] = []
@@ -210,31 +210,32 @@ def facts_of(group: Group) -> GroupFacts:
                 f"member {quoted(member_id)} counts as one that announced nothing, its data do not decode: "
                 f"{error}"
             )
-    return GroupFacts(members, tuple(findings))
+    return AnnouncedFacts(members, tuple(findings))
 
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """Members whose instance id, or member id if they have none, is like `member` would announce `facts`.
+    """The facts that are assumed of members that announce nothing.
 
-    `member` is a pattern with `*`, `?` and `[…]`. A member id begins with the client id.
+    `member` is a pattern with `*`, `?` and `[…]` of their instance ids, or of the member ids of those that
+    have none. A member id begins with the client id.
     """
 
     member: str
     facts: Facts
 
 
-def with_supposed(group: Group, facts: GroupFacts, supposed: Sequence[Supposed]) -> GroupFacts:
-    """The facts, those of silent members replaced by what is supposed of them first."""
+def with_supposed(group: Group, facts: AnnouncedFacts, supposed: Sequence[Supposed]) -> AnnouncedFacts:
+    """The facts, with those of the first pattern that fits in place of none."""
     if not supposed:
         return facts
     members: dict[str, Facts] = {}
     for member_id, announced in facts.members.items():
-        # Which rules a member runs it says always.
+        # A member says in every release which rules it runs.
         silent = replace(announced, rules=None) == Facts()
         name = group.members[member_id].instance_id or member_id
         members[member_id] = replace(_first(name, supposed), rules=announced.rules) if silent else announced
-    return GroupFacts(members, facts.findings)
+    return AnnouncedFacts(members, facts.findings)
 
 
 def _first(name: str, supposed: Sequence[Supposed]) -> Facts:

@@ -21,7 +21,14 @@ from dataclasses import dataclass, field, replace
 from types import FunctionType
 from typing import Any
 
-from kafka_assignors.criteria import PLAIN, AnyCriterion, Criteria, Scale, follow_racks, require_criteria
+from kafka_assignors.criteria import (
+    PLAIN,
+    AnyCriterion,
+    Criteria,
+    Scale,
+    racks_outweigh_moves,
+    require_criteria,
+)
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions, detached_partitions
 from kafka_assignors.makespan import Terms
 
@@ -227,7 +234,7 @@ class Strategy(ABC):
         If so, the leader joins again when they move and a member has a rack. Otherwise the next rebalance is
         soon enough.
         """
-        return self.criteria is not None and follow_racks(self.criteria)
+        return self.criteria is not None and racks_outweigh_moves(self.criteria)
 
     def balance_scale(self, group: Group) -> Scale:
         """What the first of the `criteria`, balance, measures the loads of the group's members by."""

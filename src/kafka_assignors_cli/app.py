@@ -15,17 +15,7 @@ import typer
 
 import kafka_assignors
 from kafka_assignors.strategies import StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli import (
-    archive,
-    assign,
-    check,
-    groups,
-    lint,
-    replay,
-    size,
-    validate,
-    watch,
-)
+from kafka_assignors_cli import archive, assign, check, groups, lint, replay, size, validate, watch
 from kafka_assignors_cli.console import (
     CannotRun,
     Column,
@@ -223,7 +213,8 @@ _GROUPS_COMMANDS = {f"no such command '{name}'": name for name in ("describe", "
 
 def _message(error: Exception) -> str:
     message = str(getattr(error, "format_message", error.__str__)())
-    message = message[:1].lower() + message[1:].rstrip(".")
+    # Newer versions of typer name the kind of the error before the error of a choice.
+    message = message[:1].lower() + message[1:].rstrip(".").replace("Value error, ", "", 1)
     if message.startswith("no such command"):
         if _command_path(error).endswith(" groups"):
             message += "; to look at a group: kafka-assignors groups describe GROUP"

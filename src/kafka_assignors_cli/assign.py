@@ -17,19 +17,11 @@ from kafka_assignors.certificate import prove
 from kafka_assignors.criteria import Scale
 from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
-from kafka_assignors.group_json import (
-    assignment_to_json,
-    group_to_json,
-    loads_to_json,
-    proof_to_json,
-)
+from kafka_assignors.group_json import assignment_to_json, group_to_json, loads_to_json, proof_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.makespan import measure_loads
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import (
-    RebalanceProtocol,
-    Strategy,
-)
+from kafka_assignors.strategies import RebalanceProtocol, Strategy
 from kafka_assignors.strategy import Reduced
 from kafka_assignors_cli.assign_text import about_loads, answer_renderables, explanation_to_json, sentences
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note

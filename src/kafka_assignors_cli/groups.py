@@ -31,8 +31,6 @@ from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json
 if TYPE_CHECKING:
     from kafka_assignors_confluent import Cluster
 
-__all__ = ["groups"]
-
 _CONFIG = f"""{options.CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
 sasl.username=me  sasl.password=…  ssl.ca.location=ca.pem
 """

@@ -34,16 +34,12 @@ from kafka_assignors.lint import (
     strategy_use,
 )
 from kafka_assignors.live_group import CLASSIC, LiveGroup
-from kafka_assignors.strategies import StrategyError, load_strategy
+from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire import GroupMetadata
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
 from kafka_assignors_cli.files import read_member_file
-from kafka_assignors_cli.output_files import (
-    CiFormats,
-    Outcome,
-    Verdict,
-)
+from kafka_assignors_cli.output_files import CiFormats, Outcome, Verdict
 
 EPILOG = """Examples:
 
@@ -175,10 +171,7 @@ def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
     """Load each strategy: a misspelled name must not pass for a strategy of a client."""
     for name in names:
         if not name.startswith("stock:"):
-            try:
-                load_strategy(name)
-            except StrategyError as error:
-                raise CannotRun(f"{option}: {error}") from None
+            options.load_named_strategy(name, option)
     return names
 
 
@@ -230,12 +223,11 @@ def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
         while _is_rebalancing(live) and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
             (live,) = cluster.read_groups([group], offsets=False)
+        options.require_existing(cluster, [live])
     if _is_rebalancing(live):
         raise CannotRun(
             f"group {group!r} is rebalancing ({live.state}), so its strategy is not known: try again"
         )
-    if live.state == "Dead":
-        raise CannotRun(f"there is no group {group!r} at {address.bootstrap_servers}")
     if live.protocol_type not in (None, "", "consumer"):
         raise CannotRun(f"group {group!r} is not a group of consumers, but of {live.protocol_type!r}")
     return live

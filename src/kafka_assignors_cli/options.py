@@ -12,7 +12,7 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -101,10 +101,12 @@ GroupIds = Annotated[
 ]
 
 
-def load_named_strategy(spec: str) -> Strategy:
-    """Load the strategy called `spec`."""
-    with cannot_run_on(StrategyError):
+def load_named_strategy(spec: str, option: str | None = None) -> Strategy:
+    """Load the strategy called `spec`; an error begins with the `option` that names it."""
+    try:
         return load_strategy(spec)
+    except StrategyError as error:
+        raise CannotRun(f"{option}: {error}" if option else str(error)) from error
 
 
 def split_names(values: Iterable[str]) -> tuple[str, ...]:
@@ -283,7 +285,7 @@ def require_replay_extra(command: str, *, spark: bool) -> contextlib.AbstractCon
 # ---- Spark
 
 EngineName = Annotated[
-    str | None,
+    Literal["spark", "local"] | None,
     typer.Option(
         "--engine",
         metavar="spark|local",

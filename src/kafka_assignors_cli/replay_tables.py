@@ -25,7 +25,6 @@ from kafka_assignors_spark.report.findings import (
     headline,
     in_order,
     leading_mode,
-    moving_groups,
     reasons_not_replayed,
     sentence,
     totals,
@@ -89,7 +88,7 @@ def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[Rendera
     table = _Strategies(
         "Every group under every strategy (* serves the group best)", result, ("group", "strategy")
     )
-    moving = moving_groups(result)
+    moving = {verdict.group for verdict in result.verdicts if verdict.moved}
     gaining_first = dict.fromkeys([*(finding.group for finding in found), *sorted(moving)])
     shown = {*[group for group in gaining_first if group in moving][:_SHOWN_GROUPS]}
     for group in sorted(verdicts.keys() & shown):

@@ -15,7 +15,7 @@ import typer
 
 from kafka_assignors.group import Group, Topic
 from kafka_assignors.live_group import HiddenTopicsError, LiveGroup, UnsettledGroupError, as_group
-from kafka_assignors.sizing import Look, Policy, SizeError, of_kind, rates_from, size_group
+from kafka_assignors.sizing import Look, ScalingPolicy, SizeError, of_kind, rates_from, size_group
 from kafka_assignors.sizing.packing import NODES
 from kafka_assignors.sizing.rates import PER_RECORD
 from kafka_assignors.weights import parse_weights, weigh
@@ -75,7 +75,7 @@ that no number of members helps; 2 bad input, no answer, or not allowed, and one
 """
 
 _MEASURED = "measured"
-_POLICY = Policy()
+_POLICY = ScalingPolicy()
 
 _rates = functools.partial(typer.Option, rich_help_panel="Rates")
 _serve = functools.partial(typer.Option, rich_help_panel="Serve")
@@ -203,7 +203,7 @@ def size(
             return _show(report, json_file)
         with cannot_run_on(ValueError):
             gap_s = max(_POLICY.longest_gap_s, 5 * every)
-            policy = Policy(hold_up, hold_down, gap_s, stale_after, least, most)
+            policy = ScalingPolicy(hold_up, hold_down, gap_s, stale_after, least, most)
         serve(measured, ServeOptions(*endpoint, group, every, policy, json_file))
     return ExitCode.OK
 

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.pause_model import Consumption, PauseModel
-from kafka_assignors.sizing import Needed, PartitionCost, Policy, Recommendation, Size, recommend
+from kafka_assignors.sizing import Needed, PartitionCost, Recommendation, ScalingPolicy, Size, recommend
 from kafka_assignors_cli.console import (
     CannotRun,
     Column,
@@ -245,14 +245,16 @@ class ServeOptions:
     port: int
     group: str
     every_s: float
-    policy: Policy
+    policy: ScalingPolicy
     json_file: Path | None
 
 
 class Recommender:
     """The recommendation for one group, as looks succeed and fail. Other threads may read `status`."""
 
-    def __init__(self, group: str, policy: Policy, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, group: str, policy: ScalingPolicy, now_s: Callable[[], float] = time.monotonic
+    ) -> None:
         self._group, self._policy, self._now_s = group, policy, now_s
         self._state = Recommendation()
         self._report: Report | None = None

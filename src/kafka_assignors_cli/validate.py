@@ -12,20 +12,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import (
-    Column,
-    ColumnKind,
-    ExitCode,
-    FittedTable,
-    cannot_run_on,
-    printable,
-)
+from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, cannot_run_on, printable
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
-from kafka_assignors_cli.output_files import (
-    CiFormats,
-    Outcome,
-    Verdict,
-)
+from kafka_assignors_cli.output_files import CiFormats, Outcome, Verdict
 from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
+import functools
 import sys
 import threading
 import time
@@ -14,16 +15,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, note, sigterm_interrupts
+from kafka_assignors_cli.console import (
+    CannotRun,
+    ProgressReport,
+    cannot_run_on,
+    counted,
+    note,
+    sigterm_interrupts,
+)
 from kafka_assignors_cli.live_view import Looks, Snapshot, show
 from kafka_assignors_cli.options import (
     CONFIG_EPILOG,
     BootstrapServer,
-    ClusterAddress,
     ClusterOptions,
     CommandConfig,
     JsonFile,
     Timeout,
+    output_option,
     parse_endpoint,
     refuse,
     require_extra,
@@ -32,10 +40,7 @@ from kafka_assignors_cli.output_files import is_stdout, require_json_file, requi
 from kafka_assignors_cli.watch_table import group_json, in_order_of_attention, watch_tables
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.watch.fleet import FleetLimits
     from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
-
-__all__ = ["EPILOG", "watch"]
 
 EPILOG = f"""Examples:
 
@@ -58,7 +63,7 @@ Exit codes: 0 told to end, or --once or --count is done; 2 it cannot run, or --o
 stderr says why; 130 --once, or the end itself, was interrupted.
 """
 
-_PANEL = "Watch"
+_option = functools.partial(typer.Option, rich_help_panel="Watch")
 _INTERVAL_S = 5.0
 _MOST_ROWS = 200
 """The most rows that the command draws on a terminal; no screen shows more."""
@@ -69,75 +74,46 @@ _WAIT_S = 0.2
 
 Prometheus = Annotated[
     str | None,
-    typer.Option(
-        metavar="[HOST]:PORT",
-        help="Serve metrics to Prometheus here; without HOST on all addresses.",
-        rich_help_panel="Output",
+    output_option(
+        metavar="[HOST]:PORT", help="Serve metrics to Prometheus here; without HOST on all addresses."
     ),
 ]
 Once = Annotated[bool, typer.Option("--once", help="Read what is there now, show it and end.")]
 Matching = Annotated[
     list[str] | None,
-    typer.Option(
+    _option(
         metavar="PATTERN",
         help="Only groups whose id matches; * stands for any text, ? for one character. May be repeated.",
-        rich_help_panel=_PANEL,
     ),
 ]
 MaxGroups = Annotated[
-    int,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="Follow at most so many groups, and count the others.",
-        rich_help_panel=_PANEL,
-    ),
+    int, _option(metavar="N", min=1, help="Follow at most so many groups, and count the others.")
 ]
 ForgetEmpty = Annotated[
     float,
-    typer.Option(
-        metavar="SECONDS",
-        min=1.0,
-        help="Forget a group that has had no members and no record for so long.",
-        rich_help_panel=_PANEL,
+    _option(
+        metavar="SECONDS", min=1.0, help="Forget a group that has had no members and no record for so long."
     ),
 ]
 FromNow = Annotated[
     bool,
-    typer.Option(
-        "--from-now",
-        help="Do not read older records: a group is known from its next generation on.",
-        rich_help_panel=_PANEL,
-    ),
+    _option("--from-now", help="Do not read older records: a group is known from its next generation on."),
 ]
 CountHistory = Annotated[
-    bool,
-    typer.Option(
-        "--count-history", help="Count the records from before the start, too.", rich_help_panel=_PANEL
-    ),
+    bool, _option("--count-history", help="Count the records from before the start, too.")
 ]
 State = Annotated[
     Path | None,
-    typer.Option(
+    _option(
         metavar="FILE",
         help="Keep the counts here, and go on from there. One file is of one cluster and one process.",
-        rich_help_panel=_PANEL,
     ),
 ]
 StateInterval = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS", min=0.1, help="The time between two writes of --state.", rich_help_panel=_PANEL
-    ),
+    float, _option(metavar="SECONDS", min=0.1, help="The time between two writes of --state.")
 ]
-Interval = Annotated[
-    float,
-    typer.Option(metavar="SECONDS", min=0.1, help="The time between two looks.", rich_help_panel=_PANEL),
-]
-Count = Annotated[
-    int | None,
-    typer.Option(metavar="N", min=1, help="End after so many looks.", rich_help_panel=_PANEL),
-]
+Interval = Annotated[float, _option(metavar="SECONDS", min=0.1, help="The time between two looks.")]
+Count = Annotated[int | None, _option(metavar="N", min=1, help="End after so many looks.")]
 
 
 def watch(
@@ -175,11 +151,20 @@ def watch(
         import confluent_kafka  # noqa: F401
 
         from kafka_assignors_spark.watch.fleet import FleetLimits
+        from kafka_assignors_spark.watch.watcher import WatchOptions
 
         if endpoint is not None:
             import prometheus_client  # noqa: F401
     limits = FleetLimits(max_groups, _matcher(matching), forget_empty, once or count_history)
-    options = _options(address, limits, state, state_interval, from_now=from_now)
+    options = WatchOptions(
+        bootstrap_servers=address.bootstrap_servers,
+        client_config=address.config,
+        timeout_s=address.timeout_s,
+        from_now=from_now,
+        limits=limits,
+        state=state,
+        state_interval_s=state_interval,
+    )
     quiet = endpoint is not None and json_file is None and count is None and not sys.stdout.isatty()
     looks = Looks(None if once else interval, count, json_file)
     notes: deque[str] = deque(maxlen=_SHOWN_NOTES)
@@ -199,27 +184,6 @@ def _matcher(patterns: list[str] | None) -> Callable[[str], bool]:
     if not patterns:
         return lambda name: True
     return lambda name: any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _options(
-    address: ClusterAddress,
-    limits: FleetLimits,
-    state: Path | None,
-    state_interval_s: float,
-    *,
-    from_now: bool,
-) -> WatchOptions:
-    from kafka_assignors_spark.watch.watcher import WatchOptions
-
-    return WatchOptions(
-        bootstrap_servers=address.bootstrap_servers,
-        client_config=address.config,
-        timeout_s=address.timeout_s,
-        from_now=from_now,
-        limits=limits,
-        state=state,
-        state_interval_s=state_interval_s,
-    )
 
 
 class _Run:
@@ -280,10 +244,8 @@ def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: boo
     from kafka_assignors_spark.watch import WatchError
     from kafka_assignors_spark.watch.watcher import Watcher
 
-    try:
+    with cannot_run_on(WatchError):
         watcher = Watcher(options, on_note)
-    except WatchError as error:
-        raise CannotRun(str(error)) from None
     with sigterm_interrupts():
         yield _Run(watcher, once=once)
 
@@ -301,13 +263,10 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
         status = run.watcher.status()
         return Scrape(run.watcher.snapshot(), status)
 
-    try:
-        with serving(host, port, make_wsgi_app(registry(scrape))) as found:
-            shown = f"[{host}]" if ":" in host else host
-            note(f"metrics are on http://{shown}:{found}/metrics")
-            yield
-    except WatchError as error:
-        raise CannotRun(str(error)) from None
+    with cannot_run_on(WatchError), serving(host, port, make_wsgi_app(registry(scrape))) as found:
+        shown = f"[{host}]" if ":" in host else host
+        note(f"metrics are on http://{shown}:{found}/metrics")
+        yield
 
 
 def _look(run: _Run, progress: ProgressReport, notes: deque[str], *, cut: bool) -> Snapshot:

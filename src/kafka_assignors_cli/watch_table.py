@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +13,6 @@ from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted
 if TYPE_CHECKING:
     from kafka_assignors_spark.watch.fleet import FleetSnapshot, GroupSnapshot
     from kafka_assignors_spark.watch.metrics import WatchStatus
-
-__all__ = ["group_json", "in_order_of_attention", "watch_tables"]
 
 _NONE = "–"
 _SHOWN_CAUSES = 3
@@ -59,17 +56,14 @@ def in_order_of_attention(groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot
 
 def group_json(group: GroupSnapshot) -> dict[str, Any]:
     """The figures of the last generation, which may be null, and the counts."""
-    # `asdict` would count the pairs of a Counter.
-    counted_by_name = {"causes": dict(group.counts.causes), "undecodable": dict(group.counts.undecodable)}
+    from kafka_assignors_spark.result import to_json
+
     return {
         "group": group.group,
         "state": group.state,
         "recent_generations": group.recent,
-        "last": None if group.last is None else dataclasses.asdict(group.last),
-        "counts": {
-            field.name: counted_by_name.get(field.name, getattr(group.counts, field.name))
-            for field in dataclasses.fields(group.counts)
-        },
+        "last": to_json(group.last),
+        "counts": to_json(group.counts),
     }
 
 

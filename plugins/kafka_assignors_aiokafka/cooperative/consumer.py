@@ -16,7 +16,7 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
+from kafka_assignors.assignor import Assignor, require_client_rack, require_cooperative, require_group
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
@@ -115,15 +115,11 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         TypeError or ValueError for anything that could only fail later; RuntimeError for a release of
         aiokafka that this class does not work with.
         """
-        if not isinstance(group_id, str) or not group_id:
-            raise TypeError(
-                f"group_id must be a non-empty str, not {group_id!r}: without a group, use AIOKafkaConsumer"
-            )
+        require_group(group_id, "AIOKafkaConsumer")
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_aiokafka", "AIOKafkaConsumer")
-        # aiokafka takes "" for none.
-        self._rack_of_member = optional_name("client_rack", None if client_rack == "" else client_rack)
+        self._rack_of_member = require_client_rack(client_rack)
         rack: dict[str, Any] = {"client_rack": client_rack} if _HAS_RACK else {}
         self._observer = require_observer("observer", observer)
         self._stopping: asyncio.Future[None] | None = None

@@ -26,23 +26,8 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
-from kafka_assignors.rebalance.events import (
-    AboutToJoin,
-    Action,
-    Announce,
-    CloseRequested,
-    Event,
-    Fail,
-    Install,
-    Lose,
-    Partitions,
-    Polled,
-    RejoinRequested,
-    Revoke,
-    SubscriptionChanged,
-)
+from kafka_assignors.join_sync import EncodedAssignments
+from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
@@ -51,7 +36,7 @@ from kafka_assignors_aiokafka._leading import (
     lead_group,
     refresh,
     rejoin_if_topics_changed,
-    watch,
+    watch_topics,
     watch_topics_if_static,
 )
 from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
@@ -110,7 +95,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             log=log,
             observers=[observer],
         )
-        self._listener_calls = ListenerCalls(self, subscription, self._session.observers)
+        self._listener_calls = ListenerCalls(self, subscription, self._session)
         subscription.serve(fetcher, self._session.unexpected)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change
@@ -119,7 +104,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     # ---- the machine
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
         if self._session.observers is not None:
@@ -159,13 +144,13 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Whether a commit without a response is sent again: not while the consumer is being stopped."""
         return not self._member.closing
 
-    def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: events.Action) -> None:
         match action:
-            case Install(partitions):
+            case events.Install(partitions):
                 self._install(partitions)
-            case Revoke() | Lose() | Announce():
+            case events.Revoke() | events.Lose() | events.Announce():
                 self._start(self._listener_calls.begin(action))
-            case Fail(reason):
+            case events.Fail(reason):
                 self._subscription.fail(FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
             case _:
                 self._session.carry_out(action)
@@ -183,12 +168,12 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._break(error)
 
     def _break(self, error: BaseException) -> None:
-        """Something has failed that never should. Only `close` is possible now."""
+        """Raise the error of a defect in every later call: only `close` is possible."""
         self._is_broken = True
         self._subscription.fail(self._session.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
 
-    def _install(self, partitions: Partitions) -> None:
+    def _install(self, partitions: events.Partitions) -> None:
         self._is_installed = True
         self._subscription.was_assigned = bool(self._member.topics)
         self._session.commits.installed(partitions)
@@ -203,13 +188,13 @@ class CooperativeCoordinator(RequestingCoordinator):
         if isinstance(assignment, CooperativeAssignment) and assignment is not self._assignment:
             self._assignment = assignment
             self.start_commit_offsets_refresh_task(assignment)
-        self.handle(SubscriptionChanged(frozenset(topics)))
+        self.handle(events.SubscriptionChanged(frozenset(topics)))
         self._changed.set()
 
     def _on_listener_change(self) -> None:
         if self._member.owned and self._listener_calls.must_announce_all:
             # At the end of a join, as with aiokafka, which joins after each `subscribe`.
-            self.handle(RejoinRequested("subscribe() was called with another listener"))
+            self.handle(events.RejoinRequested("subscribe() was called with another listener"))
 
     def _handle_metadata_update(self, cluster: Any) -> None:
         try:
@@ -223,20 +208,20 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.request_rejoin()
 
     def request_rejoin(self) -> None:
-        """Topics of the group have changed."""
-        self.handle(RejoinRequested("topics of the group have changed"))
+        """Ask the machine to join again: topics of the group have changed."""
+        self.handle(events.RejoinRequested("topics of the group have changed"))
 
     def enforce_rebalance(self, reason: str) -> None:
-        """The user wants this member to join again."""
-        self.handle(RejoinRequested(reason))
+        """Ask the machine to join again, for the `reason` of the user."""
+        self.handle(events.RejoinRequested(reason))
 
     def reset_generation(self) -> None:
-        """The machine knows."""
+        """Do nothing: the machine resets the generation."""
 
     def maybe_leave_group(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
     ) -> asyncio.Future[None]:
-        """The machine leaves as soon as what the user does not want any more is revoked."""
+        """Do nothing: the machine leaves when the partitions that the user gave up are revoked."""
         left: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         left.set_result(None)
         return left
@@ -256,9 +241,9 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- errors
 
     def check_errors(self) -> None:
-        """Raise what the user has to know, at the begin of each call for records."""
+        """Raise the error that waits for the user, at the begin of each call for records."""
         if self._member.poll_interval_exceeded:
-            self.handle(Polled())
+            self.handle(events.Polled())
         if self._user_called is not None:
             self._user_called.set_result(None)
             self._user_called = None
@@ -270,7 +255,10 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._subscription.tell(error)
 
     async def _push_error_to_user(self, error: Exception) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The same, and wait until the user has made another call, and may have corrected what was wrong."""
+        """Raise an error as `tell_user` does, and wait until the user has made another call.
+
+        Before that call the user may have corrected the cause.
+        """
         self.tell_user(error)
         if self._member.closing:  # There will be none.
             return
@@ -320,7 +308,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._changed.set()
             return
         if self._is_join_due and self.coordinator_id is not None:
-            self.handle(AboutToJoin(self._session.protocol))
+            self.handle(events.AboutToJoin(self._session.protocol))
 
     @property
     def _is_join_due(self) -> bool:
@@ -366,7 +354,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         return float(self._subscription.fetcher_idle_time)
 
     async def _do_heartbeat(self) -> bool:
-        """For `_leading`, which sends heartbeats of its own."""
+        """Send one heartbeat, for `_leading`."""
         return await self._session.heartbeat()
 
     async def commit_revoked(self, partitions: set[TopicPartition]) -> None:
@@ -412,7 +400,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._session.protocol is RebalanceProtocol.EAGER or self._subscription.subscribed_pattern:
             await refresh(self, topics)
             return
-        await watch(self, topics)
+        await watch_topics(self, topics)
         learning = self._client.set_topics(self._group_subscription)
         if learning.done():
             self._client.force_metadata_update()
@@ -426,18 +414,18 @@ class CooperativeCoordinator(RequestingCoordinator):
     async def refresh_metadata(self) -> None:
         await asyncio.wait([self._client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
 
-    def assigned(self, partitions: Partitions, *, racks: bool) -> None:
+    def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
         watch_topics_if_static(self, racks=racks)
         rejoin_if_topics_changed(self)
 
     # ---- leaving
 
     async def _lose_everything(self) -> None:
-        """Tell the listener, and leave, where the machine cannot say so any more."""
+        """Tell the listener that all partitions are lost, and leave: the machine has failed."""
         member = self._member
         if member.owned:
             with suppress(Exception):  # Of the machine, which hears that the listener has returned.
-                await self._listener_calls.begin(Lose(member.owned))
+                await self._listener_calls.begin(events.Lose(member.owned))
         self._session.leave_in_any_case()
 
     async def _until(self, condition: Callable[[], bool]) -> None:
@@ -455,7 +443,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 if not self._member.closing:
                     await self._commit_what_is_never_revoked()
                     self._listener_calls.close()
-                    self.handle(CloseRequested())
+                    self.handle(events.CloseRequested())
                 await self._until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
                 # After an error of ours what it has to wait for may never come.
                 closed = self._until(lambda: self._member.phase is Phase.CLOSED)
@@ -481,7 +469,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._cluster.remove_listener(self._handle_metadata_update)
 
     async def _commit_what_is_never_revoked(self) -> None:
-        """What the user has assigned himself; what is revoked is committed then."""
+        """Commit partitions that the user assigned by hand. Those of the group are committed when revoked."""
         subscription = self._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         if self._enable_auto_commit and not isinstance(assignment, CooperativeAssignment | None):

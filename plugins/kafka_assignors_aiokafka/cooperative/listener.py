@@ -11,17 +11,8 @@ from typing import Any, Protocol
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance import MemberState, lease
-from kafka_assignors.rebalance.events import (
-    Announce,
-    Event,
-    ListenerReturned,
-    Lose,
-    Partitions,
-    Revoke,
-    in_log,
-)
-from kafka_assignors.rebalance.observer import Observers
+from kafka_assignors.rebalance import MemberState, events, lease
+from kafka_assignors.rebalance.session import Session
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
 log = logging.getLogger("kafka_assignors_aiokafka")
@@ -38,7 +29,7 @@ class _Coordinator(Protocol):
     def is_closed(self) -> bool: ...
     @property
     def longest_call_s(self) -> float: ...
-    def handle(self, event: Event) -> None: ...
+    def handle(self, event: events.Event) -> None: ...
     def tell_user(self, error: Exception) -> None: ...
     async def commit_revoked(self, partitions: set[TopicPartition]) -> None: ...
 
@@ -50,10 +41,10 @@ class ListenerCalls:
         self,
         coordinator: _Coordinator,
         subscription: CooperativeSubscriptionState,
-        observers: Observers | None,
+        session: Session,
     ) -> None:
         self._coordinator = coordinator
-        self._observers = observers
+        self._session = session
         self._subscription = subscription
         self._told: Any = None
         """The listener that knows what is owned."""
@@ -70,7 +61,7 @@ class ListenerCalls:
         if not self._is_closing.done():
             self._is_closing.set_result(None)
 
-    def begin(self, asked: Revoke | Lose | Announce) -> Coroutine[Any, Any, None]:
+    def begin(self, asked: events.CallListener) -> Coroutine[Any, Any, None]:
         """Begin to call the listener; the coroutine waits, and reports that it has returned.
 
         The call begins before the waiters that the same event has woken go on, so that `start` returns after
@@ -79,7 +70,7 @@ class ListenerCalls:
         listener = self._subscription.listener
         return self._wait(asyncio.ensure_future(self._call(listener, asked)), listener, asked)
 
-    async def _wait(self, call: asyncio.Future[None], listener: Any, asked: Revoke | Lose | Announce) -> None:
+    async def _wait(self, call: asyncio.Future[None], listener: Any, asked: events.CallListener) -> None:
         """Wait until the listener has returned.
 
         A listener that hangs while the consumer is being stopped is given up, so that it does not keep this
@@ -99,49 +90,38 @@ class ListenerCalls:
         except (Exception, asyncio.CancelledError) as error:
             if coordinator.is_closed:
                 raise
-            name = _method_of(asked, listener)
-            log.exception("group %r: %s of %r failed", coordinator.group_id, name, listener)
-            raised = Errors.KafkaError(f"{name} of {listener!r} failed: {error!r}")
-            raised.__cause__ = error
-            coordinator.tell_user(raised)
+            failed = f"{method_of(asked, listener)} of {listener!r}"
+            coordinator.tell_user(self._session.listener_failed(failed, error))
         finally:
             call.cancel()
-        coordinator.handle(ListenerReturned())
+        coordinator.handle(events.ListenerReturned())
 
-    async def _call(self, listener: Any, asked: Revoke | Lose | Announce) -> None:
+    async def _call(self, listener: Any, asked: events.CallListener) -> None:
         coordinator = self._coordinator
-        partitions: Partitions = asked.partitions
-        if isinstance(asked, Announce):
+        partitions: events.Partitions = asked.partitions
+        if isinstance(asked, events.Announce):
             if listener is not self._told:  # To this one all partitions are new.
                 partitions = coordinator.member.owned
             self._told = listener
         named = {TopicPartition(*partition) for partition in partitions}
-        log.info("group %r: %s", coordinator.group_id, in_log(asked, partitions))
-        if isinstance(asked, Revoke):
+        log.info("group %r: %s", coordinator.group_id, events.in_log(asked, partitions))
+        if isinstance(asked, events.Revoke):
             await coordinator.commit_revoked(named)
         began_at = lease.clock()
         try:
             if listener is not None:
                 with self._subscription.listener_call():
-                    returned = getattr(listener, _method_of(asked, listener))(named)
+                    returned = getattr(listener, method_of(asked, listener))(named)
                     if inspect.isawaitable(returned):
                         await returned
         finally:
-            if self._observers is not None:
+            if self._session.observers is not None:
                 seconds = None if listener is None else lease.clock() - began_at
-                self._observers.listener_returned(asked, seconds)
+                self._session.observers.listener_returned(asked, seconds)
 
 
-def _method_of(asked: Revoke | Lose | Announce, listener: object) -> str:
-    match asked:
-        case Announce():
-            return "on_partitions_assigned"
-        case Revoke():
-            return "on_partitions_revoked"
-        case Lose():
-            return method_for_lost(listener)
-
-
-def method_for_lost(listener: object) -> str:
-    """The method that hears of lost partitions: as in Java, that of revoked ones if it has no other."""
-    return "on_partitions_lost" if hasattr(listener, "on_partitions_lost") else "on_partitions_revoked"
+def method_of(asked: events.CallListener, listener: object) -> str:
+    """The method to call. One that lacks `on_partitions_lost` hears of lost partitions as of revoked ones."""
+    if isinstance(asked, events.Lose) and not hasattr(listener, "on_partitions_lost"):
+        return "on_partitions_revoked"
+    return f"on_partitions_{asked.told}"

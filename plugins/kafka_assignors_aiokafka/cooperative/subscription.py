@@ -41,9 +41,9 @@ _LISTENER_CALL: ContextVar[object] = ContextVar("kafka_assignors_listener_call",
 
 
 class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka has no types
-    """A partition while it is assigned, and for those who still look for it, after that.
+    """The state of a partition while it is assigned, and after that for tasks that still hold the state.
 
-    To aiokafka it is paused while the user or the machine wants it.
+    aiokafka takes it for paused while the user or the machine wants no records of it.
 
     Attributes:
         paused_by_user: what aiokafka calls `paused`.
@@ -56,10 +56,10 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
         super().__init__(assignment)
         self.paused_by_user = False
         self.departed = False
-        self.hold(held)
+        self.hold(held=held)
 
-    def hold(self, held: bool) -> None:
-        """Give nothing out, or give out again, for the machine."""
+    def hold(self, *, held: bool) -> None:
+        """Stop or resume the delivery of its records, for the machine."""
         self._held = held or self.departed
         self._pause_or_resume()
 
@@ -81,7 +81,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
         """Drop the position, and release every task that waits for this partition."""
         self.departed = True
         self._position = None
-        self.hold(True)
+        self.hold(held=True)
         self._dismiss()
 
     def fetch_committed(self) -> asyncio.Future[OffsetAndMetadata]:
@@ -102,9 +102,9 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
 
 
 class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has no types
-    """The partitions of a consumer, which come and go while those that stay notice nothing.
+    """The partitions of a consumer. Some enter and leave; those that stay keep position and buffers.
 
-    Departed ones keep their state for those who still ask for it.
+    Departed ones keep their state for tasks that still ask for it.
     """
 
     _topic_partitions: frozenset[TopicPartition]
@@ -129,7 +129,7 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
         """Give out records of these partitions and no others from now on."""
         for tp in partitions ^ self._deliverable:
             if (state := self._tp_state.get(TopicPartition(*tp))) is not None:
-                state.hold(tp not in partitions)
+                state.hold(held=tp not in partitions)
         self._deliverable = partitions
 
 
@@ -245,14 +245,14 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
             raise
 
     async def _wait_as_fetcher(self) -> None:
-        """The same for aiokafka's fetcher, which hears of no error: it would end, or lose it for the user."""
+        """Wait as `wait_for_assignment` does, but raise nothing: aiokafka's fetcher would end, or lose it."""
         while self.reassignment_in_progress or self.subscription is None:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._fetch_task_waiters.append(waiter)
             await waiter
 
     def wake(self) -> None:
-        """Let those look again who wait for an assignment."""
+        """Wake the tasks that wait for an assignment."""
         if (self._assignment_waiters or self._fetch_task_waiters) and not self.reassignment_in_progress:
             self._notify_assignment_waiters()
 
@@ -302,7 +302,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
 
     @contextlib.contextmanager
     def fetch_context(self) -> Iterator[None]:
-        """A call for records. aiokafka's never ends if the call raises or is cancelled.
+        """Count a call for records. aiokafka's own count stays if the call raises or is cancelled.
 
         A cancelled `getmany` leaves its waiter behind, where an error for the user would be lost. So all
         waiters end with it: the calls that go on look again, and wait with another.

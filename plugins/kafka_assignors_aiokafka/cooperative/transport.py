@@ -290,6 +290,13 @@ _Struct: Any = getattr(api, "RequestStruct", api.Request)
 _Response: Any = api.Response
 
 _NAME = String("utf-8")
+_OF_MEMBER = (
+    ("group", _NAME),
+    ("generation_id", Int32),
+    ("member_id", _NAME),
+    ("group_instance_id", _NAME),
+)
+"""The fields with which the requests of a member begin."""
 
 
 class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
@@ -323,12 +330,7 @@ class HeartbeatRequest_v3(_OneVersion):
     API_KEY = 12
     API_VERSION = 3
     RESPONSE_TYPE = HeartbeatResponse_v3
-    SCHEMA = Schema(
-        ("group", _NAME),
-        ("generation_id", Int32),
-        ("member_id", _NAME),
-        ("group_instance_id", _NAME),
-    )
+    SCHEMA = Schema(*_OF_MEMBER)
 
 
 class OffsetCommitResponse_v7(_Response):  # type: ignore[misc]
@@ -348,10 +350,7 @@ class OffsetCommitRequest_v7(_OneVersion):
     API_VERSION = 7
     RESPONSE_TYPE = OffsetCommitResponse_v7
     SCHEMA = Schema(
-        ("group", _NAME),
-        ("generation_id", Int32),
-        ("member_id", _NAME),
-        ("group_instance_id", _NAME),
+        *_OF_MEMBER,
         (
             "topics",
             Array(

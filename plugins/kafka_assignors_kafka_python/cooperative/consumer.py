@@ -17,7 +17,7 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.assignor import Assignor, optional_name, require_cooperative
+from kafka_assignors.assignor import Assignor, require_client_rack, require_cooperative, require_group
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
@@ -150,14 +150,11 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
 
         TypeError or ValueError for anything that could only fail later.
         """
-        if not isinstance(group_id, str) or not group_id:
-            raise TypeError(
-                f"group_id must be a non-empty str, not {group_id!r}: without a group, use KafkaConsumer"
-            )
+        require_group(group_id, "KafkaConsumer")
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_kafka_python", "KafkaConsumer")
-        self._rack_of_member = optional_name("client_rack", client_rack or None)
+        self._rack_of_member = require_client_rack(client_rack)
         self._observer = require_observer("observer", observer)
         super().__init__(
             *topics,

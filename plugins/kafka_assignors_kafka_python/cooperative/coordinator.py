@@ -36,24 +36,8 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.rebalance import MemberState, Phase, Settings, lease
-from kafka_assignors.rebalance.events import (
-    AboutToJoin,
-    Action,
-    Announce,
-    CloseRequested,
-    Event,
-    Fail,
-    Install,
-    Lose,
-    Partition,
-    Partitions,
-    Polled,
-    RejoinRequested,
-    Revoke,
-    SubscriptionChanged,
-)
+from kafka_assignors.join_sync import EncodedAssignments
+from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
@@ -127,7 +111,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     # ---- the machine, on the I/O thread
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
         self._show_membership()
@@ -140,18 +124,18 @@ class CooperativeCoordinator(RequestingCoordinator):
         if not before.has_lease(now) and self._member.has_lease(now):
             self._fetcher.wake()
 
-    def _carry_out(self, action: Action) -> None:
+    def _carry_out(self, action: events.Action) -> None:
         match action:
-            case Install(partitions):
+            case events.Install(partitions):
                 self._subscription.install(partitions)
                 self._session.commits.installed(partitions)
                 # What was asked about partitions that leave must not answer for them when they come back.
                 self._offset_fetch_futures.clear()
                 self._fetcher.wake()
-            case Revoke() | Lose() | Announce():
+            case events.Revoke() | events.Lose() | events.Announce():
                 self.listener_calls.ask(action)
                 self._fetcher.wake()
-            case Fail(reason):
+            case events.Fail(reason):
                 self.errors.raise_for_ever(Errors.FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
             case _:
                 self._session.carry_out(action)
@@ -202,7 +186,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 of_member = (membership.generation, membership.member_id, self._session.strategy)
                 self._generation = base.Generation(*of_member)
 
-    def _may_deliver(self, partition: Partition) -> bool:
+    def _may_deliver(self, partition: events.Partition) -> bool:
         # `_member` is replaced as a whole, so any thread may look.
         return self._member.may_deliver(partition, lease.clock())
 
@@ -211,7 +195,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     def poll(self, timeout_ms: float | None = None) -> bool:
         """The work of the user's thread before it fetches. It never waits for the group.
 
-        Raises what the user has to know, what the listener raised included.
+        Raises the errors that wait for the user, and those of the listener.
         """
         self._fetcher.reset_wakeup()
         if not self._subscription.partitions_auto_assigned() and self.listener_calls.asked is None:
@@ -227,7 +211,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self.errors.raise_next()
         self.subscription_may_have_changed()
         if self._member.poll_interval_exceeded:
-            self.on_io_thread(self.handle, Polled())
+            self.on_io_thread(self.handle, events.Polled())
         self.listener_calls.call()
         self.hold.end()  # A transaction that the listener began has ended with its call.
         self.listener_calls.raise_error()
@@ -259,18 +243,18 @@ class CooperativeCoordinator(RequestingCoordinator):
         unresolved = state.subscribed_pattern is not None and not topics and not resolved
         if topics is not self._subscribed and not unresolved:
             self._subscribed = topics
-            self.on_io_thread(self.handle, SubscriptionChanged(frozenset(topics or ())))
+            self.on_io_thread(self.handle, events.SubscriptionChanged(frozenset(topics or ())))
 
     def give_everything_up(self) -> None:
-        """The user wants nothing any more: commit if commits are automatic, tell the listener, and leave."""
+        """Commit if commits are automatic, revoke all partitions, and leave: the user unsubscribes."""
         self._maybe_auto_commit_offsets_sync(timeout_ms=self.config["session_timeout_ms"])
         self._subscribed = None
-        self.on_io_thread(self.handle, SubscriptionChanged(frozenset()))
+        self.on_io_thread(self.handle, events.SubscriptionChanged(frozenset()))
         self.listener_calls.call(is_committed=True)
         self.hold.end()
 
     def maybe_leave_group(self, reason: str | None = None, timeout_ms: float | None = None) -> None:
-        """The machine leaves as soon as what the user does not want any more is revoked."""
+        """Do nothing: the machine leaves when the partitions that the user gave up are revoked."""
 
     def look_up_positions(self) -> bool:
         """Look up where to begin, without waiting; whether nothing is left to look up."""
@@ -358,7 +342,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._subscription.subscribed_pattern:
             await self.wait_for(self._cluster.request_update(), self.config["request_timeout_ms"])
         if self._is_join_due:
-            self.handle(AboutToJoin(self._session.protocol))
+            self.handle(events.AboutToJoin(self._session.protocol))
 
     @property
     def _is_join_due(self) -> bool:
@@ -367,7 +351,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     # ---- what the session asks
 
-    def assigned(self, partitions: Partitions, *, racks: bool) -> None:
+    def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
         watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
         self._rejoin_if_topics_changed()
 
@@ -435,14 +419,14 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._metadata_snapshot = self._build_metadata_snapshot(self._subscription, self._cluster)
         if self._metadata_snapshot != self._assignment_snapshot:
             self._assignment_snapshot = self._metadata_snapshot
-            self.handle(RejoinRequested("topics of the group have changed"))
+            self.handle(events.RejoinRequested("topics of the group have changed"))
 
     def enforce_rebalance(self, reason: str) -> None:
-        """The user wants this member to join again."""
-        self.start(self.handle, RejoinRequested(reason))
+        """Ask the machine to join again, for the `reason` of the user."""
+        self.start(self.handle, events.RejoinRequested(reason))
 
     def stop_leading(self) -> None:
-        """A join begins: only a member that leads again watches the topics of others."""
+        """Watch no topics of other members: a join begins, and only its leader watches them."""
         self._is_leader = False
         self._assignment_snapshot = None
         self._subscription.reset_group_subscription()
@@ -455,7 +439,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
         self.on_io_thread(self.errors.expect_no_poll)
         try:
-            self.on_io_thread(self.handle, CloseRequested())
+            self.on_io_thread(self.handle, events.CloseRequested())
             self.listener_calls.call(is_committed=True)
         except Exception as error:
             self._session.unexpected("it is closed without regard to what is under way", error)

@@ -32,7 +32,7 @@ from kafka_assignors.rebalance.events import Partition, Partitions
 from kafka_assignors_kafka_python._v3 import Fetcher, SubscriptionState, TopicPartitionState
 
 Wanted: TypeAlias = Mapping[TopicPartition, object]
-"""Partitions with what `missing_positions` tells them apart by: one that left and came back is another."""
+"""Partitions with their states, as `missing_positions` gives them."""
 
 
 class _PartitionState(TopicPartitionState):  # type: ignore[misc]
@@ -69,8 +69,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
                 self.assignment[TopicPartition(*partition)] = state
 
     def missing_positions(self) -> dict[TopicPartition, object]:
-        """The partitions of which nothing is known where to begin, each with what is told apart by identity:
-        a partition that left and came back is another."""
+        """The partitions without a position, each with its state: one that left and came back has another."""
         with self._lock:
             return {tp: state for tp, state in self.assignment.items() if state.is_missing_position()}
 
@@ -129,7 +128,7 @@ class Positions:
         self._lookup: Any = None
 
     def look_up(self, deliverable: Partitions) -> None:
-        """Take what was found, and look further. Raises what a lookup raised.
+        """Take the positions that a lookup found, or begin the next lookup. Raises the error of a lookup.
 
         Nothing is looked up for partitions that are not deliverable. Those that are not announced yet are
         among them: the listener may know better.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent import futures
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -34,12 +35,12 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 
 from kafka_assignors.assignor import Assignor, Weighed
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors_kafka_python._client import Leading, read_members, run_in_background
+from kafka_assignors_kafka_python._client import Leading, in_leader_thread, read_members
 from kafka_assignors_kafka_python._v3 import ConsumerCoordinator, joining_node, refresh_metadata
 from kafka_assignors_kafka_python._weights import ask_for_weights
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
@@ -160,20 +161,17 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
 
     async def in_background(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call `function` in a thread of its own, while the I/O thread goes on."""
-        done: Any = Future()
+        returned: Any = Future()
 
-        def run() -> None:
-            tell: Any
-            outcome: Any
-            try:
-                tell, outcome = done.success, function(*arguments)
-            except Exception as error:
-                tell, outcome = done.failure, error
+        def tell(called: futures.Future[T]) -> None:
             with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
-                self.start(tell, outcome)
+                if (error := called.exception()) is None:
+                    self.start(returned.success, called.result())
+                else:
+                    self.start(returned.failure, error)
 
-        run_in_background(run)
-        outcome: T = await done
+        in_leader_thread(function, *arguments).add_done_callback(tell)
+        outcome: T = await returned
         return outcome
 
     def close_joining_connection(self) -> None:

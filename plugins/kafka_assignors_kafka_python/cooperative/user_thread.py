@@ -13,29 +13,17 @@ import enum
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import MemberState, lease
-from kafka_assignors.rebalance.events import (
-    Announce,
-    Event,
-    ListenerReturned,
-    Lose,
-    Partition,
-    Partitions,
-    Revoke,
-    in_log,
-)
+from kafka_assignors.rebalance import MemberState, events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
 
 log = logging.getLogger("kafka_assignors_kafka_python")
-
-Call: TypeAlias = Revoke | Lose | Announce
 
 
 class _Coordinator(Protocol):
@@ -46,7 +34,7 @@ class _Coordinator(Protocol):
 
     @property
     def member(self) -> MemberState: ...
-    def handle(self, event: Event) -> None: ...
+    def handle(self, event: events.Event) -> None: ...
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
 
@@ -67,31 +55,30 @@ class ListenerCalls:
         commit: bool,
     ) -> None:
         """`commit`: commits are automatic."""
-        self._observers = session.observers
-        self.asked: Call | None = None
+        self.asked: events.CallListener | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
         self._session = session
         self._commit = commit
         self._committing: Any = None
         self._is_under_way = False
-        self._announced: frozenset[Partition] = frozenset()
-        self._error: Errors.KafkaError | None = None
+        self._announced: frozenset[events.Partition] = frozenset()
+        self._error: Exception | None = None
 
     # ---- on the I/O thread
 
-    def ask(self, call: Call) -> None:
+    def ask(self, call: events.CallListener) -> None:
         """Have the user's thread make this call."""
         self.asked = call
-        if isinstance(call, Announce) and self._subscription.rebalance_listener is None:
+        if isinstance(call, events.Announce) and self._subscription.rebalance_listener is None:
             self._announced |= call.partitions
-            if self._observers is not None:
-                self._observers.listener_returned(call, None)
+            if self._session.observers is not None:
+                self._session.observers.listener_returned(call, None)
             self._returned()  # There is no listener to call, so there is nothing to poll for.
 
     def _returned(self) -> None:
         self.asked = None
-        self._coordinator.handle(ListenerReturned())
+        self._coordinator.handle(events.ListenerReturned())
 
     # ---- on the user's thread
 
@@ -112,9 +99,9 @@ class ListenerCalls:
                 self._committing = None  # That of this call, if it was not waited for.
                 self._coordinator.on_io_thread(self._returned)
 
-    def tell_lost(self, partitions: Partitions) -> None:
+    def tell_lost(self, partitions: events.Partitions) -> None:
         """Call `on_partitions_lost` where the machine cannot ask for it any more."""
-        self._tell_if_of_interest(Lose(partitions))
+        self._tell_if_of_interest(events.Lose(partitions))
 
     def raise_error(self) -> None:
         """Raise what the listener has raised."""
@@ -122,8 +109,8 @@ class ListenerCalls:
         if error is not None:
             raise error
 
-    def _has_committed(self, asked: Call) -> bool:
-        if not isinstance(asked, Revoke) or not self._commit:
+    def _has_committed(self, asked: events.CallListener) -> bool:
+        if not isinstance(asked, events.Revoke) or not self._commit:
             return True
         if self._committing is None:
             consumed = self._subscription.all_consumed_offsets()
@@ -144,46 +131,40 @@ class ListenerCalls:
         except Exception as error:  # Of the offsets: what cannot be encoded, for one.
             self._session.unexpected("what is revoked could not be committed", error)
 
-    def _tell_if_of_interest(self, asked: Call) -> None:
+    def _tell_if_of_interest(self, asked: events.CallListener) -> None:
         # The user may have polled long after the machine asked. What was lost before it was announced is
         # neither announced nor reported as lost.
-        if isinstance(asked, Announce):
+        if isinstance(asked, events.Announce):
             if self._coordinator.member.in_group:
                 self._announced |= asked.partitions
-                self._tell("on_partitions_assigned", asked)
+                self._tell(asked)
             return
         known = asked.partitions & self._announced
         self._announced -= asked.partitions
-        if not known:
-            return
-        if isinstance(asked, Revoke):
-            self._tell("on_partitions_revoked", Revoke(known))
-        else:
-            self._tell("on_partitions_lost", Lose(known))
+        if known:
+            self._tell(type(asked)(known))
 
-    def _tell(self, name: str, call: Call) -> None:
+    def _tell(self, call: events.CallListener) -> None:
         partitions = {TopicPartition(*partition) for partition in call.partitions}
         group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
-        log.info("group %r: %s", group_id, in_log(call, call.partitions))
+        log.info("group %r: %s", group_id, events.in_log(call, call.partitions))
         seconds: float | None = None
         if listener is not None:
             began_at = lease.clock()
-            self._call_method(listener, name, partitions)
+            self._call_method(listener, f"on_partitions_{call.told}", partitions)
             seconds = lease.clock() - began_at
-        if self._observers is not None:
-            self._observers.listener_returned(call, seconds)
+        if self._session.observers is not None:
+            self._session.observers.listener_returned(call, seconds)
 
     def _call_method(self, listener: Any, name: str, partitions: set[TopicPartition]) -> None:
-        group_id, method = self._coordinator.group_id, getattr(listener, name)
+        method = getattr(listener, name)
         try:
             if inspect.iscoroutinefunction(method):
                 self._coordinator.on_io_thread(method, partitions)
             else:
                 method(partitions)
         except Exception as error:
-            log.exception("group %r: %s of %r failed", group_id, name, listener)
-            raised = Errors.KafkaError(f"{name} of {listener!r} failed: {error!r}")
-            raised.__cause__ = error
+            raised = self._session.listener_failed(f"{name} of {listener!r}", error)
             self._error = self._error or raised
 
 
@@ -212,8 +193,8 @@ class ErrorsOfUser:
     def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> Any:
         """Raise it in the poll that waits, or else in the next. Returns a future: done once it was raised.
 
-        Until then the user may not have had a chance to mend what is wrong. An error of the same source that
-        has not been raised is out of date: this one takes its place.
+        Before that the user cannot have corrected the cause. An error of the same source that waits is out of
+        date: this one takes its place.
         """
         _, raised = self._waiting.pop(source, (None, None))
         raised = raised or Future()
@@ -224,7 +205,7 @@ class ErrorsOfUser:
         return raised
 
     def withdraw(self, source: Source) -> None:
-        """All is well there again: what has not been raised is not raised any more. On the I/O thread."""
+        """Drop the error of this source that waits: the source works again. On the I/O thread."""
         _, raised = self._waiting.pop(source, (None, None))
         if raised is not None:
             raised.success(None)
@@ -236,7 +217,7 @@ class ErrorsOfUser:
             self.withdraw(source)
 
     def raise_for_ever(self, error: Exception) -> None:
-        """The consumer cannot go on."""
+        """Raise this error in every poll: the consumer cannot go on."""
         self._fatal = error
         self._wake()
 

@@ -11,18 +11,19 @@
 Every record is in exactly one file under `raw/`, and every file there is complete, so that any program that
 reads Parquet can read it, while it is being written too. `replay` reads the folder as it is.
 
-Here are the values without Spark: what an archiver is asked (`ArchiveOptions`), what it tells, and how it
-fails (`ArchiveError`). Counts are records or offsets, times are seconds.
+Here are the values: what an archiver is asked (`ArchiveOptions`), what it tells, and how it fails
+(`ArchiveError`). Counts are records or offsets, times are seconds.
 """
 
 from __future__ import annotations
 
-import operator
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from kafka_assignors_spark.result import to_json
+from kafka_assignors_spark.source.messages import Counts
 
 
 class ArchiveError(Exception):
@@ -54,55 +55,6 @@ class ArchiveOptions:
     master: str | None = None
     spark_config: str | None = None
     committed_offsets_s: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What became of the offsets that were read.
-
-    Attributes:
-        offsets: how many; the counts up to `missing` add up to them.
-        group_records: archived, by the version of their key: 2 is a generation of a classic group, 3 and up
-            groups of KIP-848 and other kinds, -1 a key that is too short to have one.
-        offset_commits: left out, but for those in `commits_kept`.
-        without_key: left out.
-        missing: without a record: compacted away or deleted, or the marker of a transaction.
-        longest_gap: the most of these in a row.
-        commits_kept: offset commits of which the archive keeps the committed offset.
-        commits_undecodable: offset commits whose bytes do not follow their schema; counted only where
-            committed offsets are kept.
-    """
-
-    offsets: int = 0
-    group_records: Mapping[int, int] = field(default_factory=dict)
-    offset_commits: int = 0
-    without_key: int = 0
-    missing: int = 0
-    longest_gap: int = 0
-    commits_kept: int = 0
-    commits_undecodable: int = 0
-
-    @property
-    def records(self) -> int:
-        """How many were archived."""
-        return sum(self.group_records.values())
-
-    def __add__(self, other: Counts) -> Counts:
-        gap = max(self.longest_gap, other.longest_gap)
-        return self._with(other, operator.add, longest_gap=gap)
-
-    def since(self, earlier: Counts) -> Counts:
-        """What was counted after `earlier`; the longest gap is that of all."""
-        return self._with(earlier, operator.sub, longest_gap=self.longest_gap)
-
-    def _with(self, other: Counts, combine: Callable[[Any, Any], Any], longest_gap: int) -> Counts:
-        kinds = combine(Counter(self.group_records), Counter(other.group_records))
-        plain = {
-            each.name: combine(getattr(self, each.name), getattr(other, each.name))
-            for each in fields(Counts)
-            if each.name not in ("group_records", "longest_gap")
-        }
-        return Counts(group_records=dict(sorted(kinds.items())), longest_gap=longest_gap, **plain)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +107,8 @@ class ArchiveResult:
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        last = self.last_timestamp
         return {
-            **asdict(self),
-            "counts": {**asdict(self.counts), "records": self.counts.records},
-            "total": {**asdict(self.total), "records": self.total.records},
-            "last_timestamp": None if last is None else last.isoformat(),
+            **to_json(self),
+            "counts": {**to_json(self.counts), "records": self.counts.records},
+            "total": {**to_json(self.total), "records": self.total.records},
         }

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult, Counts
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult
 from kafka_assignors_spark.archive.store import (
     CHECKPOINT,
     Archive,
@@ -32,7 +32,7 @@ from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
 from kafka_assignors_spark.result import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
-from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.messages import Counts, RangeReport
 from kafka_assignors_spark.source.planning import Planner, SourceOptions
 
 _MOST_LOOKS = 1_000
@@ -226,13 +226,12 @@ class Run:
         if not counts.missing or (self._told.missing and counts.longest_gap <= self._told.longest_gap):
             return
         self._told = counts
-        self.warnings.append(
+        self._warn(
             f"{counts.missing} of {counts.offsets} offsets had no record any more, up to "
             f"{counts.longest_gap} in a row since the archive was begun: either compaction took them before "
             "they could be archived, or they are markers of transactions, one for each that commits offsets; "
             "the log does not say which"
         )
-        self._on_warning(self.warnings[-1])
 
     def _tell_of_deleted(self, reports: Sequence[RangeReport]) -> None:
         """Once for each place where the log of a partition begins behind what was archived."""
@@ -241,12 +240,15 @@ class Run:
             if report.start >= log_start or self._told_log_start.get(partition) == log_start:
                 continue
             self._told_log_start[partition] = log_start
-            self.warnings.append(
+            self._warn(
                 f"{self._options.topic}[{partition}]: the log begins at offset {log_start}, and the archive "
                 f"ended at {report.start}: {log_start - report.start} offsets were deleted before they were "
                 "archived; run the archiver without --once, or more often than records are deleted"
             )
-            self._on_warning(self.warnings[-1])
+
+    def _warn(self, text: str) -> None:
+        self.warnings.append(text)
+        self._on_warning(text)
 
     def _ends(self) -> dict[int, int]:
         next_ = self._archive.entry.next

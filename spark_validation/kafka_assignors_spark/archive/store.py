@@ -24,16 +24,17 @@ from datetime import datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors_confluent import Connection, NotAuthorizedError
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, Counts
+from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.catalogue import CatalogueEntry
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
-from kafka_assignors_spark.jobs.session import spark_schema, with_micros
+from kafka_assignors_spark.jobs.session import collect_with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity, identify_topic, source_errors
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import TOPICS
-from kafka_assignors_spark.source.messages import RangeReport
+from kafka_assignors_spark.source.messages import Counts, RangeReport
 from kafka_assignors_spark.source.planning import LastRead, Planner, SourceOptions
 
 FORMAT = 1
@@ -124,60 +125,38 @@ def _connection(options: ArchiveOptions) -> Connection:
     return Connection(options.bootstrap_servers, options.client_config, options.timeout_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """Of the topic, as the brokers apply them."""
-
-    cleanup_policy: str
-    min_compaction_lag_ms: int
-    retention_ms: int
-
-
 def compaction_warnings(options: ArchiveOptions) -> list[str]:
     """What to change so that records stay until they are archived; nothing if they do.
 
     `SourceError` if the cluster does not answer.
     """
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
+
+    topic, resource = options.topic, ConfigResource(ResourceType.TOPIC, options.topic)
     with source_errors():
-        found = _settings(options)
-    if isinstance(found, str):
-        return [f"it is not known for how long {options.topic} keeps its records: {found}"]
+        connection = _connection(options)
+        request = connection.admin.describe_configs([resource], request_timeout=connection.timeout_s)
+        right = f"DescribeConfigs on Topic {topic!r}"
+        try:
+            told = connection.result("its settings are not shown", request[resource], right)
+        except NotAuthorizedError as error:
+            return [f"it is not known for how long {topic} keeps its records: {error}"]
+    policy = str(told["cleanup.policy"].value)
+    lag_ms, retention_ms = (int(told[name].value) for name in ("min.compaction.lag.ms", "retention.ms"))
     warnings = []
-    if "compact" in found.cleanup_policy and found.min_compaction_lag_ms < SAFE_LAG_MS:
+    if "compact" in policy and lag_ms < SAFE_LAG_MS:
         warnings.append(
-            f"min.compaction.lag.ms of {options.topic} is {found.min_compaction_lag_ms}: what the log "
-            "cleaner takes while no archiver runs is lost; to keep every record for a week: kafka-configs.sh "
-            f"--bootstrap-server {options.bootstrap_servers} --alter --entity-type topics --entity-name "
-            f"{options.topic} --add-config min.compaction.lag.ms={_SUGGESTED_LAG_MS}"
+            f"min.compaction.lag.ms of {topic} is {lag_ms}: what the log cleaner takes while no archiver "
+            "runs is lost; to keep every record for a week: kafka-configs.sh --bootstrap-server "
+            f"{options.bootstrap_servers} --alter --entity-type topics --entity-name {topic} --add-config "
+            f"min.compaction.lag.ms={_SUGGESTED_LAG_MS}"
         )
-    if "delete" in found.cleanup_policy and 0 <= found.retention_ms < SAFE_LAG_MS:
+    if "delete" in policy and 0 <= retention_ms < SAFE_LAG_MS:
         warnings.append(
-            f"cleanup.policy of {options.topic} is {found.cleanup_policy} and retention.ms "
-            f"{found.retention_ms}: what is deleted while no archiver runs is lost"
+            f"cleanup.policy of {topic} is {policy} and retention.ms {retention_ms}: what is deleted while "
+            "no archiver runs is lost"
         )
     return warnings
-
-
-def _settings(options: ArchiveOptions) -> _Settings | str:
-    """The settings, or why they cannot be seen."""
-    from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
-
-    resource = ConfigResource(ResourceType.TOPIC, options.topic)
-    connection = _connection(options)
-    request = connection.admin.describe_configs([resource], request_timeout=connection.timeout_s)
-    try:
-        told = connection.result(
-            "its settings are not shown",
-            request[resource],
-            f"DescribeConfigs on Topic {options.topic!r}",
-        )
-    except NotAuthorizedError as error:
-        return str(error)
-    return _Settings(
-        cleanup_policy=str(told["cleanup.policy"].value),
-        min_compaction_lag_ms=int(told["min.compaction.lag.ms"].value),
-        retention_ms=int(told["retention.ms"].value),
-    )
 
 
 RAW_FOLDER = "raw"
@@ -220,7 +199,7 @@ class LedgerEntry:
             self,
             batches=self.batches + 1,
             next=next_,
-            counts=sum(map(_counts, reports), self.counts),
+            counts=sum((report.counts for report in reports), self.counts),
             last_timestamp_ms=max(stamps, default=None),
             last_read=last_read,
         )
@@ -232,18 +211,12 @@ class LedgerEntry:
     def from_json(cls, text: str) -> LedgerEntry:
         """The inverse; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
         read: dict[str, Any] = json.loads(text)
-        counts = read.pop("counts")
-        kinds = {int(version): count for version, count in counts.pop("group_records").items()}
+        counts = Counts.from_json(read.pop("counts"))
         next_ = {int(partition): offset for partition, offset in read.pop("next").items()}
         last_read = {
             int(partition): LastRead(*map(int, each)) for partition, each in read.pop("last_read").items()
         }
-        return cls(next=next_, last_read=last_read, counts=Counts(group_records=kinds, **counts), **read)
-
-
-def _counts(report: RangeReport) -> Counts:
-    counted = {each.name: getattr(report, each.name) for each in fields(Counts) if each.name != "offsets"}
-    return Counts(report.end - report.start, **counted)
+        return cls(next=next_, last_read=last_read, counts=counts, **read)
 
 
 class Ledger:
@@ -278,35 +251,25 @@ class CatalogueLog:
         self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
         self._known: dict[str, CatalogueEntry] = {}
         if self._files:
-            rows = with_micros(
-                spark.read.schema(spark_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
-            ).collect()
-            read = [CatalogueEntry.from_row(row.asDict()) for row in rows]
+            rows = spark.read.schema(from_arrow_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
+            read = map(CatalogueEntry.from_row, collect_with_micros(rows))
             for entry in sorted(read, key=lambda entry: (entry.since is not None, entry.since)):
                 self._known[entry.topic.name] = entry
 
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
         """Remember what has changed since the last look; how many topics that were."""
-        new = []
-        for live in found:
-            known = self._known.get(live.topic.name)
-            if known is None or live.differs_from(known):
-                new.append(live.entry(None if known is None else now))
-        if new:
+        changes = (live.changed(self._known.get(live.topic.name), now) for live in found)
+        if new := [entry for entry in changes if entry is not None]:
             self._write(new)
             self._known.update((entry.topic.name, entry) for entry in new)
         return len(new)
 
     def _write(self, entries: Iterable[CatalogueEntry]) -> None:
         number = int(self._files[-1].partition(".")[0]) + 1 if self._files else 0
-        rows = self._spark.createDataFrame([entry.row() for entry in entries], spark_schema(TOPICS))
-        self._folder.write_parquet(rows.coalesce(1), "topics")
-        names = self._folder.names(f"{STAGING}/topics")
-        (staged,) = (name for name in names if name[0] not in "._")
-        name = f"{number:010d}.parquet"
-        self._folder.move(f"{STAGING}/topics/{staged}", f"{TOPICS_FOLDER}/{name}")
-        self._folder.delete(f"{STAGING}/topics")
-        self._files.append(name)
+        rows = self._spark.createDataFrame([entry.row() for entry in entries], from_arrow_schema(TOPICS))
+        name = f"{number:010d}"
+        self._folder.write_parquet(rows.coalesce(1), TOPICS_FOLDER, name)
+        self._files.append(f"{name}.parquet")
 
 
 CHECKPOINT = "_archive/checkpoint"

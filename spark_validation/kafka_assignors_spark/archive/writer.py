@@ -16,12 +16,12 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors_spark.archive import ArchiveError
 from kafka_assignors_spark.archive.store import COMMITTED_FOLDER, RAW_FOLDER, Ledger, LedgerEntry
-from kafka_assignors_spark.jobs.directory import STAGING, Directory
+from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line
 from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED
 from kafka_assignors_spark.source.messages import RangeReport
@@ -73,27 +73,14 @@ class BatchWriter:
             if _is_new(entry, reports):
                 with _batch_errors(self._folder.path):
                     name = batch_name(entry.batches, reports)
-                    if any(report.group_records for report in reports):
-                        self._write_files(self._records(rows), RAW_FOLDER, name)
-                    if any(report.commits_kept for report in reports):
-                        self._write_files(self._commits(rows), COMMITTED_FOLDER, name)
+                    if any(report.counts.group_records for report in reports):
+                        self._folder.write_parquet(self._records(rows), RAW_FOLDER, name, "date")
+                    if any(report.counts.commits_kept for report in reports):
+                        self._folder.write_parquet(self._commits(rows), COMMITTED_FOLDER, name, "date")
                     self._ledger.append(entry.after(reports))
                 self._on_written(reports)
         finally:
             rows.unpersist()
-
-    def _write_files(self, rows: DataFrame, folder: str, name: str) -> None:
-        staging = f"{STAGING}/{name}"
-        self._folder.write_parquet(rows, name, "date")
-        for date in self._folder.names(staging):
-            if not date.startswith("date="):
-                continue
-            files = self._folder.names(f"{staging}/{date}")
-            (staged,) = (file for file in files if file[0] not in "._")
-            target = f"{folder}/{date}/{name}.parquet"
-            if not self._folder.exists(target):
-                self._folder.move(f"{staging}/{date}/{staged}", target)
-        self._folder.delete(staging)
 
     def _records(self, rows: DataFrame) -> DataFrame:
         records = rows.where(F.col("report").isNull())
@@ -109,9 +96,10 @@ class BatchWriter:
     def _dated(self, rows: DataFrame, columns: pa.Schema) -> DataFrame:
         # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
         # -1 ms.
+        day = F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))
         return (
             rows.withColumn("cluster_id", F.lit(self._cluster_id))
-            .withColumn("date", _day())
+            .withColumn("date", day)
             .select(*columns.names)
             .repartition(1)
         )
@@ -154,8 +142,3 @@ def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:
         "one of them was restored or edited; remove _archive/checkpoint and start again, "
         "which loses and doubles nothing"
     )
-
-
-def _day() -> Column:
-    """The UTC day of `timestamp`, regardless of the session's time zone."""
-    return F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))

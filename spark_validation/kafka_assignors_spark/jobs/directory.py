@@ -27,12 +27,13 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, settings
 from kafka_assignors_spark.result import ReplayError
 
 STAGING = "_archive/staging"
 
-_TIMESTAMP_TYPE = "spark.sql.parquet.outputTimestampType"
+IN_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
 
 
 class Directory:
@@ -46,7 +47,6 @@ class Directory:
         self.path = str(self._files.makeQualified(root).toString()).rstrip("/")
 
     def at(self, name: str) -> str:
-        """The whole path of a file or folder in it."""
         return f"{self.path}/{name}"
 
     def exists(self, name: str) -> bool:
@@ -60,7 +60,6 @@ class Directory:
         return sorted(str(status.getPath().getName()) for status in self._files.listStatus(path))
 
     def size(self, name: str) -> int:
-        """The length of a file in bytes."""
         return int(self._files.getFileStatus(self._hadoop_path(name)).getLen())
 
     def read(self, name: str) -> str:
@@ -80,12 +79,19 @@ class Directory:
             stream.close()
         self.move(staged, name)
 
-    def write_parquet(self, rows: DataFrame, staged: str, *by: str) -> None:
-        """`rows`, of one partition, into a folder of the staging folder: a file, or one for each value of
-        `by`."""
+    def write_parquet(self, rows: DataFrame, folder: str, name: str, *by: str) -> None:
+        """`rows`, of one partition, as the file `name`.parquet of a folder or, with `by`, one in a folder
+        below it for each value. A file that is there stays as it is."""
+        staging = f"{STAGING}/{name}"
         writer = rows.write.mode("overwrite").option("compression", "zstd").option("maxRecordsPerFile", 0)
-        with timestamps_in_microseconds(rows.sparkSession):
-            writer.partitionBy(*by).parquet(self.at(f"{STAGING}/{staged}"))
+        with settings(rows.sparkSession, IN_MICROSECONDS):
+            writer.partitionBy(*by).parquet(self.at(staging))
+        for below in [f"/{each}" for each in self.names(staging) if "=" in each] if by else [""]:
+            (staged,) = (file for file in self.names(staging + below) if file[0] not in "._")
+            target = f"{folder}{below}/{name}.parquet"
+            if not self.exists(target):
+                self.move(f"{staging}{below}/{staged}", target)
+        self.delete(staging)
 
     def move(self, source: str, target: str) -> None:
         """Give a file the name under which it is found. That name is free."""
@@ -120,17 +126,6 @@ class Directory:
 
     def _hadoop_path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(name))
-
-
-@contextlib.contextmanager
-def timestamps_in_microseconds(spark: SparkSession) -> Iterator[None]:
-    """Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
-    before = str(spark.conf.get(_TIMESTAMP_TYPE))
-    spark.conf.set(_TIMESTAMP_TYPE, "TIMESTAMP_MICROS")
-    try:
-        yield
-    finally:
-        spark.conf.set(_TIMESTAMP_TYPE, before)
 
 
 FILE = "file"

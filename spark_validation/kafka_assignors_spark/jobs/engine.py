@@ -27,23 +27,28 @@ from kafka_assignors_spark.folds.group import (
     in_order,
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
-from kafka_assignors_spark.history import DamagedError
-from kafka_assignors_spark.jobs.directory import (
-    FILE,
-    Checkpoint,
-    timestamps_in_microseconds,
-)
-from kafka_assignors_spark.jobs.read import kept_commits, live_records, recorded_catalogue, recorded_records
+from kafka_assignors_spark.history import COMMITS, DamagedError
+from kafka_assignors_spark.jobs.directory import FILE, IN_MICROSECONDS, Checkpoint
+from kafka_assignors_spark.jobs.read import live_records, read_first, recorded_records
 from kafka_assignors_spark.jobs.session import (
     SPARK_ERRORS,
     apply_to_batches,
+    collect_with_micros,
     is_damage,
     one_line,
+    settings,
     spark_session,
     task_progress,
 )
-from kafka_assignors_spark.result import WHOLE_GROUPS, ReplayError, ReplayOptions, TableFile
-from kafka_assignors_spark.schemas import OUTPUT, TABLES, record_batch
+from kafka_assignors_spark.result import (
+    COMMITTED_NAMES,
+    TOPICS_NAMES,
+    WHOLE_GROUPS,
+    ReplayError,
+    ReplayOptions,
+    TableFile,
+)
+from kafka_assignors_spark.schemas import OUTPUT, TABLES, TOPICS, record_batch
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
@@ -74,7 +79,8 @@ class SparkEngine:
             raw, commits = self._keep(live_records(spark, options)), None
         else:
             raw = recorded_records(spark, options.path, damaged)
-            commits = kept_commits(spark, options.path, damaged)
+            found = read_first(spark, options.path, COMMITTED_NAMES, COMMITS, damaged)
+            commits = None if found is None else found[1]
         self._raw = raw
         self._has_rates = commits is not None
         self._records = _group_records(raw, commits, options.groups)
@@ -191,7 +197,8 @@ class SparkEngine:
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
-        return recorded_catalogue(self._spark, self._options.path, self._damaged)
+        found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
+        return found and (found[0], collect_with_micros(found[1]))
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
         self._work = work
@@ -277,7 +284,7 @@ class SparkEngine:
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         folder = folder.rstrip("/")
-        with timestamps_in_microseconds(self._spark):
+        with settings(self._spark, IN_MICROSECONDS):
             for name in TABLES:
                 frames = (done.where(F.col(name).isNotNull()).select(f"{name}.*") for done in self._done)
                 reduce(DataFrame.unionAll, frames).write.mode("overwrite").parquet(f"{folder}/{name}")
@@ -370,15 +377,12 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(path for path in import_path if path not in sys.path)
-        records = (record for batch in batches for record in _sorted_records(batch))
+        # They are in the order of a `SortedRecord`, without a commit's columns where there are no commits.
+        rows = ((column.to_pylist() for column in batch.columns) for batch in batches)
+        records = (record for columns in rows for record in map(SortedRecord, *columns))
         yield from _batches_of(fold_groups(records, work, chunk), schema)
 
     return fold
-
-
-def _sorted_records(batch: pa.RecordBatch) -> Iterator[SortedRecord]:
-    # They are in the order of a `SortedRecord`, without a commit's columns where there are no commits.
-    return map(SortedRecord, *(column.to_pylist() for column in batch.columns))
 
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -389,28 +393,22 @@ def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.Rec
         for name, of_table in tables.items():
             batch = record_batch(of_table, TABLES[name])
             column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
-            count = len(of_table)
-            place = {
-                "g": pa.array([group] * count, pa.binary()),
-                "part": pa.array([part] * count, pa.int32()),
-            }
-            yield _batch({**place, name: column}, count, schema)
+            yield _batch({"g": [group] * len(column), "part": [part] * len(column), name: column}, schema)
         if state is not None or sums is not None:
             rows.append((group, part, state, sums, detail))
             size += len(state or b"") + len(sums or b"") + len(detail or b"")
         if len(rows) == _ROWS_IN_A_BATCH or size > _BYTES_IN_A_BATCH:
-            yield _batch_of_sums(rows, schema)
+            yield _batch(_columns(rows), schema)
             rows, size = [], 0
     if rows:
-        yield _batch_of_sums(rows, schema)
+        yield _batch(_columns(rows), schema)
 
 
-def _batch_of_sums(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    columns = record_batch(rows, OUTPUT_OF_SUMS).columns
-    return _batch(dict(zip(OUTPUT_OF_SUMS.names, columns, strict=True)), len(rows), schema)
+def _columns(rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
+    return dict(zip(OUTPUT_OF_SUMS.names, zip(*rows, strict=True), strict=True))
 
 
-def _batch(columns: Mapping[str, pa.Array], rows: int, schema: pa.Schema) -> pa.RecordBatch:
+def _batch(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     """A batch with nulls in the columns that are not given."""
-    arrays = [columns[each.name] if each.name in columns else pa.nulls(rows, each.type) for each in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    nothing = [None] * len(columns["g"])
+    return pa.RecordBatch.from_pydict({name: columns.get(name, nothing) for name in schema.names}, schema)

@@ -21,6 +21,7 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
     IntegralType,
     LongType,
@@ -33,7 +34,7 @@ from pyspark.sql.types import (
 
 from kafka_assignors_spark.folds.records import FIRST_MICROS, LAST_MICROS
 from kafka_assignors_spark.history import (
-    COMMITS,
+    CLUSTER,
     no_parquet,
     no_records_yet,
     not_parquet,
@@ -44,22 +45,12 @@ from kafka_assignors_spark.history import (
     wrong_type,
 )
 from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, spark_schema, with_micros
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
 from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.result import (
-    COMMITTED_NAMES,
-    MANIFEST,
-    RAW_NAMES,
-    TOPICS_NAMES,
-    ReplayError,
-    ReplayOptions,
-)
-from kafka_assignors_spark.schemas import RAW, TOPICS
+from kafka_assignors_spark.result import MANIFEST, RAW_NAMES, ReplayError, ReplayOptions
+from kafka_assignors_spark.schemas import RAW
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
 from kafka_assignors_spark.source.planning import SourceOptions
-
-CLUSTER = "cluster_id"
-"""The column of an archive that is read beside the wanted ones, if it is there."""
 
 TABLE = "table://"
 """Before the name of a table in a catalog of Spark, or of a namespace with tables `raw` and `topics`."""
@@ -224,12 +215,12 @@ def _hadoop_path(spark: SparkSession, file: str) -> Any:
 def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] = ()) -> DataFrame:
     """The raw records under `path`: a history directory, or Parquet itself, without the `damaged` files.
     `ReplayError` if neither."""
-    for place in (*(f"{path.rstrip('/')}/{name}" for name in RAW_NAMES), path):
-        if place == path and not path.startswith(TABLE) and Directory(spark, path).exists(MANIFEST):
-            raise no_records_yet(path)
-        if (raw := read_rows(spark, place, RAW, damaged)) is not None:
-            _require_one_cluster(raw, place)
-            return _conforming(raw, RAW, place)
+    if (found := read_first(spark, path, RAW_NAMES, RAW, damaged)) is not None:
+        return found[1]
+    if not path.startswith(TABLE) and Directory(spark, path).exists(MANIFEST):
+        raise no_records_yet(path)
+    if (found := read_first(spark, path, ("",), RAW, damaged)) is not None:
+        return found[1]
     if path.startswith(TABLE):
         name = path.removeprefix(TABLE)
         raise ReplayError(
@@ -239,12 +230,16 @@ def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] =
     raise no_parquet(path)
 
 
-def kept_commits(spark: SparkSession, path: str, damaged: Collection[Path]) -> DataFrame | None:
-    """The kept commits beside the records, as `history.COMMITS`; None if none were kept."""
-    for name in COMMITTED_NAMES:
-        place = f"{path.rstrip('/')}/{name}"
-        if (rows := read_rows(spark, place, COMMITS, damaged)) is not None:
-            return _conforming(rows, COMMITS, place)
+def read_first(
+    spark: SparkSession, path: str, names: Sequence[str], wanted: pa.Schema, damaged: Collection[Path]
+) -> tuple[str, DataFrame] | None:
+    """The first place of these names under `path` that exists, and its rows in the `wanted` columns alone."""
+    for name in names:
+        place = f"{path.rstrip('/')}/{name}" if name else path
+        if (rows := read_rows(spark, place, wanted, damaged)) is not None:
+            if wanted is RAW:
+                _require_one_cluster(rows, place)
+            return place, _conforming(rows, wanted, place)
     return None
 
 
@@ -279,19 +274,6 @@ def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
     return spark.read.format(FORMAT).options(**given).load()
 
 
-def recorded_catalogue(
-    spark: SparkSession, path: str, damaged: Collection[Path]
-) -> tuple[str, list[dict[str, Any]]] | None:
-    """The path and the rows of the catalogue beside the records, times in microseconds, if there is one."""
-    for name in TOPICS_NAMES:
-        place = f"{path.rstrip('/')}/{name}"
-        rows = read_rows(spark, place, TOPICS, damaged)
-        if rows is not None:
-            topics_over_time = with_micros(_conforming(rows, TOPICS, place))
-            return place, [row.asDict() for row in topics_over_time.collect()]
-    return None
-
-
 def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
     """`rows` with these columns alone, in their types."""
     types = {each.name: each.dataType.simpleString() for each in rows.schema.fields}
@@ -300,7 +282,7 @@ def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
         {name: with_and_without_zone.get(kind, kind) for name, kind in types.items()}, columns, path
     )
     return rows.select(
-        *(_value(rows[field.name], field).alias(field.name) for field in spark_schema(columns).fields)
+        *(_value(rows[field.name], field).alias(field.name) for field in from_arrow_schema(columns).fields)
     )
 
 

@@ -6,7 +6,7 @@ line, too: the line with the cause, out of the stack traces of two languages.
 Spark's `DataFrame.mapInArrow` refuses to start where pandas is not installed, although neither it nor what
 runs in the worker uses pandas (4.0 to 4.3: the check stands in `pandas_udf`, which is merely where the
 function gets its type). So `apply_to_batches` gives the function its type. Timestamps that Spark collects
-would cross as naive times; `with_micros` makes them microseconds.
+would cross as naive times; `collect_with_micros` makes them microseconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -35,7 +35,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql.types import TimestampType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
@@ -158,7 +158,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        with _our_settings(active):
+        with settings(active, _SETTINGS):
             yield active
         return
     java_version()
@@ -195,11 +195,11 @@ def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
 
 
 @contextlib.contextmanager
-def _our_settings(session: SparkSession) -> Iterator[None]:
-    """`_SETTINGS` in a session that the caller keeps using."""
-    before = {name: str(session.conf.get(name)) for name in _SETTINGS}
+def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """These settings in the block, in a session that is used on behind it."""
+    before = {name: str(session.conf.get(name)) for name in values}
     try:
-        for name, value in _SETTINGS.items():
+        for name, value in values.items():
             session.conf.set(name, value)
         yield
     finally:
@@ -321,11 +321,6 @@ def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> It
         thread.join()
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """The same columns for Spark."""
-    return from_arrow_schema(schema)
-
-
 def apply_to_batches(
     rows: DataFrame,
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
@@ -337,7 +332,7 @@ def apply_to_batches(
     """
     typed = UserDefinedFunction(
         function,
-        returnType=spark_schema(schema),
+        returnType=from_arrow_schema(schema),
         name=function.__name__,
         evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
     )
@@ -346,13 +341,12 @@ def apply_to_batches(
     return DataFrame(in_jvm.mapInArrow(applied._jc, False, None), rows.sparkSession)
 
 
-def with_micros(rows: DataFrame) -> DataFrame:
-    """`rows` on their way to Python: every timestamp as microseconds since 1970."""
-    return rows.select(
-        *(
-            F.unix_micros(each.name).alias(each.name)
-            if isinstance(each.dataType, TimestampType)
-            else F.col(each.name)
-            for each in rows.schema.fields
-        )
+def collect_with_micros(rows: DataFrame) -> list[dict[str, Any]]:
+    """The rows in this process, with every timestamp as microseconds since 1970."""
+    columns = (
+        F.unix_micros(each.name).alias(each.name)
+        if isinstance(each.dataType, TimestampType)
+        else F.col(each.name)
+        for each in rows.schema.fields
     )
+    return [row.asDict() for row in rows.select(*columns).collect()]

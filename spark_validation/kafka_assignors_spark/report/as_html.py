@@ -11,13 +11,13 @@ import base64
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -42,7 +42,6 @@ from kafka_assignors_spark.result import (
     RECORDED,
     Churn,
     Culprit,
-    GroupSummary,
     Mode,
     OwnershipSpan,
     ReplayResult,
@@ -63,44 +62,17 @@ _SHOWN_CHANGES = 20
 _NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 
 
-@dataclass(frozen=True, slots=True)
-class _StrategyRow:
-    """One row of a group's table."""
-
-    strategy: str
-    verdicts: Mapping[Mode, Verdict]
-    best: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _GroupSection:
-    """The section of one group."""
-
-    summary: GroupSummary
-    finding: GroupFinding | None
-    sentence: str
-    changes: tuple[_Change, ...]
-    rows: tuple[_StrategyRow, ...]
-    culprits: tuple[Culprit, ...]
-    bars: tuple[plots.Bar, ...]
-    moved: plots.LinePlot | None
-    balance: plots.LinePlot | None
-    owned: plots.OwnershipPlot | None
-    latest_changes: tuple[tuple[OwnershipSpan, OwnershipSpan], ...]
-    files: tuple[TableFile, ...]
-
-
 def html_report(result: ReplayResult, folder: Path | None = None) -> str:
     """`result` as one HTML document for a file in `folder`: links to files are relative to it."""
     found = find(result)
-    every = _sections(result, found)
+    names = in_order({verdict.strategy for verdict in result.verdicts}, result)
+    every = _sections(result, found, names)
     sections = every[:_SHOWN_GROUPS]
     blamed = sorted(
         (culprit for culprit in result.culprits if culprit.kind not in _NOT_CHARGED),
         key=lambda culprit: -culprit.generations,
     )
     script = _text("report.js")
-    period_shown, strips = _timeline(result, sections)
     environment = Environment(
         loader=FunctionLoader(_text),
         autoescape=True,
@@ -108,8 +80,12 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(when=_when, share=_share, ratio=_ratio, shortened=plots.shortened)
+    environment.filters.update(
+        when=_when, share="{:.1%}".format, ratio="{:.2f}".format, shortened=plots.shortened
+    )
     mode = leading_mode(result)
+    recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
+    drawn, strips = plots.timeline(recorded, [section["summary"] for section in sections[:PLOTTED_GROUPS]])
     return environment.get_template("report.html.j2").render(
         RECORDED=RECORDED,
         result=result,
@@ -118,16 +94,16 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         has_rates=any(verdict.rated for verdict in result.verdicts),
         modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
         totals={each: totals(result, each) for each in Mode},
-        bars=plots.bars(totals(result, mode), _strategies(result)),
+        bars=plots.bars(totals(result, mode), names),
         sections=sections,
         shown_findings=_SHOWN_FINDINGS,
         others=len(every) - len(sections),
-        places={section.summary.group: f"group-{place}" for place, section in enumerate(sections)},
-        suggested=[s for s in every if s.finding is not None and s.finding.suggests],
+        places={section["summary"].group: f"group-{place}" for place, section in enumerate(sections)},
+        suggested=[s for s in every if s["finding"] is not None and s["finding"].suggests],
         headline=headline(found),
         tiles=_tiles(result, found),
         period=period(days_of(result.history)),
-        timeline_period=period_shown,
+        timeline_period=drawn,
         strips=strips,
         not_replayed=reasons_not_replayed(result.groups),
         blamed=blamed[:_SHOWN_CULPRITS],
@@ -142,7 +118,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         plotted_groups=PLOTTED_GROUPS,
         style=Markup(_text("report.css")),
         script=Markup(script),
-        script_hash=f"'{_csp_hash(script)}'",
+        script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
     )
 
 
@@ -244,18 +220,16 @@ def _by_group(rows: Iterable[_Row]) -> defaultdict[str, list[_Row]]:
     return grouped
 
 
-def _strategies(result: ReplayResult) -> list[str]:
-    return in_order({verdict.strategy for verdict in result.verdicts}, result)
-
-
-def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_GroupSection]:
-    """A section for each group: the largest savings first, groups without a verdict last."""
+def _sections(
+    result: ReplayResult, found: Sequence[GroupFinding], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """What the section of each group shows: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
     verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
-    mode, names = leading_mode(result), _strategies(result)
+    mode = leading_mode(result)
     culprits, files = _by_group(result.culprits), _by_group(result.files)
     owned = _by_group(result.ownership)
     timelines = _by_group(row for row in result.timeline if row.mode is mode)
@@ -263,41 +237,30 @@ def _sections(result: ReplayResult, found: Sequence[GroupFinding]) -> list[_Grou
     sections = []
     for index, group in enumerate(name for name in order if name in summaries):
         finding = by_group.get(group)
-        rows = tuple(
-            _StrategyRow(
-                name,
-                verdicts[group][name],
-                finding is not None and name in (finding.best.strategy, *finding.equals),
-            )
-            for name in in_order(verdicts[group], result)
-        )
-        leading = [row.verdicts[mode] for row in rows if mode in row.verdicts]
+        best = () if finding is None else (finding.best.strategy, *finding.equals)
+        own = {name: verdicts[group][name] for name in in_order(verdicts[group], result)}
+        leading = [by_mode[mode] for by_mode in own.values() if mode in by_mode]
         points = timelines[group] if finding is not None and index < PLOTTED_GROUPS else []
         sections.append(
-            _GroupSection(
-                summaries[group],
-                finding,
-                sentence(finding, summaries[group]) if finding is not None else "",
-                _changes(finding) if finding is not None else (),
-                rows,
-                tuple(culprits[group]),
-                plots.bars([verdict for verdict in leading if verdict.rebalances], names),
-                plots.moved_over_time(points, names),
-                plots.balance_over_time(points, names),
-                plots.ownership(owned[group]),
-                tuple(reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])),
-                tuple(files[group]),
-            )
+            {
+                "summary": summaries[group],
+                "finding": finding,
+                "sentence": sentence(finding, summaries[group]) if finding is not None else "",
+                "changes": _changes(finding) if finding is not None else (),
+                "rows": [
+                    {"strategy": name, "verdicts": by_mode, "best": name in best}
+                    for name, by_mode in own.items()
+                ],
+                "culprits": culprits[group],
+                "bars": plots.bars([verdict for verdict in leading if verdict.rebalances], names),
+                "moved": plots.moved_over_time(points, names),
+                "balance": plots.balance_over_time(points, names),
+                "owned": plots.ownership(owned[group]),
+                "latest_changes": [*reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])],
+                "files": files[group],
+            }
         )
     return sections
-
-
-def _timeline(
-    result: ReplayResult, sections: Sequence[_GroupSection]
-) -> tuple[plots.Period | None, tuple[plots.Strip, ...]]:
-    mode = leading_mode(result)
-    recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
-    return plots.timeline(recorded, [section.summary for section in sections[:PLOTTED_GROUPS]])
 
 
 def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
@@ -307,11 +270,6 @@ def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
         by_cause[each.cause].append(each.generations)
     counted = {cause: (sum(counts), len(counts)) for cause, counts in by_cause.items()}
     return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
-
-
-def _csp_hash(source: str) -> str:
-    digest = hashlib.sha256(source.encode("utf-8")).digest()
-    return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
 _SCHEMES_THAT_RUN = frozenset({"javascript", "vbscript", "data"})
@@ -335,11 +293,3 @@ def _text(name: str) -> str:
 
 def _when(timestamp: datetime | None) -> str:
     return timestamp.strftime("%Y-%m-%d %H:%M:%S") if timestamp is not None else "–"
-
-
-def _share(value: float) -> str:
-    return f"{value:.1%}"
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}"

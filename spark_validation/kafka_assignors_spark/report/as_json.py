@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors.group_json import InvalidFieldError, Path
-from kafka_assignors_spark.report.findings import GroupFinding, find, sentence, totals
+from kafka_assignors_spark.report.findings import find, sentence, totals
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict, to_json
 
 FORMAT = 1
@@ -65,27 +65,24 @@ def _entries(values: Iterable[object]) -> Iterator[str]:
 
 
 def _findings(result: ReplayResult) -> Iterator[dict[str, object]]:
-    summaries = {summary.group: summary for summary in result.groups}
-    for each in find(result):
-        yield {**_finding_to_json(each), "sentence": sentence(each, summaries.get(each.group))}
-
-
-def _finding_to_json(finding: GroupFinding) -> dict[str, object]:
     """A finding names verdicts by strategy; the verdicts themselves are in the document already."""
-    return {
-        "group": finding.group,
-        "mode": finding.mode.value,
-        "best": finding.best.strategy,
-        "equals": list(finding.equals),
-        "gains": finding.gains,
-        "worse": list(finding.worse),
-        "saved_moves": finding.saved_moves,
-        "saved_paused_s_per_day": finding.saved_paused_s_per_day,
-        "with_cooperative_consumer": finding.cooperative and finding.cooperative.strategy,
-        "cooperative_paused_s_per_day": finding.cooperative_paused_s_per_day,
-        "saved_rack_misses": finding.saved_rack_misses,
-        "better_balance": finding.better_balance,
-    }
+    summaries = {summary.group: summary for summary in result.groups}
+    for finding in find(result):
+        yield {
+            "group": finding.group,
+            "mode": finding.mode,
+            "best": finding.best.strategy,
+            "equals": finding.equals,
+            "gains": finding.gains,
+            "worse": finding.worse,
+            "saved_moves": finding.saved_moves,
+            "saved_paused_s_per_day": finding.saved_paused_s_per_day,
+            "with_cooperative_consumer": finding.cooperative and finding.cooperative.strategy,
+            "cooperative_paused_s_per_day": finding.cooperative_paused_s_per_day,
+            "saved_rack_misses": finding.saved_rack_misses,
+            "better_balance": finding.better_balance,
+            "sentence": sentence(finding, summaries.get(finding.group)),
+        }
 
 
 _SECONDS_A_DAY = 86_400

@@ -353,11 +353,6 @@ def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
     return dict(sorted(reasons.items(), key=lambda item: -item[1]))
 
 
-def moving_groups(result: ReplayResult) -> set[str]:
-    """The groups of which production or any strategy ever moved a partition."""
-    return {verdict.group for verdict in result.verdicts if verdict.moved}
-
-
 @lru_cache(maxsize=100)
 def runs_cooperatively(strategy: str) -> bool:
     """Whether members go on consuming while the group rebalances; False for a strategy not known here."""
@@ -407,34 +402,28 @@ def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, flo
 
 
 def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
-    rated = sum(verdict.rated for verdict in verdicts)
     over_bounds = [verdict.worst_rate_over_bound or 0.0 for verdict in verdicts if verdict.rated]
-    rebalances = sum(verdict.rebalances for verdict in verdicts)
+    sums = {name: sum(getattr(verdict, name) for verdict in verdicts) for name in _SUMMED}
     could_stay = sum(verdict.could_stay for verdict in verdicts)
     stayed = sum(verdict.stickiness * verdict.could_stay for verdict in verdicts)
+    max_over_means = sum(verdict.max_over_mean * verdict.rebalances for verdict in verdicts)
+    rates_over_bounds = sum((verdict.rate_over_bound or 0.0) * verdict.rated for verdict in verdicts)
     return StrategyTotal(
         strategy=strategy,
         mode=mode,
         groups=len(verdicts),
-        rebalances=rebalances,
-        moved=sum(verdict.moved for verdict in verdicts),
-        least_moved=sum(verdict.least_moved for verdict in verdicts),
         stickiness=stayed / could_stay if could_stay else 1.0,
-        max_over_mean=sum(v.max_over_mean * v.rebalances for v in verdicts) / rebalances
-        if rebalances
-        else 1.0,
+        max_over_mean=max_over_means / sums["rebalances"] if sums["rebalances"] else 1.0,
         worst_max_over_mean=max((verdict.worst_max_over_mean for verdict in verdicts), default=1.0),
-        second_rounds=sum(verdict.second_rounds for verdict in verdicts),
         rack_misses=_sum_of_known(verdict.rack_misses for verdict in verdicts),
         least_rack_misses=_sum_of_known(verdict.least_rack_misses for verdict in verdicts),
-        paused_s=sum(verdict.paused_s for verdict in verdicts),
-        rated=rated,
-        rate_over_bound=sum((v.rate_over_bound or 0.0) * v.rated for v in verdicts) / rated
-        if rated
-        else None,
+        rate_over_bound=rates_over_bounds / sums["rated"] if sums["rated"] else None,
         worst_rate_over_bound=max(over_bounds, default=None),
-        failed=sum(verdict.failed for verdict in verdicts),
+        **sums,
     )
+
+
+_SUMMED = ("rebalances", "moved", "least_moved", "second_rounds", "paused_s", "rated", "failed")
 
 
 def _sum_of_known(counts: Iterable[int | None]) -> int | None:

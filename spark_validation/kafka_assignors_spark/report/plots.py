@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from itertools import accumulate, pairwise
 
 from kafka_assignors_spark.report.findings import StrategyTotal
@@ -68,8 +69,6 @@ class Dot:
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """The rebalances of one group."""
-
     group: str
     dots: tuple[Dot, ...]
 
@@ -165,33 +164,11 @@ def _dot(at: int, rows: Sequence[TimelineRow], most: int) -> Dot:
     return Dot(at, round(radius, 1), moved, f"{generations}: {moved:,} moved")
 
 
-def moved_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> LinePlot | None:
-    """One group: moved partitions, summed up over time, a line for each strategy."""
-    return _line_plot(
-        rows,
-        names,
-        lambda own: [float(total) for total in accumulate(row.moved for row in own)],
-        bottom=0,
-        label=lambda value: f"{value:,.0f}",
-    )
-
-
-def balance_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> LinePlot | None:
-    """One group: the load of the fullest member as a multiple of the mean, a line for each strategy."""
-    return _line_plot(
-        rows,
-        names,
-        lambda own: [row.max_over_mean for row in own],
-        bottom=1,
-        label=lambda value: f"{value:.1f}",
-    )
-
-
 def _line_plot(
     rows: Sequence[TimelineRow],
     names: Sequence[str],
-    values_of: Callable[[Sequence[TimelineRow]], Sequence[float]],
     *,
+    values_of: Callable[[Sequence[TimelineRow]], Sequence[float]],
     bottom: int,
     label: Callable[[float], str],
 ) -> LinePlot | None:
@@ -215,6 +192,20 @@ def _line_plot(
         lines.append(Line(name, look[name], _steps(points)))
     ticks = (label(bottom + height), label(bottom + height / 2), label(bottom))
     return LinePlot(period, ticks, tuple(lines))
+
+
+moved_over_time = partial(
+    _line_plot,
+    values_of=lambda own: [*accumulate(row.moved for row in own)],
+    bottom=0,
+    label="{:,.0f}".format,
+)
+"""One group: moved partitions, summed up over time, a line for each strategy."""
+
+balance_over_time = partial(
+    _line_plot, values_of=lambda own: [row.max_over_mean for row in own], bottom=1, label="{:.1f}".format
+)
+"""One group: the load of the fullest member as a multiple of the mean, a line for each strategy."""
 
 
 def _steps(points: Sequence[tuple[int, int]]) -> str:

@@ -60,9 +60,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafka_assignors_spark.jobs.session import spark_schema
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source.messages import read_range
 from kafka_assignors_spark.source.planning import OffsetRange, Planner, SourceOptions, bounded, cut
@@ -78,7 +78,7 @@ class GroupRecordsSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(SourceOptions.parse(self.options).columns)
+        return from_arrow_schema(SourceOptions.parse(self.options).columns)
 
     def reader(self, schema: StructType) -> GroupRecordsReader:
         return GroupRecordsReader(SourceOptions.parse(self.options))
@@ -87,11 +87,18 @@ class GroupRecordsSource(DataSource):
         return GroupRecordsStreamReader(SourceOptions.parse(self.options))
 
 
-class GroupRecordsReader(DataSourceReader):
-    """Plans on the driver, reads on the executors. It is pickled, so clients are made inside its methods."""
-
+class _RangeReader:
     def __init__(self, options: SourceOptions) -> None:
         self.options = options
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Record batches of `schemas.RAW`, in the order of offsets."""
+        assert isinstance(partition, OffsetRange)
+        return read_range(self.options, partition)
+
+
+class GroupRecordsReader(_RangeReader, DataSourceReader):
+    """Plans on the driver, reads on the executors. It is pickled, so clients are made inside its methods."""
 
     def partitions(self) -> Sequence[OffsetRange]:
         """The ranges to read as of now; `SourceError` if there is nothing to read or no broker answers."""
@@ -109,11 +116,6 @@ class GroupRecordsReader(DataSourceReader):
             raise SourceError(f"nothing to read: {where} has no records in the range of offsets asked for")
         return ranges
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of `schemas.RAW`, in the order of offsets."""
-        assert isinstance(partition, OffsetRange)
-        return read_range(self.options, partition)
-
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
@@ -126,11 +128,11 @@ else:
             pass
 
 
-class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans in a process of the driver's that lives as long as the query, and reads on the executors."""
 
     def __init__(self, options: SourceOptions) -> None:
-        self.options = options
+        super().__init__(options)
         self._planner: Planner | None = None
         self._position: dict[int, int] | None = None
         self._ends: dict[int, int] | None = None
@@ -176,11 +178,6 @@ class GroupRecordsStreamReader(DataSourceStreamReader, SupportsTriggerAvailableN
             log_start = log_starts.get(partition, 0)
             ranges += cut(partition, begin[partition], at, self.options.max_offsets_per_task, log_start)
         return ranges
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Record batches of `schemas.RAW`, in the order of offsets."""
-        assert isinstance(partition, OffsetRange)
-        return read_range(self.options, partition)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -14,7 +16,6 @@ import pyarrow as pa
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
 from kafka_assignors_spark.live_cluster import SourceError, reader_config
-from kafka_assignors_spark.schemas import batch_of
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 
 if TYPE_CHECKING:
@@ -28,9 +29,58 @@ _CONSUME_MESSAGES = 2_000
 _POLL_SECONDS = 0.2
 
 
-def key_prefixes(groups: Iterable[str]) -> tuple[bytes, ...]:
-    """What follows the version, the first two bytes, in every key of these groups: length and name."""
-    return tuple(len(name).to_bytes(2, "big") + name for name in map(group_bytes, groups))
+@dataclass(slots=True)
+class Counts:
+    """What became of the offsets that were read.
+
+    Attributes:
+        offsets: how many; the counts up to `missing` add up to them.
+        group_records: records of groups, by the version of their key: 2 is a generation of a classic group, 3
+            and up groups of KIP-848 and other kinds, -1 a key that is too short to have one.
+        offset_commits: left out, but for those in `commits_kept`.
+        without_key: left out.
+        missing: without a record: compacted away or deleted, or the marker of a transaction.
+        longest_gap: the most of these in a row.
+        commits_kept: offset commits of which the committed offset is kept.
+        commits_undecodable: offset commits whose bytes do not follow their schema; counted only where
+            committed offsets are kept.
+    """
+
+    offsets: int = 0
+    group_records: dict[int, int] = field(default_factory=dict)
+    offset_commits: int = 0
+    without_key: int = 0
+    missing: int = 0
+    longest_gap: int = 0
+    commits_kept: int = 0
+    commits_undecodable: int = 0
+
+    @classmethod
+    def from_json(cls, read: dict[str, Any]) -> Counts:
+        """The inverse of `asdict`, through JSON."""
+        kinds = {int(version): count for version, count in read.pop("group_records").items()}
+        return cls(group_records=kinds, **read)
+
+    @property
+    def records(self) -> int:
+        """How many records of groups there are."""
+        return sum(self.group_records.values())
+
+    def __add__(self, other: Counts) -> Counts:
+        return self._with(other, operator.add)
+
+    def since(self, earlier: Counts) -> Counts:
+        """What was counted after `earlier`; the longest gap is that of all."""
+        return self._with(earlier, operator.sub)
+
+    def _with(self, other: Counts, combine: Callable[[Any, Any], Any]) -> Counts:
+        found = {each.name: combine(getattr(self, each.name), getattr(other, each.name)) for each in _PLAIN}
+        kinds = combine(Counter(self.group_records), Counter(other.group_records))
+        gap = max(self.longest_gap, other.longest_gap)
+        return Counts(group_records=dict(sorted(kinds.items())), longest_gap=gap, **found)
+
+
+_PLAIN = [each for each in fields(Counts) if each.name not in ("group_records", "longest_gap")]
 
 
 @dataclass(slots=True)
@@ -38,47 +88,35 @@ class RangeReport:
     """What was found in a range of offsets, whether it became a row or not.
 
     Attributes:
-        offset_commits: records left out because they are offset commits, but for the kept ones.
-        without_key: records left out because they have no key.
-        group_records: the others, by the version of their key; -1 where a key is too short to have one.
-        missing: offsets without a record: compacted away or deleted, or the marker of a transaction.
-        longest_gap: the most of these in a row.
         last_timestamp_ms: of the last record, offset commits among them; None without any.
         log_start: the offset that the log began with when the range was planned.
         last_read: of the last record, the offset behind it and its leader epoch; None without any.
-        commits_kept: rows of offset commits, if these are asked for.
-        commits_undecodable: offset commits whose bytes do not follow their schema, if commits are asked for.
     """
 
     partition: int
     start: int
     end: int
-    offset_commits: int = 0
-    without_key: int = 0
-    group_records: dict[int, int] = field(default_factory=dict)
-    missing: int = 0
-    longest_gap: int = 0
+    counts: Counts
     last_timestamp_ms: int | None = None
     log_start: int = 0
     last_read: LastRead | None = None
-    commits_kept: int = 0
-    commits_undecodable: int = 0
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> RangeReport:
-        fields: dict[str, Any] = json.loads(text)
-        kinds = {int(version): count for version, count in fields.pop("group_records").items()}
-        last_read = fields.pop("last_read")
-        return cls(group_records=kinds, last_read=last_read and LastRead(*last_read), **fields)
+        read: dict[str, Any] = json.loads(text)
+        counts, last_read = Counts.from_json(read.pop("counts")), read.pop("last_read")
+        return cls(counts=counts, last_read=last_read and LastRead(*last_read), **read)
 
 
 def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The rows of a range: records in the order of offsets, then kept commits, and in the end the report, as
     far as the options ask for them."""
-    prefixes = None if options.groups is None else key_prefixes(options.groups)
+    # What follows the version, the first two bytes, in every key of a group: the length and the name.
+    names = map(group_bytes, options.groups or ())
+    prefixes = tuple(len(name).to_bytes(2, "big") + name for name in names)
     rows: list[Message] = []
     size = 0
     counter = _Counter(work)
@@ -90,10 +128,11 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
             counter.message(message, key)
             if key is None or (thinner is None and is_commit(key)):
                 continue
-            if prefixes is not None and not key.startswith(prefixes, 2):
+            if prefixes and not key.startswith(prefixes, 2):
                 continue
             if thinner is not None and is_commit(key):
-                _thin(thinner, message, key)
+                micros = millis_to_micros(message.timestamp()[1])
+                thinner.add(_offset_of(message), micros, key, message.value())
                 if thinner.full:
                     yield _commit_batch(options, work.partition, thinner)
                 continue
@@ -108,45 +147,47 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
     report = counter.report
     if thinner is not None:
         yield _commit_batch(options, work.partition, thinner)
-        report.commits_kept, report.commits_undecodable = thinner.kept, thinner.undecodable
+        counts = report.counts
+        counts.commits_kept, counts.commits_undecodable = thinner.kept, thinner.undecodable
     if options.reports:
         yield _in_columns(options, partition=[report.partition], report=[report.to_json()])
 
 
-def _thin(thinner: CommitThinner, message: Message, key: bytes) -> None:
+def _offset_of(message: Message) -> int:
     offset = message.offset()
-    assert offset is not None  # what `_messages` yields has one
-    thinner.add(offset, millis_to_micros(message.timestamp()[1]), key, message.value())
+    assert offset is not None  # a record, and the end of a partition, have one
+    return offset
 
 
 class _Counter:
-    """Counts what a range consists of, message by message."""
-
     def __init__(self, work: OffsetRange) -> None:
-        self.report = RangeReport(work.partition, work.start, work.end, log_start=work.log_start)
+        self._counts = Counts(work.end - work.start)
+        self.report = RangeReport(
+            work.partition, work.start, work.end, self._counts, log_start=work.log_start
+        )
         self._next = work.start
 
     def message(self, message: Message, key: bytes | None) -> None:
-        report, offset = self.report, message.offset()
-        assert offset is not None  # what `_messages` yields has one
+        report, offset = self.report, _offset_of(message)
         self.records_up_to(offset)
         self._next = offset + 1
         report.last_timestamp_ms = millis_to_micros(message.timestamp()[1]) // 1000
         if (epoch := message.leader_epoch()) is not None:
             report.last_read = LastRead(offset + 1, epoch)
         if key is None:
-            report.without_key += 1
+            self._counts.without_key += 1
         elif is_commit(key):
-            report.offset_commits += 1
+            self._counts.offset_commits += 1
         else:
             version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
-            report.group_records[version] = report.group_records.get(version, 0) + 1
+            kinds = self._counts.group_records
+            kinds[version] = kinds.get(version, 0) + 1
 
     def records_up_to(self, offset: int) -> None:
         """Between the last record and this offset there is none."""
         gap = offset - self._next
-        self.report.missing += gap
-        self.report.longest_gap = max(self.report.longest_gap, gap)
+        self._counts.missing += gap
+        self._counts.longest_gap = max(self._counts.longest_gap, gap)
 
 
 def _batch(options: SourceOptions, partition: int, rows: Sequence[Message]) -> pa.RecordBatch:
@@ -182,7 +223,8 @@ def _in_columns(
     """The rows in the columns of the source, null where a column is not given; times are microseconds."""
     columns: dict[str, Sequence[Any]] = {"partition": partition, **given}
     nothing = [None] * len(partition)
-    return batch_of([columns.get(name, nothing) for name in options.columns.names], options.columns)
+    every = {name: columns.get(name, nothing) for name in options.columns.names}
+    return pa.RecordBatch.from_pydict(every, options.columns)
 
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
@@ -194,7 +236,12 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
         return
     start = _start(options, work, position)
     complaints: list[str] = []
-    consumer = Consumer(_client_config(options, work.end - position, complaints))
+    # The client reads ahead, and what lies behind the range is another task's.
+    ahead = str(max(1, min(100_000, work.end - position)))
+    config = {"queued.min.messages": ahead, **options.client_config}
+    consumer = Consumer(
+        reader_config(options.bootstrap_servers, config, lambda error: complaints.append(error.str()))
+    )
     try:
         consumer.assign([start])
         deadline = time.monotonic() + options.timeout_seconds
@@ -215,8 +262,7 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                     if _ends(message, options, work, position, start.leader_epoch is not None):
                         return
                     continue
-                offset = message.offset()
-                assert offset is not None  # a record has an offset
+                offset = _offset_of(message)
                 if offset >= work.end:
                     return
                 position = offset + 1
@@ -240,12 +286,6 @@ def _start(options: SourceOptions, work: OffsetRange, position: int) -> TopicPar
     )
 
 
-def _client_config(options: SourceOptions, wanted: int, complaints: list[str]) -> dict[str, Any]:
-    # It reads ahead, and what lies behind the range is another task's.
-    config = {"queued.min.messages": str(max(1, min(100_000, wanted))), **options.client_config}
-    return reader_config(options.bootstrap_servers, config, lambda error: complaints.append(error.str()))
-
-
 def _ends(
     message: Message, options: SourceOptions, work: OffsetRange, position: int, after_epoch: bool
 ) -> bool:
@@ -253,10 +293,10 @@ def _ends(
     from confluent_kafka import KafkaError
 
     where = f"{options.topic}[{work.partition}]"
-    error, offset = message.error(), message.offset()
+    error = message.error()
     assert error is not None
     if error.code() == KafkaError._PARTITION_EOF:
-        assert offset is not None  # the end of a partition has one
+        offset = _offset_of(message)
         if offset < work.end:
             raise SourceError(
                 f"{where}: the log ends at {offset}, and ended at {work.end} "

@@ -69,7 +69,6 @@ class SourceOptions:
 
     @property
     def columns(self) -> pa.Schema:
-        """The columns of the rows."""
         if self.committed_offsets_s is not None:
             return REPORTED_WITH_COMMITS
         return REPORTED if self.reports else RAW

@@ -9,8 +9,6 @@
 It needs no Spark: `watcher` needs confluent-kafka, `exporter` prometheus_client, the rest Python alone.
 """
 
-__all__ = ["WatchError"]
-
 
 class WatchError(Exception):
     """A cluster that cannot be watched as asked: one line that says what is wrong, where, and what to do."""

@@ -23,11 +23,10 @@ from kafka_assignors_spark.watch.metrics import (
     GROUP_METRICS,
     WATCH_METRICS,
     MetricKind,
+    Sample,
     Scrape,
     WatchedMetric,
 )
-
-__all__ = ["WsgiApp", "registry", "serving"]
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """What answers a request (PEP 3333)."""
@@ -45,28 +44,28 @@ class _WatchCollector(Collector):
         self._scrape = scrape
 
     def describe(self) -> Iterable[Metric]:
-        return [_family(metric, ()) for metric in WATCH_METRICS]
+        return [_family(metric) for metric in WATCH_METRICS]
 
     def collect(self) -> Iterator[Metric]:
         scrape = self._scrape()
         for metric in WATCH_METRICS:
-            family = _family(metric, metric.labels)
-            for labels, value in metric.samples(scrape):
-                family.add_metric(labels, value)
-            yield family
+            yield _family(metric, metric.labels, metric.samples(scrape))
         groups = scrape.fleet.groups if scrape.status.caught_up else ()
-        for group_metric in GROUP_METRICS:
-            family = _family(group_metric, ("group", *group_metric.labels))
-            for group in groups:
-                for labels, value in group_metric.samples(group):
-                    family.add_metric((group.group, *labels), value)
-            yield family
+        for of_group in GROUP_METRICS:
+            samples = (
+                ((group.group, *labels), value)
+                for group in groups
+                for labels, value in of_group.samples(group)
+            )
+            yield _family(of_group, ("group", *of_group.labels), samples)
 
 
-def _family(metric: WatchedMetric[Any], labels: Iterable[str]) -> Any:
-    if metric.kind is MetricKind.COUNTER:
-        return CounterMetricFamily(metric.name, metric.help, labels=list(labels))
-    return GaugeMetricFamily(metric.name, metric.help, labels=list(labels))
+def _family(metric: WatchedMetric[Any], labels: Iterable[str] = (), samples: Iterable[Sample] = ()) -> Metric:
+    kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
+    family = kind(metric.name, metric.help, labels=list(labels))
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
 
 
 def registry(scrape: Callable[[], Scrape]) -> CollectorRegistry:
@@ -89,9 +88,10 @@ class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
     request_queue_size = 16
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, host: str, port: int) -> None:
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._free = threading.BoundedSemaphore(_MOST_SCRAPES)
-        super().__init__(*given, **named)
+        super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
         # The base class asks the name service for the name of the host, which may take a minute.
@@ -123,13 +123,8 @@ def serving(host: str, port: int, app: WsgiApp) -> Iterator[int]:
 
     `WatchError` if the port cannot be had.
     """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-    class Server(_Server):
-        address_family = family
-
     try:
-        server = Server((host, port), _Handler)
+        server = _Server(host, port)
     except OSError as error:
         raise WatchError(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from None
     server.set_app(app)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,22 +21,8 @@ from kafka_assignors.group import quoted
 from kafka_assignors.wire import ConsumerGroupRecord
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.lives import Record
-from kafka_assignors_spark.folds.records import RecordKind, decode_record, group_of, is_commit
+from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, decode_record, group_of, is_commit
 from kafka_assignors_spark.watch.group import DEAD, EMPTY, Counts, GroupFigures, Step, WatchedGroup
-
-__all__ = [
-    "DEAD_KEPT_S",
-    "EVICTIONS",
-    "KINDS",
-    "LEFT_OUT",
-    "RECENT_S",
-    "Fleet",
-    "FleetCounts",
-    "FleetLimits",
-    "FleetSnapshot",
-    "GroupSnapshot",
-    "Now",
-]
 
 DEAD_KEPT_S = 300.0
 """A group that changes its protocol has a tombstone in the middle of its life, and a scrape has to see the
@@ -84,13 +71,10 @@ class FleetCounts:
     """What has been counted of all records: by kind, and those of groups that are left out, by reason;
     forgotten groups by reason; groups whose state was dropped after an error of the fold."""
 
-    records: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(KINDS, 0)))
-    left_out: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(LEFT_OUT, 0)))
-    evicted: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(EVICTIONS, 0)))
+    records: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+    evicted: Counter[str] = field(default_factory=Counter)
     fold_errors: int = 0
-
-    def copy(self) -> FleetCounts:
-        return FleetCounts(self.records.copy(), self.left_out.copy(), self.evicted.copy(), self.fold_errors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +107,7 @@ class _Presence:
 
 
 class Fleet:
-    """Follows the groups: `feed` each record, of every partition in order."""
+    """Follows the `groups`, by the bytes of their names: `feed` each record, of every partition in order."""
 
     def __init__(
         self, catalogue: Catalogue, limits: FleetLimits, on_note: Callable[[str], None] = lambda text: None
@@ -133,19 +117,14 @@ class Fleet:
         self._limits = limits
         self._note = on_note
         self._lock = threading.Lock()
-        self._groups: dict[bytes, WatchedGroup] = {}
+        self.groups: dict[bytes, WatchedGroup] = {}
         self._presence: dict[bytes, _Presence] = {}
         self._beyond: OrderedDict[int, None] = OrderedDict()
-
-    @property
-    def groups(self) -> dict[bytes, WatchedGroup]:
-        """The followed groups by the bytes of their names, for the state file."""
-        return self._groups
 
     def topics(self) -> set[str]:
         """The topics of the members of each group, in its last generation."""
         found: set[str] = set()
-        for group in self._groups.values():
+        for group in self.groups.values():
             if (last := group.replay.rebalances.last) is not None:
                 for member in last.members.values():
                     found.update(member.topics, member.assigned)
@@ -156,13 +135,13 @@ class Fleet:
         kept = {key: group for key, group in groups.items() if self._limits.matching(group.name)}
         with self._lock:
             self.counts = counts
-            self._groups = dict([*kept.items()][: self._limits.max_groups])
-            self._presence = {key: _Presence(now.monotonic_s) for key in self._groups}
+            self.groups = dict([*kept.items()][: self._limits.max_groups])
+            self._presence = {key: _Presence(now.monotonic_s) for key in self.groups}
 
     def forget_all(self) -> None:
         """Start over: the topic was made anew."""
         with self._lock:
-            self._groups, self._presence = {}, {}
+            self.groups, self._presence = {}, {}
             self._beyond.clear()
 
     def feed(self, record: Record, now: Now, *, history: bool = False) -> Step | None:
@@ -172,13 +151,13 @@ class Fleet:
             self.counts.records[RecordKind.OFFSET_COMMIT.value] += 1
             return None
         key = _followed_key(record.key)
-        if key is not None and key not in self._groups and not self._admits(key, record.value is not None):
+        if key is not None and key not in self.groups and not self._admits(key, record.value is not None):
             return None
         event = decode_record(record.key, record.value)
         self.counts.records[event.kind.value] += 1
         if key is None or event.group is None:
             return None
-        group = self._groups.get(key)
+        group = self.groups.get(key)
         if group is None:
             if record.value is None:
                 return None  # a tombstone of a group that is not followed
@@ -186,25 +165,26 @@ class Fleet:
         try:
             step = group.fold(record, event, self.catalogue)
         except Exception as error:
-            self._drop(
-                key,
-                f"group {quoted(event.group)}: partition {record.partition}, offset "
-                f"{record.offset}: {error!r}; the group is followed anew from its next record",
-            )
+            with self._lock:
+                self.groups.pop(key, None)
+                self._presence.pop(key, None)
+                self.counts.fold_errors += 1
+            self._warn(record, event, f"{error!r}; the group is followed anew from its next record")
             return None
         self._take(key, group, step, now, counts=not history or self._limits.count_history)
         if step.undecodable and not self._presence[key].told:
             self._presence[key].told = True
-            self._note(
-                f"warning: group {quoted(event.group)}: partition {record.partition}, offset "
-                f"{record.offset}: {event.reason}; later ones of this group are only counted"
-            )
+            self._warn(record, event, f"{event.reason}; later ones of this group are only counted")
         return step
+
+    def _warn(self, record: Record, event: DecodedRecord, problem: str) -> None:
+        where = f"partition {record.partition}, offset {record.offset}"
+        self._note(f"warning: group {quoted(event.group or '')}: {where}: {problem}")
 
     def evict(self, now: Now) -> None:
         """Forget the groups that were dead or empty for long enough."""
         gone: list[tuple[bytes, str]] = []
-        for key, group in self._groups.items():
+        for key, group in self.groups.items():
             silent_s = now.monotonic_s - self._presence[key].heard_s
             if group.state == DEAD and silent_s > DEAD_KEPT_S:
                 gone.append((key, DEAD))
@@ -212,7 +192,7 @@ class Fleet:
                 gone.append((key, EMPTY))
         with self._lock:
             for key, why in gone:
-                del self._groups[key], self._presence[key]
+                del self.groups[key], self._presence[key]
                 self.counts.evicted[why] += 1
 
     def snapshot(self, now: Now) -> FleetSnapshot:
@@ -223,11 +203,11 @@ class Fleet:
                     group.state,
                     group.last,
                     group.counts.copy(),
-                    _recent(self._presence[key].recent, now.monotonic_s),
+                    sum(now.monotonic_s - each <= RECENT_S for each in self._presence[key].recent),
                 )
-                for key, group in self._groups.items()
+                for key, group in self.groups.items()
             ]
-            counts = self.counts.copy()
+            counts = deepcopy(self.counts)
             beyond = len(self._beyond)
         return FleetSnapshot(sorted(groups, key=lambda each: each.group), counts, beyond)
 
@@ -238,7 +218,7 @@ class Fleet:
             self.counts.left_out[MATCHING] += 1
             return False
         place = hash(key)
-        if len(self._groups) < self._limits.max_groups or not has_value:
+        if len(self.groups) < self._limits.max_groups or not has_value:
             self._beyond.pop(place, None)
             return True
         self.counts.left_out[MAX_GROUPS] += 1
@@ -250,7 +230,7 @@ class Fleet:
 
     def _take(self, key: bytes, group: WatchedGroup, step: Step, now: Now, *, counts: bool) -> None:
         with self._lock:
-            self._groups[key] = group
+            self.groups[key] = group
             presence = self._presence.setdefault(key, _Presence(now.monotonic_s))
             presence.heard_s = now.monotonic_s
             group.show(step)
@@ -258,18 +238,7 @@ class Fleet:
                 group.count(step)
                 presence.recent.extend(now.monotonic_s for _ in step.generations)
 
-    def _drop(self, key: bytes, why: str) -> None:
-        with self._lock:
-            self._groups.pop(key, None)
-            self._presence.pop(key, None)
-            self.counts.fold_errors += 1
-        self._note(f"warning: {why}")
-
 
 def _followed_key(key: bytes | None) -> bytes | None:
     """The bytes of the group's name, if the record is about a consumer group."""
     return None if key is None or int.from_bytes(key[:2], "big") not in _GROUP_KEYS else group_of(key)
-
-
-def _recent(times: Iterable[float], now_s: float) -> int:
-    return sum(now_s - each <= RECENT_S for each in times)

@@ -19,8 +19,6 @@ from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, DecodedR
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.result import Mode
 
-__all__ = ["DEAD", "EMPTY", "STATES", "UNDECODABLE", "Counts", "GroupFigures", "Step", "WatchedGroup"]
-
 EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN = "empty", "stable", "hand-over", "dead", "unknown"
 STATES = (EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN)
 """What the records say of a group. The broker's PreparingRebalance and CompletingRebalance write no record.
@@ -142,7 +140,6 @@ class WatchedGroup:
             self.state = EMPTY if self.last.empty else STABLE
 
     def count(self, step: Step) -> None:
-        """Add what a record says to the counts."""
         counts = self.counts
         for recorded, causes in step.generations:
             counts.generations += 1

@@ -28,8 +28,6 @@ from kafka_assignors_spark.live_cluster import (
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
 
-__all__ = ["RecordReader", "WatchedTopics"]
-
 _CONSUME_MESSAGES = 2_000
 _QUEUED_KIB = 32 * 1024
 """What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""
@@ -158,8 +156,8 @@ class WatchedTopics:
             name = live.topic.name
             seen.add(name)
             entries = self._entries.setdefault(name, deque(maxlen=_MOST_ENTRIES))
-            if not entries or live.differs_from(entries[-1]):
-                entries.append(live.entry(now if entries else None))
+            if (entry := live.changed(entries[-1] if entries else None, now)) is not None:
+                entries.append(entry)
                 changes += 1
         self._gone = {name: None for name in (*self._gone, *self._entries) if name not in seen}
         for name in [*self._gone][:-_MOST_GONE]:

@@ -43,8 +43,6 @@ from kafka_assignors_spark.watch.group import WatchedGroup
 from kafka_assignors_spark.watch.metrics import WatchStatus
 from kafka_assignors_spark.watch.reader import RecordReader, WatchedTopics
 
-__all__ = ["WatchOptions", "WatchState", "Watcher", "load_state", "save_state"]
-
 _POLL_S = 0.5
 _LOOK_DOWN_S = 5.0
 _LONGEST_PAUSE_S = 10.0
@@ -337,17 +335,14 @@ def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
     part = file.with_name(file.name + ".part")
     try:
         part.unlink(missing_ok=True)
-        try:
-            with open(part, "xb", opener=_open_private) as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            part.replace(file)
-        except OSError:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
+        with open(part, "xb", opener=_open_private) as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        part.replace(file)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise WatchError(f"{file}: the state cannot be written: {error.strerror}") from None
 
 

@@ -29,6 +29,6 @@ the next, so that the group is better off. Neither knows how the solver works.
 from __future__ import annotations
 
 from kafka_assignors.certificate.check import Certificate, CertificateError, check
-from kafka_assignors.certificate.prove import Improvement, Step, prove
+from kafka_assignors.certificate.prove import HandOver, Improvement, prove
 
-__all__ = ["Certificate", "CertificateError", "Improvement", "Step", "check", "prove"]
+__all__ = ["Certificate", "CertificateError", "HandOver", "Improvement", "check", "prove"]

@@ -19,7 +19,7 @@ once, and as many rounds are needed as the longest of the ways has members.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -31,7 +31,7 @@ from kafka_assignors.leader import check_assignment
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HandOver:
     """A member passes one partition on to another."""
 
     topic: str
@@ -51,7 +51,7 @@ class Improvement:
     """
 
     criteria: Criteria
-    steps: tuple[Step, ...]
+    steps: tuple[HandOver, ...]
     change: Price
 
 
@@ -204,7 +204,8 @@ class _Search:
         while self._round():
             for member, saved in enumerate(edges.one_less):
                 if saved is not None and self._prices[member] < saved:
-                    return self._improvement(self._way(member))
+                    members, circle_at = self._way(member)
+                    return self._improvement(members[circle_at or 0 :])
             if circle := self._circle():
                 return self._improvement(circle)
         prices = map(edges.units.price, self._prices)
@@ -234,30 +235,28 @@ class _Search:
         self._prices = after
         return after != before
 
-    def _way(self, start: int) -> list[int]:
-        """The members along the way from here; where it leads into a circle, that circle alone."""
+    def _way(self, start: int, harmless: Set[int] = frozenset()) -> tuple[list[int], int | None]:
+        """The members along the way from here, and the place among them where it leads into a circle.
+
+        It ends before a member that is `harmless`. The place is None without a circle.
+        """
         way: dict[int, None] = {}
         member: int | None = start
-        while member is not None and member not in way:
+        while member is not None and member not in way and member not in harmless:
             way[member] = None
             step = self._steps[member]
             member = None if step is None else step[0]
         members = list(way)
-        return members if member is None else members[members.index(member) :]
+        return members, members.index(member) if member in way else None
 
     def _circle(self) -> list[int]:
         """The members of a circle of steps, which is of negative length; empty if there is none."""
         harmless: set[int] = set()
         for start in range(len(self._steps)):
-            way: dict[int, None] = {}
-            member: int | None = start
-            while member is not None and member not in way and member not in harmless:
-                way[member] = None
-                step = self._steps[member]
-                member = None if step is None else step[0]
-            if member is not None and member in way:
-                return self._way(member)
-            harmless.update(way)
+            members, circle_at = self._way(start, harmless)
+            if circle_at is not None:
+                return members[circle_at:]
+            harmless.update(members)
         return []
 
     def _improvement(self, way: list[int]) -> Improvement:
@@ -267,7 +266,7 @@ class _Search:
             step = self._steps[giver]
             if step is not None:
                 taker, (topic, partition) = step
-                steps.append(Step(topic, partition, edges.members[giver], edges.members[taker]))
+                steps.append(HandOver(topic, partition, edges.members[giver], edges.members[taker]))
         return Improvement(edges.criteria, tuple(steps), self._change(way))
 
     def _change(self, way: list[int]) -> Price:

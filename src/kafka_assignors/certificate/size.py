@@ -5,7 +5,7 @@ proved in one of two ways:
 
 - by a **bound**: a function that takes a cost to a value, such that costs that fit one member have values
   that fit one member too (a dual feasible function). If the values of all partitions exceed what n - 1
-  members can have, then n members are needed. A `Bound` names one function of a family, and the check
+  members can have, then n members are needed. A `SizeBound` names one function of a family, and the check
   computes it anew.
 - by a **search** that has tried all ways to use one member less. The check searches again, in another way
   than the solver does: partition by partition, where the solver goes member by member.
@@ -36,7 +36,7 @@ CHECKED_NODES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SizeBound:
     """A function of the family; all costs are multiples of `divisor`."""
 
     divisor: int = 1
@@ -51,7 +51,7 @@ class SizeCertificate:
     Where the two are equal, it is the fewest.
 
     Attributes:
-        limit: what no member may have more of, in the unit of the costs.
+        limit: the most that a member may carry, in the unit of the costs.
         members: the partitions of each member.
         least: fewer do not suffice.
         bound: a bound that shows it; None if a search has.
@@ -60,7 +60,7 @@ class SizeCertificate:
     limit: int
     members: Sequence[TopicPartitions]
     least: int
-    bound: Bound | None
+    bound: SizeBound | None
 
 
 def check_size(
@@ -89,7 +89,7 @@ def check_size(
         raise CertificateError(f"{least - 1} members suffice")
 
 
-def members_by(costs: Sequence[int], limit: int, bound: Bound) -> int:
+def members_by(costs: Sequence[int], limit: int, bound: SizeBound) -> int:
     """How many members are needed by this bound; `CertificateError` if it is none."""
     divisor, threshold, parts = bound.divisor, bound.threshold, bound.parts
     if divisor < 1 or any(cost % divisor for cost in costs):

@@ -24,6 +24,7 @@ import dataclasses
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from kafka_assignors.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
 from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
@@ -66,9 +67,9 @@ def _own_strategies(client: Client, version: Version | None) -> Mapping[str, fro
     return _OWN[client]
 
 
-def has_strategy(client: Client, version: Version | None, name: str) -> bool:
-    """Whether the client itself has a strategy of this name."""
-    return name in _own_strategies(client, version)
+def has_strategy(member: MemberConfig, name: str) -> bool:
+    """Whether the member's client itself has a strategy of this name."""
+    return name in _own_strategies(member.client, member.version)
 
 
 def stock_strategy(client: Client, version: Version | None, name: str) -> StrategyUse:
@@ -220,11 +221,10 @@ def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: st
         left_open.append(
             NotJudged("which strategies the members list", "the broker assigns, and does not tell")
         )
-    else:
-        if any(member.session_timeout_ms is None for member in members):
-            left_open.append(
-                NotJudged("session and rebalance timeouts", no_record or "the record is of other members")
-            )
+    elif any(member.session_timeout_ms is None for member in members):
+        left_open.append(
+            NotJudged("session and rebalance timeouts", no_record or "the record is of other members")
+        )
     return left_open
 
 
@@ -280,7 +280,9 @@ def member_config(source: str, settings: Mapping[str, object], load: StrategyLoa
                 raise InvalidSettingError(key, f"there is no such setting; did you mean {near[0]}?")
 
     words = {name: _word(*found[name]) for name in _WORDS if name in found}
-    milliseconds = {name: _positive(*found[name]) for name in _MILLISECONDS if name in found}
+    timeouts_ms: dict[str, Any] = {
+        name.replace(".", "_"): _positive(*found[name]) for name in _MILLISECONDS if name in found
+    }
     texts = _texts(*found[STRATEGY]) if STRATEGY in found else None
     client = _client(found, texts or ())
     version = _version(*found["client.version"]) if "client.version" in found else None
@@ -305,14 +307,10 @@ def member_config(source: str, settings: Mapping[str, object], load: StrategyLoa
             members=_positive(*found["members"]) if "members" in found else 1,
             strategies=strategies,
             group_protocol=group_protocol,
-            session_timeout_ms=milliseconds.get("session.timeout.ms"),
-            heartbeat_interval_ms=milliseconds.get("heartbeat.interval.ms"),
-            max_poll_interval_ms=milliseconds.get("max.poll.interval.ms"),
-            rebalance_timeout_ms=milliseconds.get("rebalance.timeout.ms"),
-            request_timeout_ms=milliseconds.get("request.timeout.ms"),
             instance_id=words.get("group.instance.id") or None,
             rack=words.get("client.rack") or None,
             given=frozenset(found),
+            **timeouts_ms,
         )
     )
 

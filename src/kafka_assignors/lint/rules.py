@@ -236,7 +236,7 @@ class LintRule:
 def rule(
     id: str, severity: Severity, *, happens: str, why: str, to_do: str
 ) -> Callable[[Callable[[LintFacts], Iterable[Found | NotJudged]]], LintRule]:
-    """Decorate a function from the facts to what it finds as a rule."""
+    """Make a `LintRule` of the decorated function, which takes the facts and yields what it finds."""
 
     def made(check: Callable[[LintFacts], Iterable[Found | NotJudged]]) -> LintRule:
         return LintRule(id, severity, happens, why, to_do, check)

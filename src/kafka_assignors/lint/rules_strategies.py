@@ -51,9 +51,7 @@ def _in_two_rolls(before: tuple[MemberConfig, ...], after: tuple[MemberConfig, .
 
 def _can_list(member: MemberConfig, uses: tuple[StrategyUse, ...]) -> bool:
     """Whether the member's client has these strategies and accepts them in one list."""
-    if member.client is Client.LIBRDKAFKA and not all(
-        has_strategy(member.client, member.version, use.name) for use in uses
-    ):
+    if member.client is Client.LIBRDKAFKA and not all(has_strategy(member, use.name) for use in uses):
         return False
     return accepts_list(member.client, uses)
 
@@ -228,9 +226,7 @@ def strategy_not_in_client(facts: LintFacts) -> Iterator[Found]:
             use.name
             for use in member.strategies or ()
             # A Java class is accepted unchecked: lint cannot see the class path.
-            if not use.ours
-            and "." not in use.name
-            and not has_strategy(member.client, member.version, use.name)
+            if not use.ours and "." not in use.name and not has_strategy(member, use.name)
         ]
         if missing:
             yield Found(

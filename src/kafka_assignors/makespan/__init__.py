@@ -5,7 +5,7 @@ small groups, and a heuristic with bounds for others: one is proved beforehand, 
 assignment.
 
 - `jobs`: the group in numbers, unknown weights included;
-- `bounds`: a load that no assignment can stay below, and how good an assignment is;
+- `loads`: the loads of an assignment, and the lower bounds that say how good it is;
 - `branch_and_bound`: the optimum of small groups, and of parts of others;
 - `local_search`: an assignment that is improved step by step;
 - `within_capacity`: an assignment with no load above what a member can carry, and little weight moved;
@@ -15,7 +15,7 @@ assignment.
 from __future__ import annotations
 
 from kafka_assignors.makespan.balance import balance_loads
-from kafka_assignors.makespan.bounds import LoadReport, measure_loads
 from kafka_assignors.makespan.jobs import Terms
+from kafka_assignors.makespan.loads import LoadReport, measure_loads
 
 __all__ = ["LoadReport", "Terms", "balance_loads", "measure_loads"]

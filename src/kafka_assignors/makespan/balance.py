@@ -41,13 +41,13 @@ The fresh assignment
 Where branch and bound comes to its end, its result is the fresh assignment. Else the fresh assignment is the
 better one of what branch and bound found on its way and of what follows, after the local search.
 
-**Longest processing time first** (`deal`): the heaviest job to the member with the least load, then the next.
-With one subscription for all, and no job placed before, the greatest load is at most 4/3 - 1/(3m) of the
-least possible one, with m members. Source: R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM
-Journal on Applied Mathematics 17 (1969). With several subscriptions there is no such constant.
+**Longest processing time first** (`deal_jobs`): the heaviest job to the member with the least load, then the
+next. With one subscription for all, and no job placed before, the greatest load is at most 4/3 - 1/(3m) of
+the least possible one, with m members. Source: R. L. Graham, "Bounds on multiprocessing timing anomalies",
+SIAM Journal on Applied Mathematics 17 (1969). With several subscriptions there is no such constant.
 
-**Rounding** (`round_shares`): from jobs that are cut to whole ones, so that no cohort gets more than one job
-beyond its share. The fractional solution (`bounds.relax`) says how much of each class's weight every
+**Rounding** (`round_relaxation`): from jobs that are cut to whole ones, so that no cohort gets more than one
+job beyond its share. The fractional solution (`loads.relax`) says how much of each class's weight every
 cohort gets. Draw an edge between a class and each cohort that gets a part of it. Around a circle of such
 edges weight can be shifted, from one edge to the next in turn, without changing the sum of any class or
 cohort, until one edge carries zero and the circle is broken. When no circle is left the edges are a forest,
@@ -56,9 +56,9 @@ their weight; the cohort above the class gets the first piece of the row, those 
 that lies across a cut goes to the later piece. So a cohort has its share, and of one class, the one it is
 below, at most one job too much.
 
-Within a cohort every member may have every job, so `deal` places the cohort's jobs. The last job that is put
-on the fullest member finds that member with the average at most. A cohort's average is at most T and one job
-divided by the cohort's size, so no member gets more than T and the heaviest job together. Neither of them
+Within a cohort every member may have every job, so `deal_jobs` places the cohort's jobs. The last job that is
+put on the fullest member finds that member with the average at most. A cohort's average is at most T and one
+job divided by the cohort's size, so no member gets more than T and the heaviest job together. Neither of them
 exceeds the optimum: the result is at most twice the optimum, for any subscriptions.
 
 Source: J. K. Lenstra, D. B. Shmoys, É. Tardos, "Approximation algorithms for scheduling unrelated parallel
@@ -68,26 +68,27 @@ with classes and cohorts in the place of jobs and machines.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from heapq import heapify, heapreplace
 from itertools import pairwise
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.bounds import FINE, crowding_bound, relax
-from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, Looks, fewest_moves, optimum
+from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, LookBudget, best_within, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
     Jobs,
     Terms,
-    assignment_of,
+    assignment_to,
+    bundle_holders,
     changed_hands,
     jobs_of,
     weights_of,
 )
-from kafka_assignors.makespan.local_search import Placing, SearchStep, fill_idle, relieve, take_back
+from kafka_assignors.makespan.loads import FINE, lower_bound, relax
+from kafka_assignors.makespan.local_search import Placing, fill_idle, relieve, take_back
 from kafka_assignors.makespan.within_capacity import keep_within
 
 _MOST_JOBS_IN_PARTS = 128
@@ -104,7 +105,7 @@ _LITTLE = Fraction(1, 64)
 def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
     """The assignment, given the judged claims of the members.
 
-    `bounds` says within which factor of the optimum its greatest load is.
+    `loads` says within which factor of the optimum its greatest load is.
     """
     jobs, classes = jobs_of(group, claims, weights_of(group))
     holders = [NO_OWNER] * len(jobs.weights)
@@ -114,23 +115,23 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
         held = _within_capacity(heavy, left) or improved(heavy, *fresh_holders(heavy), left)
         for number, holder in zip(numbers, held, strict=True):
             holders[number] = holder
-        left = left.without(changed_hands(heavy, held))
+        left = left.without(changed_hands(heavy.owners, held))
     else:
         held = []
     light, numbers = jobs.by_count(held)
     if numbers:
         loads, fresh = list(light.base), [NO_OWNER] * len(numbers)
-        deal(light, loads, fresh, range(len(numbers)))
+        deal_jobs(light, loads, fresh, range(len(numbers)))
         held = improved(light, fresh, 0, left)
         for number, holder in zip(numbers, held, strict=True):
             holders[number] = holder
-    return assignment_of(group, classes, holders)
+    return assignment_to(group, classes, holders)
 
 
 def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
     """The holders with no load above the capacity; None without one, or if it takes more than the budget."""
     holders = None if terms.capacity is None else keep_within(jobs, terms.capacity)
-    if holders is None or terms.budget is None or changed_hands(jobs, holders) <= terms.budget:
+    if holders is None or terms.budget is None or changed_hands(jobs.owners, holders) <= terms.budget:
         return holders
     return None
 
@@ -138,34 +139,33 @@ def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     """An assignment that looks at no owner, and a lower bound of the greatest load."""
     relaxed = relax(jobs)
-    bound = max(relaxed.load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+    bound = lower_bound(jobs, relaxed)
     best = optimum(jobs, bound)
     if best.proved and best.holders:
         return best.holders, best.load
     loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
-    deal(jobs, loads, holders, range(len(holders)))
+    deal_jobs(jobs, loads, holders, range(len(holders)))
     if max(loads) > relaxed.load + max(jobs.weights):
-        holders = round_shares(jobs, relaxed.shares)
+        holders = round_relaxation(jobs, relaxed.shares)
     if best.holders and best.load < max(Placing(jobs, holders).loads):
         holders = best.holders
     return searched(jobs, holders, bound), bound
 
 
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
-    """The holder of each job.
+    """The holder of each job after all improvements that are worth their moves.
 
-    `fresh` are the holders that are good if no owner is looked at, `bound` is a greatest load that no
-    assignment can be better than.
+    `fresh` are the holders of an assignment that looks at no owner, `bound` is a lower bound of the greatest
+    load.
     """
     fresh_load = max(Placing(jobs, fresh).loads)
     content = fresh_load if fresh_load == bound else max(fresh_load, bound + bound // FINE)
     placing = _least_moved(Placing(jobs, _beginning(jobs, fresh)), fresh_load, bound, terms)
-    members = [member for cohort in jobs.cohorts for member in cohort]
-    fair = _fair_share(jobs, len(members))
+    fair = _fair_share(jobs)
     for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
-        fill_idle(placing, members, fair, terms.budget)
-        if _relieve_layers(placing, members, max(bound, fair), fair, terms, content):
+        fill_idle(placing, fair, terms.budget)
+        if _relieve_layers(placing, bound, fair, terms, content):
             break
         if terms.is_worth(content, max(placing.loads)):
             adapted = _adapted(jobs, fresh, content, terms)
@@ -188,7 +188,7 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
             free.append(job)
         else:
             loads[owner] += jobs.weights[job]
-    deal(jobs, loads, holders, free)
+    deal_jobs(jobs, loads, holders, free)
     return holders
 
 
@@ -201,7 +201,7 @@ def _least_moved(beginning: Placing, fresh_load: int, bound: int, terms: Terms) 
     limit = terms.most_before(fresh_load)
     if load <= fresh_load or (load <= limit and NO_OWNER not in jobs.owners):
         return beginning
-    best = fewest_moves(jobs, limit, bound, (0, load) if load <= limit else None, Looks(MOST_LOOKS))
+    best = best_within(jobs, limit, bound, (0, load) if load <= limit else None, LookBudget(MOST_LOOKS))
     if not best.proved or best.holders is None:
         return beginning
     found = Placing(jobs, best.holders)
@@ -211,25 +211,19 @@ def _least_moved(beginning: Placing, fresh_load: int, bound: int, terms: Terms) 
 def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
     """Holders improved by the search alone, regardless of owners."""
     placing = Placing(jobs, holders)
-    members = [member for cohort in jobs.cohorts for member in cohort]
-    fair = _fair_share(jobs, len(members))
-    _relieve_layers(placing, members, max(bound, fair), fair, Terms(_LITTLE, None))
+    _relieve_layers(placing, bound, _fair_share(jobs), Terms(_LITTLE, None))
     return placing.holders
 
 
 def _relieve_layers(
-    placing: Placing,
-    members: Sequence[int],
-    bound: int,
-    fair: int,
-    terms: Terms,
-    fresh_load: int | None = None,
+    placing: Placing, bound: int, fair: int, terms: Terms, fresh_load: int | None = None
 ) -> bool:
     """Whether the budget stopped it; `fresh_load` counts as the end of the first layer if it is less."""
     loads = placing.loads
-    layer = list(members)
+    layer = placing.jobs.members
+    bound = max(bound, fair)
     enough = bound + bound // FINE
-    looks = Looks(_LOOKS_AT_PARTS if len(placing.holders) <= _MOST_JOBS_IN_PARTS else 0)
+    looks = LookBudget(_LOOKS_AT_PARTS if len(placing.holders) <= _MOST_JOBS_IN_PARTS else 0)
     while layer and terms.is_worth(fair, greatest := max(loads[member] for member in layer)):
         steps = list(relieve(placing, layer, enough, looks))
         end = max(loads[member] for member in layer)
@@ -245,21 +239,17 @@ def _relieve_layers(
             if stopped:
                 return True
         else:
-            _take_all_back(placing, steps)
+            for step in reversed(steps):
+                take_back(placing, step)
         greatest = max(loads[member] for member in layer)
         layer = [member for member in layer if terms.is_worth(loads[member], greatest)]
         enough = fair + fair // FINE
     return False
 
 
-def _take_all_back(placing: Placing, steps: Sequence[SearchStep]) -> None:
-    for step in reversed(steps):
-        take_back(placing, step)
-
-
-def _fair_share(jobs: Jobs, members: int) -> int:
+def _fair_share(jobs: Jobs) -> int:
     """The average load of a member, rounded down, if each heavier job is alone on its member."""
-    total, left = sum(jobs.weights) + sum(jobs.base), members
+    total, left = sum(jobs.weights) + sum(jobs.base), len(jobs.members)
     for weight in sorted(jobs.weights, reverse=True):
         if left <= 1 or weight * left <= total:
             break
@@ -269,9 +259,12 @@ def _fair_share(jobs: Jobs, members: int) -> int:
 
 
 def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) -> Placing:
-    """The fresh assignment, its bundles with those who have most of them, and then what may stay put back."""
-    place_of = _places(jobs, fresh)
-    adapted = Placing(jobs, [place_of[bundle] for bundle in fresh])
+    """The fresh assignment with each bundle at the member that owns most of it.
+
+    Then single jobs go back to their owners, as far as the load allows it.
+    """
+    holder_of = bundle_holders(jobs, jobs.members, enumerate(fresh), [1] * len(fresh))
+    adapted = Placing(jobs, [holder_of[bundle] for bundle in fresh])
     gone = [job for job, owner in enumerate(jobs.owners) if owner not in (NO_OWNER, adapted.holders[job])]
     for job in sorted(gone, key=lambda job: (jobs.weights[job], job)):
         owner = jobs.owners[job]
@@ -281,25 +274,7 @@ def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) ->
     return adapted
 
 
-def _places(jobs: Jobs, fresh: Sequence[int]) -> dict[int, int]:
-    """The member of the same cohort that gets the bundle of each member of the fresh assignment."""
-    if any(jobs.base):
-        return {member: member for cohort in jobs.cohorts for member in cohort}
-    common = Counter(zip(fresh, jobs.owners, strict=True))
-    places: dict[int, int] = {}
-    taken = {NO_OWNER}
-    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
-        if bundle in places or member in taken or jobs.cohort_of[bundle] != jobs.cohort_of[member]:
-            continue
-        places[bundle] = member
-        taken.add(member)
-    for cohort in jobs.cohorts:
-        left = (member for member in cohort if member not in taken)
-        places.update(zip((bundle for bundle in cohort if bundle not in places), left, strict=True))
-    return places
-
-
-def deal(jobs: Jobs, loads: list[int], holders: list[int], free: Iterable[int]) -> None:
+def deal_jobs(jobs: Jobs, loads: list[int], holders: list[int], free: Iterable[int]) -> None:
     """Place the free jobs; `loads` and `holders` know of the others, and are changed.
 
     Of members with equal loads the first gets the job, of equal jobs the first goes first. Each class has a
@@ -308,7 +283,7 @@ def deal(jobs: Jobs, loads: list[int], holders: list[int], free: Iterable[int]) 
     """
     weights, class_of = jobs.weights, jobs.class_of
     heaps: dict[int, list[tuple[int, int]]] = {}
-    for job in sorted(free, key=lambda job: (-weights[job], job)):
+    for job in jobs.heaviest_first(free):
         number = class_of[job]
         heap = heaps.get(number)
         if heap is None:
@@ -392,7 +367,7 @@ class _Forest:
         return up[: ups[node]] + down[::-1]
 
 
-def round_shares(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
+def round_relaxation(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
     """The holder of each job, given the weight of each class that every cohort gets.
 
     Cost: for each edge the length of a path in the forest, and the dealing of the jobs.
@@ -403,7 +378,7 @@ def round_shares(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
             if held[number]:
                 forest.add((False, cohort), (True, number), held[number])
     in_row: dict[int, list[int]] = {}
-    for job in sorted(range(len(jobs.weights)), key=lambda job: (-jobs.weights[job], job)):
+    for job in jobs.heaviest_first(range(len(jobs.weights))):
         in_row.setdefault(jobs.class_of[job], []).append(job)
     pieces = _pieces(forest)
     cohort_jobs: dict[int, list[int]] = {}
@@ -412,13 +387,14 @@ def round_shares(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
             cohort_jobs.setdefault(cohort, []).extend(of_cohort)
     loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
     for cohort, of_cohort in sorted(cohort_jobs.items()):
-        deal(_within(jobs, cohort), loads, holders, of_cohort)
+        this_cohort_alone = replace(jobs, takers=[(cohort,)] * len(jobs.takers))
+        deal_jobs(this_cohort_alone, loads, holders, of_cohort)
     return holders
 
 
 def _pieces(forest: _Forest) -> dict[int, list[tuple[int, int]]]:
     """By class, the cohorts of its row and their shares, that of the cohort above it first."""
-    # A class that is the root of a tree lets its first cohort be it instead: no cohort may be below two.
+    # No class may be the root of a tree, where a cohort could be below two: its first cohort takes its place.
     for child, parent in sorted(forest.carried):
         if parent[0] and parent not in forest.parents:
             forest._hang_from_itself(child)
@@ -445,16 +421,3 @@ def _cut(
             at += 1
         cut.append((cohort, list(row[begin:at])))
     return cut
-
-
-def _within(jobs: Jobs, cohort: int) -> Jobs:
-    """The same jobs, as if this cohort alone could have them."""
-    return Jobs(
-        jobs.weights,
-        jobs.class_of,
-        jobs.owners,
-        jobs.cohorts,
-        jobs.cohort_of,
-        [(cohort,)] * len(jobs.takers),
-        jobs.base,
-    )

@@ -3,14 +3,14 @@
 Both are one search. Of all assignments without a load above a limit it looks for the one with the fewest
 moves, and of these for the one with the least greatest load. If no job has an owner, nothing counts as a
 move, and what it finds is the optimum (`optimum`). With owners and the limit that the threshold leaves, it is
-the least that members must give up (`fewest_moves`).
+the least that members must give up (`best_within`).
 
 The tree has a level for each job, the heaviest first, and a branch for each member that may have it: its
 owner first, then the member with the least load. So the first leaf is what dealing gives. A branch is cut off
 if nothing below it can be better than the best leaf so far:
 
 - **load**: of some members, the room below the load that must be undercut is less than the weight of the jobs
-  left that no other member may have. That is the fractional bound of `bounds` for what is left, over the
+  left that no other member may have. That is the fractional bound of `loads` for what is left, over the
   unions of a few classes' readers;
 - **moves**: an owner cannot keep all that it still owns below the limit. So many of the heaviest as make room
   must move at least;
@@ -19,9 +19,9 @@ if nothing below it can be better than the best leaf so far:
 
 A leaf at the lower bound ends the search, since no leaf is better.
 
-The search looks at so many loads (`Looks`) and then gives up. It counts and reads no clock, so every leader
-gives up at the same place. Groups above `MOST_JOBS` or `_MOST_MEMBERS` are not searched as a whole, since the
-tree is too deep: there `local_search` solves parts of the group.
+The search looks at so many loads (`LookBudget`) and then gives up. It counts and reads no clock, so every
+leader gives up at the same place. Groups above `MOST_JOBS` or `_MOST_MEMBERS` are not searched as a whole,
+since the tree is too deep: there `local_search` solves parts of the group.
 
 Source: E. L. Lawler, D. E. Wood, "Branch-and-bound methods: a survey", Operations Research 14 (1966), and for
 the order of jobs and the cut by load M. Dell'Amico, S. Martello, "Optimal scheduling of tasks on identical
@@ -52,14 +52,14 @@ _MOST_UNIONS = 12
 
 
 @dataclass(slots=True)
-class Looks:
+class LookBudget:
     """How many loads may still be looked at: a node of the tree looks at that of every member."""
 
     left: int
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of a search.
 
     `holders` is who has each job, None if no assignment was found that is better than what was known; `load`
@@ -72,23 +72,27 @@ class Found:
     proved: bool
 
 
-def optimum(jobs: Jobs, bound: int) -> Found:
+def optimum(jobs: Jobs, bound: int) -> SearchResult:
     """Holders with the least greatest load if `proved`, else with the least that was found.
 
     `bound` is a load that no assignment can be better than.
     """
     free = replace(jobs, owners=[NO_OWNER] * len(jobs.weights))
-    return fewest_moves(free, sum(jobs.weights) + max(jobs.base, default=0), bound, None, Looks(MOST_LOOKS))
+    return best_within(
+        free, sum(jobs.weights) + max(jobs.base, default=0), bound, None, LookBudget(MOST_LOOKS)
+    )
 
 
-def fewest_moves(jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None, looks: Looks) -> Found:
+def best_within(
+    jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None, looks: LookBudget
+) -> SearchResult:
     """Holders with the fewest moves and no load above `limit`, and of these with the least greatest load.
 
     `known` are the moves and the greatest load of an assignment that is to be improved upon. `bound` is a
     load that no assignment can be better than.
     """
-    if len(jobs.weights) > MOST_JOBS or sum(map(len, jobs.cohorts)) > _MOST_MEMBERS:
-        return Found(None, 0, False)
+    if len(jobs.weights) > MOST_JOBS or (jobs.weights and len(jobs.members) > _MOST_MEMBERS):
+        return SearchResult(None, 0, False)
     looks.left -= _BEFOREHAND * len(jobs.weights)
     tree = _Tree(jobs, limit, bound, known, looks)
     proved = True
@@ -98,31 +102,29 @@ def fewest_moves(jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | No
         pass
     except _OutOfBudget:
         proved = False
-    return Found(tree.found, tree.best_load, proved)
+    return SearchResult(tree.found, tree.best_load, proved)
 
 
 class _OutOfBudget(Exception):
-    """So many placements were tried as may be."""
+    """The looks are used up."""
 
 
 class _AtTheBound(Exception):
-    """What was found has as few moves and as little load as any assignment."""
+    """The assignment that was found has the fewest moves and the least load that are possible."""
 
 
 class _Tree:
     """The levels of the tree, the loads on the way down to the current node, and the best leaf so far."""
 
     def __init__(
-        self, jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None, looks: Looks
+        self, jobs: Jobs, limit: int, bound: int, known: tuple[int, int] | None, looks: LookBudget
     ) -> None:
-        self._order = sorted(range(len(jobs.weights)), key=lambda job: (-jobs.weights[job], job))
+        self._order = jobs.heaviest_first(range(len(jobs.weights)))
         self._weights = [jobs.weights[job] for job in self._order]
         self._owners = [jobs.owners[job] for job in self._order]
-        readers = [
-            tuple(member for cohort in cohorts for member in jobs.cohorts[cohort]) for cohorts in jobs.takers
-        ]
+        readers = [*map(tuple, jobs.readers)]
         self._readers = [readers[jobs.class_of[job]] for job in self._order]
-        self._members = [member for cohort in jobs.cohorts for member in cohort]
+        self._members = jobs.members
         self._loads = list(jobs.base)
         self._holders = [NO_OWNER] * len(self._order)
         self._looks = looks
@@ -211,7 +213,7 @@ class _Tree:
                     return
 
     def _take(self, moves: int) -> None:
-        """The current leaf is the best so far."""
+        """Keep the current leaf, which is the best so far."""
         self._best_moves, self.best_load = moves, max(self._loads, default=0)
         self.found = [NO_OWNER] * len(self._order)
         for job, holder in zip(self._order, self._holders, strict=True):
@@ -241,7 +243,7 @@ class _Tree:
         return most
 
     def _must_move(self, level: int, most: int) -> int:
-        """How many of the jobs left their owners cannot keep: of each at least so many of the heaviest."""
+        """How many of the jobs left must move at least, because their owners have no room for all of them."""
         moved = 0
         for owner, sums in self._owned[level]:
             room = most - self._loads[owner]

@@ -12,14 +12,15 @@ of the two in the middle, which is a weight that exists, and an integer.)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, repeat
 from statistics import median_low
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.solver.classes import Classes, classify
 
 
@@ -32,7 +33,7 @@ class Weights:
 
 
 def weights_of(group: Group) -> Weights:
-    """The weights of the topics that some member subscribes to, the missing ones stood in for."""
+    """The weights of all topics that a member subscribes to; a median stands in for an unknown one."""
     subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
     topics = [group.topics[name] for name in sorted(subscribed & group.topics.keys())]
     known = {topic.name: [weight for weight in topic.weights or () if weight is not None] for topic in topics}
@@ -60,7 +61,7 @@ class Jobs:
     `weights`, `class_of` and `owners` have an entry for each job: its weight, its topic class, and the member
     that owned it or `NO_OWNER`. `cohorts` are the members of each cohort, `cohort_of` has the cohort of each
     member (-1 for one that can get nothing), and `takers` the cohorts that may have each class. `base` is
-    what each member has to bear besides.
+    the load that each member has besides these jobs.
     """
 
     weights: Sequence[int]
@@ -71,14 +72,29 @@ class Jobs:
     takers: Sequence[Sequence[int]]
     base: Sequence[int]
 
+    @property
+    def members(self) -> list[int]:
+        """The members that can get something, cohort by cohort."""
+        return [*chain.from_iterable(self.cohorts)]
+
+    @property
+    def readers(self) -> list[list[int]]:
+        """By class, the members that may have its jobs, cohort by cohort."""
+        return [[*chain.from_iterable(map(self.cohorts.__getitem__, takers))] for takers in self.takers]
+
+    def heaviest_first(self, numbers: Iterable[int]) -> list[int]:
+        """The jobs of these numbers by falling weight, of equal ones the lower number first."""
+        return sorted(numbers, key=lambda job: (-self.weights[job], job))
+
     def with_weight_alone(self) -> tuple[Jobs, list[int]]:
         """The jobs that weigh something, and their numbers here."""
         return self._part([job for job, weight in enumerate(self.weights) if weight])
 
     def by_count(self, holders: Sequence[int]) -> tuple[Jobs, list[int]]:
-        """The jobs that weigh nothing, each counted as one beside what `holders` says of the others.
+        """The jobs without weight, each counted as 1, and their numbers here.
 
-        `holders` is who has each of the jobs that weigh something, in the order of `with_weight_alone`.
+        `holders` has the member of each job with weight, in the order of `with_weight_alone`: these jobs are
+        the base, each counted as 1 as well.
         """
         base = [0] * len(self.base)
         for member in holders:
@@ -115,9 +131,12 @@ class Jobs:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """`threshold`: what a load must come down by, relative to itself, for partitions to move; from 0 to
-    0.99. `budget`: how many partitions may change hands, None for any number. `capacity`: a load up to this
-    is no reason to move anything, None if every load may be one.
+    """The gain for which partitions may move, and how many may.
+
+    Attributes:
+        threshold: partitions move only if a load comes down by more than this share of itself; 0 to 0.99.
+        budget: how many partitions may change hands; None for any number.
+        capacity: a load up to this is no reason to move anything; None if every load may be one.
     """
 
     threshold: Fraction
@@ -125,7 +144,7 @@ class Terms:
     capacity: int | None = None
 
     def without(self, moved: int) -> Terms:
-        """The same when so many have changed hands already."""
+        """The terms that are left when so many partitions have changed hands."""
         return self if self.budget is None else replace(self, budget=max(0, self.budget - moved))
 
     def is_worth(self, load: int, before: int) -> bool:
@@ -143,12 +162,6 @@ def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Class
     """The group's partitions as jobs. Cost: linear in the partitions."""
     classes = classify(group, claims)
     topics = sorted(classes.class_of_topic)
-    owner_of: dict[str, list[int]] = {name: [NO_OWNER] * group.topics[name].partitions for name in topics}
-    for number, member in enumerate(classes.members):
-        for name, partitions in claims.prior.get(member.id, {}).items():
-            owners = owner_of[name]
-            for partition in partitions:
-                owners[partition] = number
     cohort_of = [-1] * len(classes.members)
     for cohort, members in enumerate(classes.cohorts):
         for number in members:
@@ -161,7 +174,7 @@ def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Class
                     repeat(classes.class_of_topic[name], group.topics[name].partitions) for name in topics
                 )
             ),
-            owners=list(chain.from_iterable(owner_of[name] for name in topics)),
+            owners=holders_in(group, classes, claims.prior),
             cohorts=classes.cohorts,
             cohort_of=cohort_of,
             takers=[topic_class.cohorts for topic_class in classes.topic_classes],
@@ -171,13 +184,24 @@ def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Class
     )
 
 
-def changed_hands(jobs: Jobs, holders: Sequence[int]) -> int:
+def holders_in(group: Group, classes: Classes, members: Mapping[str, TopicPartitions]) -> list[int]:
+    """The member that has each job, `NO_OWNER` for none, given the partitions of each member by its id."""
+    holders = {name: [NO_OWNER] * group.topics[name].partitions for name in sorted(classes.class_of_topic)}
+    for number, member in enumerate(classes.members):
+        for name, partitions in members.get(member.id, {}).items():
+            of_topic = holders[name]
+            for partition in partitions:
+                of_topic[partition] = number
+    return [*chain.from_iterable(holders.values())]
+
+
+def changed_hands(owners: Sequence[int], holders: Sequence[int]) -> int:
     """How many jobs are not with the member that owned them, though it is in the group."""
-    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(jobs.owners, holders, strict=True))
+    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(owners, holders, strict=True))
 
 
-def assignment_of(group: Group, classes: Classes, holders: Sequence[int]) -> Assignment:
-    """The assignment in which each job is with its holder."""
+def assignment_to(group: Group, classes: Classes, holders: Sequence[int]) -> Assignment:
+    """The assignment in which each job is with its holder: the inverse of `holders_in`."""
     members: list[dict[str, list[int]]] = [{} for _ in classes.members]
     job = 0
     for name in sorted(classes.class_of_topic):
@@ -186,3 +210,35 @@ def assignment_of(group: Group, classes: Classes, holders: Sequence[int]) -> Ass
             job += 1
     by_id = {member.id: held for member, held in zip(classes.members, members, strict=True)}
     return Assignment({member_id: by_id[member_id] for member_id in group.members})
+
+
+def bundle_holders(
+    jobs: Jobs, pool: Sequence[int], bundles: Iterable[tuple[int, int]], worth: Sequence[int]
+) -> dict[int, int]:
+    """The member of the pool that gets each bundle of jobs: the one of its cohort that owns most of it.
+
+    `bundles` are jobs and the bundle of each, which has the number of a member that may have it, and `worth`
+    says how much each job counts. The bundle with most in common goes first; bundles that are left go to the
+    members that are left, in their order. Where members bear something besides, bundles are not exchanged.
+    """
+    if any(jobs.base):
+        return {member: member for member in pool}
+    cohort_of, members = jobs.cohort_of, frozenset(pool)
+    common: Counter[tuple[int, int]] = Counter()
+    for job, bundle in bundles:
+        owner = jobs.owners[job]
+        if owner in members and cohort_of[owner] == cohort_of[bundle]:
+            common[bundle, owner] += worth[job]
+    holders: dict[int, int] = {}
+    taken: set[int] = set()
+    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
+        if bundle not in holders and member not in taken:
+            holders[bundle] = member
+            taken.add(member)
+    left: dict[int, list[int]] = {}
+    for member in sorted(members - taken, reverse=True):
+        left.setdefault(cohort_of[member], []).append(member)
+    for bundle in pool:
+        if bundle not in holders:
+            holders[bundle] = left[cohort_of[bundle]].pop()
+    return holders

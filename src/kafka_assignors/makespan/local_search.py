@@ -24,7 +24,7 @@ from heapq import heapify, heappop, heappush
 from itertools import islice
 from typing import TypeAlias
 
-from kafka_assignors.makespan.branch_and_bound import Looks, fewest_moves
+from kafka_assignors.makespan.branch_and_bound import LookBudget, best_within
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
 _LOOKED_AT = 16
@@ -44,7 +44,7 @@ class Placing:
     """An assignment that can be changed.
 
     Attributes:
-        loads: what each member has to bear.
+        loads: the load of each member, its base included.
         holders: who has each job.
         held: by member and class, its jobs as (weight, job), ascending; no class without a job.
         changed_hands: how many jobs are not with the member that owned them, though it is in the group.
@@ -56,7 +56,7 @@ class Placing:
         self.holders = list(holders)
         self.loads = list(jobs.base)
         self.held: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs.base]
-        self.changed_hands = changed_hands(jobs, holders)
+        self.changed_hands = changed_hands(jobs.owners, holders)
         for job, (holder, weight, number) in enumerate(
             zip(self.holders, jobs.weights, jobs.class_of, strict=True)
         ):
@@ -82,7 +82,7 @@ class Placing:
             self.changed_hands += (taker != owner) - (giver != owner)
 
     def has_any(self, member: int) -> bool:
-        """Whether the member has any job, or something to bear besides."""
+        """Whether the member has any job, or a base."""
         return bool(self.held[member] or self.jobs.base[member])
 
     def may_have(self, member: int, number: int) -> bool:
@@ -99,7 +99,7 @@ class SearchStep:
 
 
 def relieve(
-    placing: Placing, members: Sequence[int], enough: int, looks: Looks | None = None
+    placing: Placing, members: Sequence[int], enough: int, looks: LookBudget | None = None
 ) -> Iterator[SearchStep]:
     """Carry out the steps among these members, one at a time, until no member has more than `enough`.
 
@@ -128,13 +128,13 @@ def relieve(
         yield SearchStep(moves, greatest)
 
 
-def fill_idle(placing: Placing, members: Sequence[int], fair: int, budget: int | None) -> None:
+def fill_idle(placing: Placing, fair: int, budget: int | None) -> None:
     """Give members without a job one of a member above the fair share.
 
     The fullest member gives first, as long as that leaves the fuller of the two with less. `budget` is how
     many jobs may be with another member than their owner.
     """
-    loads = placing.loads
+    loads, members = placing.loads, placing.jobs.members
     idle = sorted((loads[member], member) for member in members if not placing.has_any(member))
     givers = [(-loads[member], member) for member in members if loads[member] > fair] if idle else []
     heapify(givers)
@@ -161,7 +161,7 @@ Moves: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def _best_move(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves | None:
-    """The job that the fullest member had best give away."""
+    """The move from the fullest member that leaves the fuller of the two with the least; None without one."""
     held = placing.held[fullest]
     greatest = best = placing.loads[fullest]
     found: Moves | None = None
@@ -180,7 +180,7 @@ def _best_move(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves 
 
 
 def _best_exchange(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves | None:
-    """The job that the fullest member had best exchange, and for which lighter one."""
+    """The same for an exchange of a job for a lighter one."""
     held = placing.held[fullest]
     greatest = best = placing.loads[fullest]
     found: Moves | None = None
@@ -204,7 +204,7 @@ def _best_exchange(placing: Placing, by_load: Sequence[Job], fullest: int) -> Mo
     return found
 
 
-def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Looks) -> Moves | None:
+def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: LookBudget) -> Moves | None:
     """The fewest moves among the fullest member and one or two others that gain half of what is possible."""
     greatest, _ = by_load[-1]
     limit = greatest - max(1, (greatest - enough) // 2)
@@ -215,7 +215,7 @@ def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Lo
         numbers = sorted(job for of_class in held for _, job in of_class)
         if len(numbers) > _MOST_IN_PART:
             continue
-        found = fewest_moves(placing.jobs.part_of(part, numbers, placing.holders), limit, 0, None, looks)
+        found = best_within(placing.jobs.part_of(part, numbers, placing.holders), limit, 0, None, looks)
         if found.holders is not None:
             return tuple(
                 (job, giver, part[taker])
@@ -228,7 +228,7 @@ def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: Lo
 
 
 def _parts(placing: Placing, by_load: Sequence[Job]) -> Iterator[tuple[int, ...]]:
-    """The fullest member with each other that it can give something, and with those and who relieves them."""
+    """The fullest member and one that can relieve it; then these two and one that can relieve the other."""
     _, fullest = by_load[-1]
     near = _can_relieve(placing, by_load, fullest)
     yield from ((fullest, one) for one in near)
@@ -252,7 +252,7 @@ def _can_relieve(placing: Placing, by_load: Sequence[Job], giver: int) -> list[i
 def _emptier(
     placing: Placing, by_load: Sequence[Job], fullest: int, held: dict[int, list[Job]]
 ) -> Iterator[tuple[int, int, list[int]]]:
-    """Members with less that may have something of what is held, emptiest first: load, member, classes."""
+    """The emptiest members that may have a held class: load, member, and the numbers of such classes."""
     greatest, left = placing.loads[fullest], _LOOKED_AT
     numbers_held = sorted(held)
     for load, taker in by_load:

@@ -24,12 +24,11 @@ The result depends on jobs and owners alone; applied to itself it moves nothing.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import combinations
 
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
+from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, bundle_holders
 from kafka_assignors.makespan.local_search import Job
 
 _GIVEN_AT_ONCE = 3
@@ -55,7 +54,7 @@ def keep_within(jobs: Jobs, capacity: int) -> list[int] | None:
     if max(jobs.weights, default=0) > capacity or max(jobs.base, default=0) > capacity:
         return None
     placing = _Placing(jobs, capacity)
-    without = [job for job in _heaviest_first(jobs, placing.without_owner) if not placing.place([job])]
+    without = [job for job in jobs.heaviest_first(placing.without_owner) if not placing.place([job])]
     stuck = placing.relieve()
     found = placing.holders if not (without or stuck) or _repack(placing, stuck, without) else None
     return found if len(jobs.weights) > _SEARCHED_JOBS else _Search(jobs, capacity, found).best
@@ -78,10 +77,8 @@ class _Search:
         self._jobs = jobs
         self._capacity = capacity
         self._least = sum(jobs.weights) + 1 if found is None else _moved(jobs, found)
-        self._order = _heaviest_first(jobs, range(len(jobs.weights)))
-        self._takers = [
-            [member for cohort in cohorts for member in jobs.cohorts[cohort]] for cohorts in jobs.takers
-        ]
+        self._order = jobs.heaviest_first(range(len(jobs.weights)))
+        self._takers = jobs.readers
         self._holders = [NO_OWNER] * len(jobs.weights)
         self._loads = list(jobs.base)
         self._steps = _SEARCHED_STEPS
@@ -104,10 +101,6 @@ class _Search:
                 self._holders[job] = member
                 self._descend(depth + 1, moved + (weight if owner not in (NO_OWNER, member) else 0))
                 self._loads[member] -= weight
-
-
-def _heaviest_first(jobs: Jobs, numbers: Iterable[int]) -> list[int]:
-    return sorted(numbers, key=lambda job: (-jobs.weights[job], job))
 
 
 class _Placing:
@@ -199,7 +192,7 @@ class _Placing:
 
     def place(self, given: Iterable[int]) -> bool:
         """Place jobs that have no member; False, with some of them placed, if one finds no room."""
-        for job in _heaviest_first(self.jobs, given):
+        for job in self.jobs.heaviest_first(given):
             steps = self._chain(job)
             if steps is None:
                 return False
@@ -312,7 +305,7 @@ def _best_fit_decreasing(
     empty = dict.fromkeys(sorted(pool))
     by_load: list[tuple[int, int]] = []
     found: dict[int, int] = {}
-    for job in _heaviest_first(jobs, numbers):
+    for job in jobs.heaviest_first(numbers):
         weight = jobs.weights[job]
         place = bisect_right(by_load, (placing.capacity - weight, len(base))) - 1
         while place >= 0 and not placing.may_have(by_load[place][1], job):
@@ -340,37 +333,14 @@ def _best_fit_decreasing(
 
 def _adopt(placing: _Placing, pool: Sequence[int], packed: dict[int, int]) -> None:
     """Give the bundles to the members that own most of their weight, and then jobs back to their owners."""
-    jobs, place_of = placing.jobs, {member: member for member in pool}
-    if not any(jobs.base):
-        common: Counter[tuple[int, int]] = Counter()
-        for job, bundle in packed.items():
-            owner = jobs.owners[job]
-            if owner in place_of and jobs.cohort_of[owner] == jobs.cohort_of[bundle]:
-                common[bundle, owner] += jobs.weights[job]
-        place_of = _matched(jobs, pool, common)
+    jobs = placing.jobs
+    holders = bundle_holders(jobs, pool, packed.items(), jobs.weights)
     for job in packed:
         placing.move(job, NO_OWNER)
     for job, bundle in packed.items():
-        placing.move(job, place_of[bundle])
-    for job in _heaviest_first(jobs, packed):
+        placing.move(job, holders[bundle])
+    for job in jobs.heaviest_first(packed):
         owner = jobs.owners[job]
         away = owner not in (NO_OWNER, placing.holders[job])
         if away and placing.loads[owner] + jobs.weights[job] <= placing.capacity:
             placing.move(job, owner)
-
-
-def _matched(jobs: Jobs, pool: Sequence[int], common: Counter[tuple[int, int]]) -> dict[int, int]:
-    """The member of the same cohort for each bundle, the one with most weight in common first."""
-    places: dict[int, int] = {}
-    taken: set[int] = set()
-    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
-        if bundle not in places and member not in taken:
-            places[bundle] = member
-            taken.add(member)
-    left: dict[int, list[int]] = {}
-    for member in sorted(set(pool) - taken, reverse=True):
-        left.setdefault(jobs.cohort_of[member], []).append(member)
-    for bundle in pool:
-        if bundle not in places:
-            places[bundle] = left[jobs.cohort_of[bundle]].pop()
-    return places

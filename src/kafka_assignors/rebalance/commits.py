@@ -135,7 +135,7 @@ class OpenCommits:
         return OpenCommits(tuple(one.without(one.undecided) for one in self.commits)).finish()
 
     def settle(self, answered: Commit, accepted: Partitions, failed: Partitions) -> CommitStep:
-        """The request of one commit was answered.
+        """Apply the answer to the request of one commit.
 
         What was accepted is committed, even if the member has given the partition up since; earlier commits
         that waited for it are done with it. What failed for good is done with too, and refused in earlier

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from kafka_assignors.group import NO_GENERATION, is_topic_name, quoted
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
@@ -105,7 +105,7 @@ class Assigned:
     """A SyncGroup response without an error. `sent_at` is when its request went out.
 
     `fits` is False if the leader assigned more than these, of what this member cannot take:
-    `kafka_assignors.member_bytes.read_assignment` tells.
+    `kafka_assignors.join_sync.read_assignment` tells.
     """
 
     membership: Membership
@@ -218,6 +218,7 @@ class Revoke:
     `on_partitions_revoked`, with positions and commits still working. Answer: `ListenerReturned`."""
 
     partitions: Partitions
+    told: ClassVar = "revoked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +226,7 @@ class Lose:
     """Call `on_partitions_lost`: other members may own them already. Answer: `ListenerReturned`."""
 
     partitions: Partitions
+    told: ClassVar = "lost"
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +241,10 @@ class Announce:
     """Call `on_partitions_assigned` with what was added, even with nothing. Answer: `ListenerReturned`."""
 
     partitions: Partitions
+    told: ClassVar = "assigned"
 
 
-def in_log(asked: Revoke | Lose | Announce, partitions: Partitions) -> str:
+def in_log(asked: CallListener, partitions: Partitions) -> str:
     """What the listener is about to hear, for a line of the log: `added: orders 0-5, 7; payments 3`."""
     numbers: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
@@ -250,10 +253,9 @@ def in_log(asked: Revoke | Lose | Announce, partitions: Partitions) -> str:
         f"{topic if is_topic_name(topic) else quoted(topic)} {_ranges(found)}"
         for topic, found in numbers.items()
     ]
-    return f"{_VERBS[type(asked)]}: {'; '.join(topics) or 'none'}"
-
-
-_VERBS = {Announce: "added", Revoke: "revoked", Lose: "lost"}
+    # Clients call it assigned, which reads as if it were the whole assignment.
+    verb = "added" if isinstance(asked, Announce) else asked.told
+    return f"{verb}: {'; '.join(topics) or 'none'}"
 
 
 def _ranges(ascending: list[int]) -> str:
@@ -329,16 +331,9 @@ class Fail:
     reason: str
 
 
+CallListener: TypeAlias = Revoke | Lose | Announce
+"""A call of the user's listener, whose method `on_partitions_…` ends with `told`."""
+
 Action: TypeAlias = (
-    Revoke
-    | Lose
-    | Install
-    | Announce
-    | SendJoin
-    | SendSync
-    | SendLeave
-    | SendCommit
-    | CommitDone
-    | CommitRefused
-    | Fail
+    CallListener | Install | SendJoin | SendSync | SendLeave | SendCommit | CommitDone | CommitRefused | Fail
 )

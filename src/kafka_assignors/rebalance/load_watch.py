@@ -23,8 +23,8 @@ from dataclasses import dataclass, replace
 
 from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Topic, some_of
-from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.load_trigger import Judgement, LoadTrigger, TriggerState, judge, leads
+from kafka_assignors.join_sync import EncodedAssignments
+from kafka_assignors.load_trigger import LoadJudgement, LoadTrigger, TriggerState, judge_load, leads
 from kafka_assignors.pause_model import Consumption
 from kafka_assignors.rebalance.events import Membership, RejoinRequested
 from kafka_assignors.rebalance.observer import Observers
@@ -162,7 +162,7 @@ class LoadWatch:
             self._failed("weights", some_of(weighed.findings, 1))
             return
         assert self._state is not None
-        judged: tuple[TriggerState, Judgement] = await transport.in_thread(
+        judged: tuple[TriggerState, LoadJudgement] = await transport.in_thread(
             _judge, watched, weighed.topics, self._state, transport.now(), self._consumption
         )
         if not self._is_settled(watched):
@@ -197,7 +197,7 @@ class LoadWatch:
 
 def _judge(
     watched: _LedGeneration, topics: list[Topic], state: TriggerState, now_s: float, consumption: Consumption
-) -> tuple[TriggerState, Judgement]:
+) -> tuple[TriggerState, LoadJudgement]:
     generation = watched.membership.generation
     members = (
         replace(member, owned=owned, generation=generation if owned else NO_GENERATION, revoked=False)
@@ -205,4 +205,4 @@ def _judge(
         for owned in (watched.assignment.members[member.id],)
     )
     group = Group.of(topics, members, generation + 1)
-    return judge(watched.trigger, state, now_s, group, watched.assignor.strategy, consumption)
+    return judge_load(watched.trigger, state, now_s, group, watched.assignor.strategy, consumption)

@@ -78,6 +78,7 @@ from kafka_assignors.rebalance.events import (
     Action,
     Announce,
     Assigned,
+    CallListener,
     CloseRequested,
     CommitAbandoned,
     CommitAnswered,
@@ -326,7 +327,7 @@ class MemberState:
 
     def _calling(
         self,
-        asked: Revoke | Lose | Announce,
+        asked: CallListener,
         then: Then,
         protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE,
         assigned: Partitions = NOTHING,

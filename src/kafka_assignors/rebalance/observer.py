@@ -19,18 +19,16 @@ from typing import Any
 
 from kafka_assignors.assignor import ask_in_thread
 from kafka_assignors.group import NO_GENERATION, Group
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.leader import LeaderResult
-from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.load_trigger import Judgement
+from kafka_assignors.load_trigger import LoadJudgement
 from kafka_assignors.quality import measure
 from kafka_assignors.rebalance.events import (
     Action,
-    Announce,
     Assigned,
+    CallListener,
     Event,
-    Lose,
     Partitions,
-    Revoke,
     SendJoin,
 )
 from kafka_assignors.rebalance.member import MemberState
@@ -201,10 +199,9 @@ class Observers:
 
     # ---- calls of the user's listener
 
-    def listener_returned(self, asked: Revoke | Lose | Announce, seconds: float | None) -> None:
+    def listener_returned(self, asked: CallListener, seconds: float | None) -> None:
         """The call that the machine asked for is over; `seconds` is None if there was no listener to call."""
-        name = {Announce: "assigned", Revoke: "revoked", Lose: "lost"}[type(asked)]
-        self.tell(name, partitions=asked.partitions, seconds=seconds)
+        self.tell(asked.told, partitions=asked.partitions, seconds=seconds)
 
     # ---- leading
 
@@ -243,7 +240,7 @@ class Observers:
             withheld=sum(len(numbers) for topics in result.withheld.values() for numbers in topics.values()),
         )
 
-    def load_judged(self, strategy: Strategy, judgement: Judgement) -> None:
+    def load_judged(self, strategy: Strategy, judgement: LoadJudgement) -> None:
         """This member has looked at the load of the group that it leads."""
         self.tell(
             "load_judged",

@@ -3,11 +3,11 @@
 The table `TRANSITIONS` says how the phase moves. The rest of `JoinProgress` is what a member remembers from
 one join to the next: the reason for the next one, and the pauses after assignments that do not fit.
 
-A leader with a fault assigns topics to which the member does not
-subscribe, or partitions that do not exist. The member takes the rest and joins again: after a second, and
-after twice as long each time, up to five minutes. Each join may cost the group a rebalance, and a leader that
-has a fault now still has it a moment later. But a static member that restarts with another subscription is
-assigned what its former process subscribed to, and another join corrects that.
+A leader with a fault assigns topics to which the member does not subscribe, or partitions that do not exist.
+The member takes the rest and joins again: after a second, and after twice as long each time, up to five
+minutes. Each join may cost the group a rebalance, and a leader that has a fault still has it a moment later.
+But a static member that restarts with another subscription is assigned what its former process subscribed to,
+and another join corrects that.
 
 A call of the user's listener, of which a member has at most one, may have to return before the join goes on:
 `ListenerCall` says what follows it.
@@ -21,13 +21,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from kafka_assignors.rebalance.events import (
-    Announce,
     Assigned,
+    CallListener,
     Joined,
     JoinFailed,
-    Lose,
     Partitions,
-    Revoke,
     SendJoin,
     SyncFailed,
 )
@@ -106,19 +104,19 @@ class JoinProgress:
         )
 
     def needed(self, reason: str) -> JoinProgress:
-        """The member has to join, for this reason unless it has one already."""
+        """The progress of a member that has to join, for this reason unless it has one already."""
         return self if self.reason else replace(self, reason=reason)
 
     def dropped(self, reason: str, phase: Phase = Phase.IDLE) -> JoinProgress:
-        """The member is out of the group, and joins again for this reason, if there is one."""
+        """The progress of a member that is out of the group; it joins again if there is a reason."""
         return JoinProgress(phase, reason=reason, attempt=self.attempt, misfits=self.misfits)
 
     def fitted(self) -> JoinProgress:
-        """The assignment fits: the next one that does not counts as the first."""
+        """The progress after an assignment that fits: the next misfit counts as the first."""
         return replace(self, misfits=0) if self.misfits else self
 
     def misfitted(self, now: float) -> JoinProgress:
-        """The assignment does not fit: join again after a pause that doubles each time, up to a limit."""
+        """The progress after one that does not fit: join again after a pause that doubles, up to a limit."""
         pause_s = min(_FIRST_REJOIN_S * 2**self.misfits, _LAST_REJOIN_S)
         # The count stops where the pause does, so that 2 to its power stays a float.
         misfits = self.misfits + (pause_s < _LAST_REJOIN_S)
@@ -152,7 +150,7 @@ class ListenerCall:
         assigned: the assignment that is installed afterwards.
     """
 
-    asked: Revoke | Lose | Announce
+    asked: CallListener
     then: Then
     protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE
     assigned: Partitions = frozenset()

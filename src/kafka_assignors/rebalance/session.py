@@ -22,9 +22,9 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.leader_bytes import EncodedAssignments
-from kafka_assignors.member_bytes import (
+from kafka_assignors.join_sync import (
     NEVER_ASSIGNED,
+    EncodedAssignments,
     LastAssignment,
     OwnAssignment,
     broker_assigns,
@@ -149,6 +149,13 @@ class Session:
         member_id = self._consumer.member.membership.member_id
         self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
         failure = self._transport.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
+        failure.__cause__ = error
+        return failure
+
+    def listener_failed(self, call: str, error: BaseException) -> Exception:
+        """Log what a call of the user's listener raised; returns the error for the user."""
+        self._log.error("group %r: %s failed", self._group_id, call, exc_info=error)
+        failure = self._transport.errors.KafkaError(f"{call} failed: {error!r}")
         failure.__cause__ = error
         return failure
 
@@ -293,9 +300,9 @@ class Session:
     # ---- how JoinGroup and SyncGroup fail
 
     async def _refusal(self, error_code: int) -> MembershipError:
-        """What an error code says, as soon as it makes sense to join again.
+        """What an error code says of the membership, returned when the member may join again.
 
-        That is at once, or in a moment, or when the user has been told.
+        That is at once, after a backoff, or after the user was told.
         """
         error = self._settle(error_code)
         if error is MembershipError.OTHER and is_transient(error_code):

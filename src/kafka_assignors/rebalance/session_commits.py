@@ -67,7 +67,7 @@ class CommitQueue:
         return CommitRequested(commit, partitions, given_up)
 
     def installed(self, owned: Partitions) -> None:
-        """The machine said `Install`: no other partitions may be committed by what waits."""
+        """Apply an `Install`: commits that wait may carry no other partitions."""
         for commit, (partitions, given_up) in self._waiting.items():
             if not partitions <= owned | given_up:
                 self._waiting[commit] = (partitions, given_up | (partitions - owned))
@@ -135,7 +135,7 @@ class SessionCommits:
             self._consumer.handle(request)
 
     def installed(self, owned: Partitions) -> None:
-        """The machine said `Install`."""
+        """Apply an `Install` to the commits that wait."""
         self._queue.installed(owned)
 
     def finish(self, action: CommitDone | CommitRefused) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kafka_assignors.assignor import Assignor, Weighed
 from kafka_assignors.group import Topic
-from kafka_assignors.leader_bytes import EncodedAssignments
+from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
@@ -57,10 +57,10 @@ class Wakeup(Protocol):
 
 
 class Outcome(Protocol):
-    """The end of something that one caller waits for."""
+    """The result of an operation that one caller waits for."""
 
     def resolve(self, error: Exception | None = None) -> None:
-        """It has ended, with an error if one is given. Only the first call has an effect."""
+        """End the operation, with an error if one is given. Only the first call has an effect."""
         ...
 
     async def wait(self, timeout_s: float | None) -> None:
@@ -93,7 +93,7 @@ class Transport(Protocol):
         ...
 
     def wakeup(self) -> Wakeup:
-        """A new wait."""
+        """A new wakeup."""
         ...
 
     def outcome(self) -> Outcome:

@@ -2,7 +2,7 @@
 
 - `size`: the fewest members that keep every load within a limit, with a certificate, the way there from the
   present members, and what one member less would cost;
-- `bounds`, `packing`, `moves`: the algorithms behind it;
+- `packing`, `moves`: the algorithms behind it;
 - `rates`: what partitions cost, from two looks at a running group;
 - `recommendation`: a number of members that follows the size and does not flap.
 
@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from kafka_assignors.sizing.rates import Look, Rates, rates_from
-from kafka_assignors.sizing.recommendation import Needed, Policy, Recommendation, recommend
+from kafka_assignors.sizing.recommendation import Needed, Recommendation, ScalingPolicy, recommend
 from kafka_assignors.sizing.size import (
     Change,
     PartitionCost,
@@ -29,9 +29,9 @@ __all__ = [
     "Look",
     "Needed",
     "PartitionCost",
-    "Policy",
     "Rates",
     "Recommendation",
+    "ScalingPolicy",
     "Size",
     "SizeError",
     "StepDown",

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice
+from itertools import combinations
 from math import comb
 
-from kafka_assignors.makespan.jobs import NO_OWNER
+from kafka_assignors.makespan.jobs import NO_OWNER, changed_hands
 from kafka_assignors.sizing.packing import Bins
 
 _SEARCHED_PARTITIONS = 200
@@ -83,9 +83,10 @@ def fewest_moves(present: Present, bins: Bins, limit: int, nodes: int) -> Moves:
     leaving = tuple(sorted(by_price[:gone]))
     least = sum(must) + sum(len(owned[member]) - must[member] for member in leaving)
     holders = _placed(present, owned, evicted, leaving, bins, limit)
-    moved = _moved(present, holders)
+    moved = changed_hands(present.owners, holders)
     if moved > least and len(present.costs) <= _SEARCHED_PARTITIONS:
-        choices = _choices(present.members, gone)
+        tries = comb(present.members, gone) <= _MOST_CHOICES
+        choices = [*combinations(range(present.members), gone)] if tries else []
         search = _Search(present, members, limit, nodes)
         while moved > least and choices:
             found = next(filter(None, (search.run(choice, least) for choice in choices)), None)
@@ -95,16 +96,8 @@ def fewest_moves(present: Present, bins: Bins, limit: int, nodes: int) -> Moves:
                 least += 1
                 continue
             holders, leaving = found
-            moved = _moved(present, holders)
+            moved = changed_hands(present.owners, holders)
     return Moves(holders, leaving, moved, least)
-
-
-def _choices(members: int, gone: int) -> list[tuple[int, ...]]:
-    return list(combinations(range(members), gone)) if comb(members, gone) <= _MOST_CHOICES else []
-
-
-def _moved(present: Present, holders: Sequence[int]) -> int:
-    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(present.owners, holders, strict=True))
 
 
 def _evicted(places: Sequence[int], costs: Sequence[int], limit: int) -> list[int]:
@@ -117,9 +110,8 @@ def _evicted(places: Sequence[int], costs: Sequence[int], limit: int) -> list[in
     evicted = list(places[:count])
     spare = sum_of_first - above
     last = len(places)
-    for at in reversed(
-        range(count)
-    ):  # The last gives way to the cheapest that is enough, then the one before it.
+    # The last gives way to the cheapest that is enough, then the one before it.
+    for at in reversed(range(count)):
         cost = costs[evicted[at]]
         while last - 1 > at and cost - costs[places[last - 1]] > spare:
             last -= 1
@@ -264,19 +256,16 @@ class _Search:
             [*staying, *range(first_new, first_new + self._members - len(staying))], self._limit
         )
         holders: list[int] = []
-        for _ in self._try(rooms, holders, most):
-            return holders, leaving
-        return None
+        return (holders, leaving) if self._place(rooms, holders, most) else None
 
-    def _try(self, rooms: dict[int, int], holders: list[int], moves: int) -> Iterator[None]:
-        """Place the next partition, and yield when all are placed."""
+    def _place(self, rooms: dict[int, int], holders: list[int], moves: int) -> bool:
+        """Place the partitions from the next on; whether all are placed, with so many moves at most."""
         self.steps += 1
         place = len(holders)
         if place == len(self._present.costs):
-            yield
-            return
+            return True
         if self.steps > self._nodes or sum(rooms.values()) < self._left[place]:
-            return
+            return False
         cost, owner = self._present.costs[place], self._present.owners[place]
         empty_new = False
         takers = [owner, *(member for member in rooms if member != owner)] if owner in rooms else list(rooms)
@@ -290,14 +279,8 @@ class _Search:
                 empty_new = True
             rooms[taker] -= cost
             holders.append(taker)
-            for _ in self._try(rooms, holders, moves - price):
-                yield
-                return
+            if self._place(rooms, holders, moves - price):
+                return True
             holders.pop()
             rooms[taker] += cost
-
-
-def first_names(prefix: str, count: int, taken: set[str]) -> list[str]:
-    """So many names that are not taken: the prefix and a number."""
-    numbers = range(1, count + len(taken) + 1)
-    return list(islice((name for number in numbers if (name := f"{prefix}{number}") not in taken), count))
+        return False

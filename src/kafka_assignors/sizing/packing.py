@@ -1,6 +1,11 @@
 """The fewest members that can carry all partitions: bin packing, with a search that decides small cases.
 
-`pack` begins with a lower bound (`bounds`) and the best of three assignments:
+`pack` begins with a **lower bound**: the best of the family in `kafka_assignors.certificate.size`. Each
+threshold that makes a difference is tried, alone and with up to `_MOST_PARTS` parts; threshold 0 without
+parts is the sum of all costs by the limit. The bounds of all thresholds come from one sorted list and its
+sums, so all together cost about as much as sorting the costs `_MOST_PARTS` times.
+
+It goes on with the best of three assignments:
 
 - **best fit decreasing**: the costliest partition to the fullest member that has room for it;
 - **filling**: one member after the other gets the costliest partition that is left, and of the others those
@@ -26,10 +31,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from math import gcd
 from typing import TypeVar
 
-from kafka_assignors.certificate.size import Bound
-from kafka_assignors.sizing.bounds import least_by_thresholds, least_members
+from kafka_assignors.certificate.size import SizeBound
 
 NODES = 1_000_000
 """The steps of the search by default: a few seconds."""
@@ -40,6 +45,9 @@ _COMPLETING = 3
 
 _SEARCHED_PARTITIONS = 1_000
 """With more partitions no search is tried: what its first steps can find, filling has found before."""
+
+_MOST_PARTS = 16
+"""Beyond, a part is smaller than the rounding gains."""
 
 _REMEMBERED = 40
 """States with so many partitions left, or fewer, are remembered as hopeless."""
@@ -66,7 +74,7 @@ class Packing:
 
     bins: Bins
     least: int
-    bound: Bound | None
+    bound: SizeBound | None
     steps: int
 
 
@@ -74,8 +82,8 @@ def pack(costs: Sequence[int], limit: int, nodes: int = NODES) -> Packing:
     """Assign partitions with these costs, each above 0 and none above the limit, to few members."""
     order = sorted(range(len(costs)), key=lambda number: (-costs[number], number))
     sorted_costs = [costs[number] for number in order]
-    least, found_bound = least_members(costs, limit)
-    bound: Bound | None = found_bound
+    least, found_bound = _least_members(costs, limit)
+    bound: SizeBound | None = found_bound
     bins = _fast(sorted_costs, limit, least)
     search = Search(limit, nodes)
     if len(order) <= _SEARCHED_PARTITIONS:
@@ -89,6 +97,52 @@ def pack(costs: Sequence[int], limit: int, nodes: int = NODES) -> Packing:
                 least, bound = least + 1, None
     named = [[order[place] for place in sorted(each)] for each in bins]
     return Packing(named, least, bound, search.steps)
+
+
+def _least_members(costs: Sequence[int], limit: int) -> tuple[int, SizeBound]:
+    """How many members are needed by the best bound, and that bound; no cost is above the limit."""
+    divisor = gcd(*costs) or 1
+    whole = limit // divisor
+    ascending = sorted(cost // divisor for cost in costs if cost)
+    best, bound = (1 if costs else 0), SizeBound(divisor)
+    for parts in range(_MOST_PARTS + 1):
+        if parts == 1:  # The function for one part is that of no part with a threshold of half the limit.
+            continue
+        found, threshold = _best_threshold(ascending, whole, parts)
+        if found > best:
+            best, bound = found, SizeBound(divisor, threshold, parts)
+    return best, bound
+
+
+def _least_by_thresholds(ascending: Sequence[int], limit: int) -> int:
+    """How many members are needed by the bounds without parts."""
+    return _best_threshold(ascending, limit, 0)[0]
+
+
+def _best_threshold(ascending: Sequence[int], whole: int, parts: int) -> tuple[int, int]:
+    """How many members are needed, and by which threshold."""
+    times = max(1, parts)
+    values = [_value(share, whole, parts) for share in ascending] if parts else ascending
+    sums = list(accumulate(values, initial=0))
+    best = best_threshold = 0
+    before = None
+    for threshold in (0, *ascending):
+        if 2 * threshold > whole:
+            break
+        if threshold == before:
+            continue
+        before = threshold
+        first, last = bisect_left(ascending, threshold), bisect_right(ascending, whole - threshold)
+        total = sums[last] - sums[first] + (len(ascending) - last) * times * whole
+        found = -(-total // (times * whole))
+        if found > best:
+            best, best_threshold = found, threshold
+    return best, best_threshold
+
+
+def _value(share: int, whole: int, parts: int) -> int:
+    counted = (parts + 1) * share
+    return counted // whole * whole if counted % whole else parts * share
 
 
 def _fast(costs: Sequence[int], limit: int, least: int) -> Bins:
@@ -178,7 +232,7 @@ def _without(items: Sequence[_Item], places: Sequence[int]) -> list[_Item]:
 
 
 def _fill(costs: Sequence[int], limit: int, begin: list[int], enough: int) -> list[int]:
-    """Places of costs (descending), those to begin with included, that leave little room at a member.
+    """The places of costs (descending) that leave a member little room; those in `begin` are among them.
 
     Depth first, the costliest that fits first, until at most `enough` room is left or the steps are used up.
     """
@@ -236,13 +290,12 @@ class Search:
             return None
         costs = [cost for _, cost in rest]
         if members == 1:
-            return [
-                [place for place, _ in rest]
-            ]  # What is left fits, for the room that is spare is not negative.
+            # What is left fits, for the room that is spare is not negative.
+            return [[place for place, _ in rest]]
         state = (members, *costs) if len(costs) <= _REMEMBERED else None
         if state is not None and state in self._hopeless:
             return None
-        if least_by_thresholds(costs[::-1], self._limit) > members:
+        if _least_by_thresholds(costs[::-1], self._limit) > members:
             return None
         for chosen in self._completions(costs, spare):
             room = self._limit - sum(costs[at] for at in chosen)

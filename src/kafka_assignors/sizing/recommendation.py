@@ -35,7 +35,7 @@ class Needed:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class ScalingPolicy:
     """When a recommendation changes. `TypeError` or `ValueError` names what makes no sense.
 
     Attributes:
@@ -87,13 +87,13 @@ class Recommendation:
         """How long ago the last size came; None before the first. A clock that went back makes it 0."""
         return None if self.at_s is None else max(0.0, now_s - self.at_s)
 
-    def current(self, now_s: float, policy: Policy) -> int | None:
+    def current(self, now_s: float, policy: ScalingPolicy) -> int | None:
         """The recommended members; None before the first size, and when the last one is too old."""
         age_s = self.age_s(now_s)
         return self.members if age_s is not None and age_s <= policy.stale_after_s else None
 
 
-def recommend(state: Recommendation, now_s: float, needed: Needed, policy: Policy) -> Recommendation:
+def recommend(state: Recommendation, now_s: float, needed: Needed, policy: ScalingPolicy) -> Recommendation:
     """The state after another size."""
     full, target = policy.within(needed.full), policy.within(max(needed.full, needed.target))
     if state.members is None or state.at_s is None:

@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from heapq import heapreplace
+from itertools import islice
 
 from kafka_assignors.certificate.size import SizeCertificate
 from kafka_assignors.group import Assignment, Group, Member, Topic, quoted, some_of
 from kafka_assignors.makespan import Terms, balance_loads, measure_loads
-from kafka_assignors.makespan.jobs import NO_OWNER, weights_of
-from kafka_assignors.sizing.moves import Present, fewest_moves, first_names
+from kafka_assignors.makespan.jobs import NO_OWNER, Weights, weights_of
+from kafka_assignors.makespan.loads import member_loads
+from kafka_assignors.sizing.moves import Present, fewest_moves
 from kafka_assignors.sizing.packing import NODES, pack
 
 _GENERATION = 1
@@ -84,7 +86,7 @@ class Size:
     """The fewest members that keep every load within the limit.
 
     Attributes:
-        limit: what no member may have more of.
+        limit: the most that a member may carry.
         members: how many suffice; `least` are needed at least. They are equal if the size is exact.
         certificate: the assignment and the proof of `least`, without the partitions in `too_heavy`.
         costs: of each partition by topic, those included that stand in for unknown ones.
@@ -121,7 +123,7 @@ def kinds_of(group: Group) -> list[frozenset[str]]:
 
 
 def of_kind(group: Group, topics: frozenset[str] | None = None) -> Group:
-    """The members that subscribe to `topics`, and these topics; None is right where there is one kind.
+    """The group of the members that subscribe to just these topics; None for those that all subscribe to.
 
     Without members it is a group of `topics`, or of all. `SizeError` if no member subscribes to `topics`, or
     there are several kinds and none is named.
@@ -153,14 +155,15 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
 
     Args:
         group: `Topic.weights` are the costs; what the members own counts as present.
-        limit: what no member may have more of, in the unit of the costs; at least 1.
+        limit: the most that a member may carry, in the unit of the costs; at least 1.
         nodes: the steps of each search.
 
     Raises `SizeError` if no cost is known. Time: seconds for 10,000 partitions and 1,000 members.
     """
     if limit < 1:
         raise SizeError(f"a member has to carry at least 1, not {limit}")
-    costs, unknown = _costs(group)
+    weights = _costs(group)
+    costs = weights.by_topic
     ordered = sorted(
         (
             PartitionCost(name, partition, cost)
@@ -180,6 +183,7 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
         bins[number].append(place)
         heapreplace(by_count, (count + 1, number))
     least = max(packing.least, int(bool(fitting)))
+    loads_now = member_loads(Assignment(group.claims.prior), weights)
     size = Size(
         limit=limit,
         members=len(bins) + len(too_heavy),
@@ -187,11 +191,11 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
         certificate=SizeCertificate(limit, [_by_topic(fitting, each) for each in bins], least, packing.bound),
         costs=costs,
         partitions=len(ordered),
-        unknown=unknown,
+        unknown=weights.unknown,
         total=sum(one.cost for one in ordered),
         heaviest=ordered[0] if ordered else None,
         too_heavy=too_heavy,
-        greatest_now=_greatest_now(group, costs),
+        greatest_now=max(loads_now.values(), default=0) if group.members else None,
         change=None,
         step_down=None,
         steps=packing.steps,
@@ -206,26 +210,14 @@ def _reads(group: Group, member: Member) -> frozenset[str]:
     return frozenset(name for name in member.topics if name in group.topics and group.topics[name].partitions)
 
 
-def _costs(group: Group) -> tuple[Mapping[str, Sequence[int]], int]:
-    """The cost of each partition by topic, and how many had to be stood in for."""
+def _costs(group: Group) -> Weights:
+    """The cost of every partition, those without a reader included."""
     everything = Group(group.topics, {"": Member("", [*group.topics])})
     weights = weights_of(everything)
     partitions = sum(map(len, weights.by_topic.values()))
     if partitions and weights.unknown == partitions:
         raise SizeError(f"no cost of the {partitions} partitions is known, so there is no size")
-    return weights.by_topic, weights.unknown
-
-
-def _greatest_now(group: Group, costs: Mapping[str, Sequence[int]]) -> int | None:
-    loads = [
-        sum(
-            costs[topic][partition]
-            for topic, partitions in group.claims.prior.get(member, {}).items()
-            for partition in partitions
-        )
-        for member in group.members
-    ]
-    return max(loads, default=None)
+    return weights
 
 
 def _by_topic(partitions: Sequence[PartitionCost], places: Sequence[int]) -> dict[str, list[int]]:
@@ -248,7 +240,7 @@ def _change(
     owners = [number_of.get((one.topic, one.partition), NO_OWNER) for one in partitions]
     moves = fewest_moves(Present([one.cost for one in partitions], owners, len(ids)), bins, limit, nodes)
     staying = len(ids) - len(moves.leaving)
-    added = first_names("new-", len(bins) - staying, set(ids))
+    added = _first_names("new-", len(bins) - staying, set(ids))
     places: dict[str, list[int]] = {
         name: [] for number, name in enumerate([*ids, *added]) if number not in moves.leaving
     }
@@ -265,6 +257,12 @@ def _change(
         moves.least,
         max(loads.values()),
     )
+
+
+def _first_names(prefix: str, count: int, taken: set[str]) -> list[str]:
+    """So many names that are not taken: the prefix and a number."""
+    numbers = range(1, count + len(taken) + 1)
+    return list(islice((name for number in numbers if (name := f"{prefix}{number}") not in taken), count))
 
 
 def _step_down(group: Group, costs: Mapping[str, Sequence[int]], change: Change) -> StepDown | None:

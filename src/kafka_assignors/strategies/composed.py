@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from kafka_assignors.criteria import Criteria, Criterion, follow_racks
+from kafka_assignors.criteria import Criteria, Criterion, racks_outweigh_moves
 from kafka_assignors.group import Assignment, Group, quoted
 from kafka_assignors.member_facts import (
     WHOLE_SHARE,
@@ -100,7 +100,7 @@ class Composed(Strategy):
 
     def follows_racks(self) -> bool:
         """Whether replicas in other racks would make another assignment the best one."""
-        return follow_racks(self._criteria())
+        return racks_outweigh_moves(self._criteria())
 
     def member_data(self, member: MemberContext) -> bytes:
         """The facts that this member announces, and a digest of its rules."""

@@ -3,10 +3,9 @@
 **Clients' assignors** (`in_java_order`). Every client that leads a group must give its members the same
 partitions, so the order is part of the contract. Java compares strings by UTF-16 code units and Python by
 code points; the two disagree about a name with a character above U+FFFF (an emoji) beside one with a
-character
-from U+E000 to U+FFFF (a private-use or full-width one). Static members come before dynamic ones, the former
-ordered by instance id, the latter by member id. Source: `MemberInfo.compareTo` in `AbstractPartitionAssignor`
-of kafka-clients, `java.lang.String.compareTo`.
+character from U+E000 to U+FFFF (a private-use or full-width one). Static members come before dynamic ones,
+the former ordered by instance id, the latter by member id. Source: `MemberInfo.compareTo` in
+`AbstractPartitionAssignor` of kafka-clients, `java.lang.String.compareTo`.
 
 **A broker's hash tables** (`in_hash_order`). KIP-848's `uniform` takes members, topics and partitions as
 Java's hash tables give them. That order looks random but is not: it follows from the hash codes and from the
@@ -37,7 +36,7 @@ from kafka_assignors.group import Group, Member, Topic
 T = TypeVar("T")
 
 HASH_MAP_CAPACITY = 16
-"""Buckets of a `HashMap` of which nothing else was said."""
+"""The buckets of a `HashMap` that is made without a capacity."""
 
 _ROOM_IN_A_BUCKET = 8
 _LARGEST_THAT_GROWS_INSTEAD = 32
@@ -65,9 +64,9 @@ def collection_capacity(size: int, java: int) -> int:
 
 
 def in_hash_order(entries: Iterable[tuple[int, T]], capacity: int = HASH_MAP_CAPACITY) -> list[T]:
-    """What a `HashMap` gives back that had `capacity` buckets when the first of these came.
+    """The values in the order of a `HashMap` that had `capacity` buckets when the first entry came.
 
-    An entry is a hash code (unsigned, 32 bits) and a value; the values in the order of the table.
+    An entry is a hash code (unsigned, 32 bits) and a value.
     """
     spread = [(hash_code ^ (hash_code >> 16), value) for hash_code, value in entries]
     buckets = max(capacity, _grown(len(spread)))

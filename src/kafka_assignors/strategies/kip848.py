@@ -174,7 +174,7 @@ def _in_table_order(members: Iterable[Member]) -> list[Member]:
 
 
 def topic_id(topic: Topic) -> bytes:
-    """The 16 bytes of the topic's id, or what stands in for it."""
+    """The 16 bytes of the topic's id; if it is unknown, of a digest of its name."""
     if topic.id is not None:
         try:
             known = base64.b64decode(topic.id + "==", altchars=b"-_", validate=True)

@@ -109,7 +109,7 @@ def _replica_racks(topic: Topic) -> Sequence[frozenset[str]]:
 
 
 def _racks_matter(topic: Topic, member_racks: set[str | None]) -> bool:
-    """Whether matching is worth it: members share a rack with the topic, not all partitions are in all."""
+    """Whether racks decide: a member is in one of the topic's, and not every partition is in all of them."""
     replica_racks = _replica_racks(topic)
     topic_racks = frozenset().union(*replica_racks)
     return not topic_racks.isdisjoint(member_racks) and any(racks != topic_racks for racks in replica_racks)

@@ -30,6 +30,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+from kafka_assignors.strategies.composed import Priority, Rollout, Standby
+from kafka_assignors.strategies.kip848 import Kip848Range, Kip848Uniform
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
+from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors.strategies.toml_strategy import DeclarationError, how_to_declare, strategy_of
+from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import Strategy, contract_problem
 from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
 
@@ -81,20 +87,19 @@ def assignor_class(strategy: str) -> str | None:
 
 ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
-# By target, not by class: the classes' package imports this module.
-_BUILT_IN = {
-    "capacity": "kafka_assignors.strategies.sticky:Capacity",
-    "cooperative-sticky": "kafka_assignors.strategies.sticky:CooperativeSticky",
-    "kip848-range": "kafka_assignors.strategies.kip848:Kip848Range",
-    "kip848-uniform": "kafka_assignors.strategies.kip848:Kip848Uniform",
-    "priority": "kafka_assignors.strategies.composed:Priority",
-    "rack-aware-sticky": "kafka_assignors.strategies.sticky:RackAwareSticky",
-    "range": "kafka_assignors.strategies.range_roundrobin:Range",
-    "rollout": "kafka_assignors.strategies.composed:Rollout",
-    "roundrobin": "kafka_assignors.strategies.range_roundrobin:RoundRobin",
-    "standby": "kafka_assignors.strategies.composed:Standby",
-    "sticky": "kafka_assignors.strategies.sticky:Sticky",
-    "weighted": "kafka_assignors.strategies.weighted:Weighted",
+_BUILT_IN: Mapping[str, type[Strategy]] = {
+    "capacity": Capacity,
+    "cooperative-sticky": CooperativeSticky,
+    "kip848-range": Kip848Range,
+    "kip848-uniform": Kip848Uniform,
+    "priority": Priority,
+    "rack-aware-sticky": RackAwareSticky,
+    "range": Range,
+    "rollout": Rollout,
+    "roundrobin": RoundRobin,
+    "standby": Standby,
+    "sticky": Sticky,
+    "weighted": Weighted,
 }
 
 _MODULE_ATTRIBUTE = re.compile(
@@ -113,9 +118,6 @@ class UnknownStrategyError(StrategyError):
     """Nothing is known under this name; `near` holds known names that resemble it."""
 
     def __init__(self, name: str, known: list[str]) -> None:
-        # Not at the top: composed strategies stand on the package that imports this module.
-        from kafka_assignors.strategies.toml_strategy import how_to_declare
-
         self.name = name
         of_class = strategy_of_class(name)
         self.near = (
@@ -153,7 +155,7 @@ def load_strategy(spec: str) -> Strategy:
     `InvalidStrategyError` when what is there is not a strategy, `StrategyError` when it cannot be imported.
     """
     if spec in _BUILT_IN:
-        return _checked(_imported(_BUILT_IN[spec], spec), spec)
+        return _checked(_BUILT_IN[spec], spec)
     if spec.endswith(".toml"):
         return _declared(spec)
     if (match := _FILE_ATTRIBUTE.fullmatch(spec)) is not None:
@@ -180,9 +182,6 @@ def load_strategy(spec: str) -> Strategy:
 
 
 def _declared(path: str) -> Strategy:
-    # Not at the top: composed strategies stand on the package that imports this module.
-    from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
-
     try:
         return strategy_of(read_toml(read_text(Path(path))), os.environ)
     except TextFileError as error:

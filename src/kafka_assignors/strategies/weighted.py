@@ -1,4 +1,4 @@
-"""`weighted`: the greatest load of any member as little as possible, where partitions weigh differently.
+"""`weighted`: the lowest greatest load of any member, where partitions have different weights.
 
 A weight is what a partition costs to consume: lag, bytes or records a second, from the leader's source
 (`Topic.weights`). `sticky` minimises moves; `weighted` does not. `kafka_assignors.makespan` describes the

@@ -41,8 +41,8 @@ class LevelByPriority(Balance):
 
     `first` are the classes, the most important first. Each has topics, and partitions as a topic and their
     numbers: `[["alerts", ("orders", [3, 4])], ["orders"]]`. A named partition is in its own class, not in
-        that of its topic. Raises ValueError if a name appears twice or a class is empty, TypeError for any
-        other form.
+    that of its topic. Raises ValueError if a name appears twice or a class is empty, TypeError for any other
+    form.
     """
 
     first: tuple[tuple[_Name, ...], ...]
@@ -164,7 +164,7 @@ class _Classes:
 def _one_by_one(
     parts: Problem, classes: Sequence[Iterable[str]], settled: Mapping[str, int], criteria: Criteria
 ) -> Iterator[tuple[int, Assignment, Scale]]:
-    """The number of each class in which there is something, its assignment, and what was there before."""
+    """For each class with partitions its number, its assignment, and the scale with the loads before it."""
     already = dict(settled)
     for number, names in enumerate(classes):
         if names:
@@ -177,7 +177,7 @@ def _one_by_one(
 
 
 def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
-    """The problem's group as if it had these topics alone."""
+    """The problem's group and claims, reduced to these topics."""
     names = frozenset(topics)
     group, claims = problem.group, problem.claims
     prior: dict[str, TopicPartitions] = {}

@@ -25,7 +25,7 @@ owner; then, one by one, those of the members with the greatest load.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
@@ -53,7 +53,7 @@ class Releases:
 
 
 def named(release: Release) -> str:
-    """A release, as a sentence has it."""
+    """The release in the words of a finding."""
     return "the members without a release" if release is None else f"release {release!r:.80}"
 
 
@@ -259,17 +259,17 @@ def round_shares(topics: Sequence[TopicShares]) -> list[dict[int, int]]:
     third power of the number of releases.
     """
     rounding = _Rounding(topics)
-    rounding.pass_on(rounding.is_above_ceiling, rounding.has_room_up)
-    rounding.pass_on(rounding.has_room_down, rounding.is_below_floor)
-    rounding.pass_on(rounding.is_above_target, rounding.is_below_target)
+    for wanted in (rounding.ceilings, rounding.floors, rounding.targets):
+        rounding.approach(wanted)
     return rounding.given
 
 
 class _Rounding:
     """The rounding so far.
 
-    `given` are the numbers, topic by topic, and `totals` their sums. `chains[a][b][cost]` are the topics in
-    which release `a` is rounded up and `b` is not, so that `a` can pass one on, as keys.
+    `given` are the numbers, topic by topic, and `totals` their sums, which should lie between `floors` and
+    `ceilings` and at best be the `targets`. `chains[a][b][cost]` are the topics in which release `a` is
+    rounded up and `b` is not, so that `a` can pass one on, as keys.
     """
 
     def __init__(self, topics: Sequence[TopicShares]) -> None:
@@ -279,9 +279,9 @@ class _Rounding:
         for topic in topics:
             for number, share in topic.shares.items():
                 exact[number] += topic.partitions * share
-        self._floors = {number: parts // WHOLE for number, parts in exact.items()}
-        self._ceilings = {number: -(-parts // WHOLE) for number, parts in exact.items()}
-        self._targets = self._rounded_totals(exact)
+        self.floors = {number: parts // WHOLE for number, parts in exact.items()}
+        self.ceilings = {number: -(-parts // WHOLE) for number, parts in exact.items()}
+        self.targets = self._rounded_totals(exact)
         self.given: list[dict[int, int]] = []
         self._up: list[set[int]] = []
         self._undecided: list[list[int]] = []
@@ -294,7 +294,7 @@ class _Rounding:
 
     def _rounded_totals(self, exact: Mapping[int, int]) -> dict[int, int]:
         """The sums as they should be: rounded so that they add up to all partitions."""
-        targets = dict(self._floors)
+        targets = dict(self.floors)
         left = (sum(exact.values()) - sum(WHOLE * floor for floor in targets.values())) // WHOLE
         broken = [number for number, parts in exact.items() if parts % WHOLE]
         broken.sort(key=lambda number: (targets[number] > 0, -(exact[number] % WHOLE), number))
@@ -322,36 +322,21 @@ class _Rounding:
         for number in up:
             self._enter(row, number)
 
-    def is_above_ceiling(self, number: int) -> bool:
-        return self.totals[number] > self._ceilings[number]
-
-    def has_room_up(self, number: int) -> bool:
-        return self.totals[number] < self._ceilings[number]
-
-    def has_room_down(self, number: int) -> bool:
-        return self.totals[number] > self._floors[number]
-
-    def is_below_floor(self, number: int) -> bool:
-        return self.totals[number] < self._floors[number]
-
-    def is_above_target(self, number: int) -> bool:
-        return self.totals[number] > self._targets[number]
-
-    def is_below_target(self, number: int) -> bool:
-        return self.totals[number] < self._targets[number]
-
-    def pass_on(self, gives: Callable[[int], bool], takes: Callable[[int], bool]) -> None:
-        """Pass partitions on from releases that should give to those that should take, while any can."""
-        while (chain := self._cheapest_chain(gives, takes)) is not None:
+    def approach(self, wanted: Mapping[int, int]) -> None:
+        """Pass partitions on from releases with a greater sum than is wanted to those with a lesser one."""
+        while (chain := self._cheapest_chain(wanted)) is not None:
             for giver, taker in chain:
                 topics = next(topics for topics in self._by_cost(giver, taker) if topics)
                 self._exchange(next(iter(topics)), giver, taker)
 
-    def _cheapest_chain(
-        self, gives: Callable[[int], bool], takes: Callable[[int], bool]
-    ) -> list[tuple[int, int]] | None:
-        """Steps (giver, taker) from one that gives to one that takes: the cheapest, then the shortest."""
-        best: dict[int, tuple[int, int]] = {number: (0, 0) for number in self.totals if gives(number)}
+    def _cheapest_chain(self, wanted: Mapping[int, int]) -> list[tuple[int, int]] | None:
+        """Steps (giver, taker) from a release above what is wanted to one below: the cheapest, then shortest.
+
+        None if there is none.
+        """
+        best: dict[int, tuple[int, int]] = {
+            number: (0, 0) for number, total in self.totals.items() if total > wanted[number]
+        }
         came_from: dict[int, int] = {}
         changed = bool(best)
         while changed:  # Bellman and Ford; costs may be negative, but not along a cycle
@@ -366,7 +351,7 @@ class _Rounding:
                         best[taker] = reached
                         came_from[taker] = giver
                         changed = True
-        ends = [(best[number], number) for number in best if takes(number)]
+        ends = [(best[number], number) for number in best if self.totals[number] < wanted[number]]
         if not ends:
             return None
         chain: list[tuple[int, int]] = []

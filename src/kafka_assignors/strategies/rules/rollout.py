@@ -211,10 +211,7 @@ def _caps(problem: Problem, mixed: _Mixed) -> dict[str, int]:
 def _kept(
     problem: Problem, topics: Set[str], caps: Mapping[str, int], loose: Set[str]
 ) -> dict[str, TopicPartitions]:
-    """The partitions of these topics that members keep:
-
-    of those that they owned, as many as their cap allows.
-    """
+    """By member, the partitions of these topics that it keeps: those it owned, up to its cap."""
     kept: dict[str, TopicPartitions] = {}
     for member_id, owned in problem.claims.prior.items():
         of_topics = {name: owned[name] for name in sorted(owned) if name in topics}
@@ -224,7 +221,7 @@ def _kept(
 
 
 def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
-    """So many of these partitions at most; what is too much is taken from the topics with most of them."""
+    """At most `most` of these partitions; the others are taken from the topics with the most of them."""
     counts = [(-len(partitions), name) for name, partitions in owned.items()]
     heapify(counts)
     for _ in range(sum(map(len, owned.values())) - most):
@@ -234,7 +231,7 @@ def _first_of_each(owned: TopicPartitions, most: int) -> TopicPartitions:
 
 
 def _above(held: Problem, caps: Mapping[str, int]) -> set[str]:
-    """The members that would have more than their cap, because of what stays where it is."""
+    """The members that would have more than their cap, because of partitions that stay."""
     placed = LevelPartitions().balance(held, FEWEST_MOVES)
     fixed = held.fixed_loads
     return {

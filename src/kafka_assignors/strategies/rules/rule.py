@@ -33,8 +33,16 @@ from typing import ClassVar
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
-from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
-from kafka_assignors.member_facts import GroupFacts
+from kafka_assignors.group import (
+    MOST_WEIGHT,
+    NO_GENERATION,
+    Assignment,
+    Group,
+    Member,
+    Topic,
+    TopicPartitions,
+)
+from kafka_assignors.member_facts import AnnouncedFacts
 
 
 class Place(enum.IntEnum):
@@ -126,7 +134,7 @@ class Problem:
 
     group: Group
     claims: Claims
-    facts: GroupFacts
+    facts: AnnouncedFacts
     stands_for: Mapping[str, Sequence[Unit]] = field(default_factory=dict)
     fixed: Mapping[str, TopicPartitions] = field(default_factory=dict)
     fixed_loads: Mapping[str, int] = field(default_factory=dict)
@@ -263,7 +271,7 @@ class Problem:
             racks.append(frozenset.intersection(*known) if known else frozenset())
             weights_of = [topic.weights[p] for topic, p in topics if topic.weights is not None]
             known_weights = [weight for weight in weights_of if weight is not None]
-            weights.append(sum(known_weights) if known_weights else None)
+            weights.append(min(sum(known_weights), MOST_WEIGHT) if known_weights else None)
         return Topic(
             piece.name,
             len(piece.units),

@@ -1,37 +1,109 @@
-"""What a leader reads and writes: the members of its JoinGroup response, and the bytes of their assignments.
+"""The bytes of JoinGroup and SyncGroup: what a member and the leader of its group write and read.
 
-    its JoinGroup response                -> read_members       -> DecodedMembers
-    the metadata of DecodedMembers.topics -> topics_from        -> topics
-    members and topics                    -> encode_assignments -> its SyncGroup request
+    member   topics and last assignment            subscription_bytes   its JoinGroup request
+    leader   its JoinGroup response                read_members         DecodedMembers
+    leader   metadata of `DecodedMembers.topics`   topics_from          topics
+    leader   members and topics                    encode_assignments   its SyncGroup request
+    member   its SyncGroup response                read_assignment      OwnAssignment
 
 The same for every client: an adapter carries bytes and metadata to and from its client and decides nothing.
 
 A group lives as long as its leader can assign, so no member can take the leader down. A member whose bytes
 do not decode counts as one that subscribes to nothing. The leader does not ask for metadata of a topic name
 that no topic can have (some clients refuse to ask, and that would end the generation), nor of more topics
-than a group can have. All of these are *findings*, which the adapter logs.
+than a group can have. A member takes of an assignment the partitions that can exist and belong to its
+subscription. All that is left out is a *finding*, which the adapter logs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 from kafka_assignors.claims import DroppedClaim
-from kafka_assignors.group import Group, Member, Topic, is_topic_name, quoted
+from kafka_assignors.group import (
+    NO_GENERATION,
+    Group,
+    Member,
+    Topic,
+    TopicPartitions,
+    is_topic_name,
+    quoted,
+)
 from kafka_assignors.leader import LeaderResult, lead
-from kafka_assignors.makespan.bounds import loads_of
-from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.makespan.loads import loads_of
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,
     LoadSummary,
     Names,
     ProtocolError,
+    decode_assignment,
     decode_member,
     encode_assignment,
     encode_load_summary,
+    encode_member,
 )
+
+# ---------------------------------------------------------------------------------------- a member joins
+
+
+@dataclass(frozen=True, slots=True)
+class LastAssignment:
+    """The last assignment of a member and its generation, which make the next assignment sticky.
+
+    A member that has lost its partitions (its session expired) keeps this as it is. The generation says how
+    old the claim is: a member that got the partitions later claims them with a later generation, and wins. If
+    no member did, giving them back costs nothing.
+    """
+
+    partitions: TopicPartitions
+    generation: int
+
+
+NEVER_ASSIGNED = LastAssignment({}, NO_GENERATION)
+
+
+def subscription_bytes(
+    strategy: Strategy,
+    topics: Iterable[str],
+    last: LastAssignment,
+    *,
+    instance_id: str | None = None,
+    rack: str | None = None,
+    held: bool = False,
+) -> bytes:
+    """The bytes of the subscription that a member joins with.
+
+    An eager member owns nothing at this moment: the partitions that it owned until now count for stickiness,
+    and no member waits for them. A cooperative member has `held` its last assignment, and keeps it while it
+    joins.
+    """
+    subscribed = frozenset(topics)
+    # Dropping a claim on a topic that is no longer subscribed is the leader's job too, but it would log it.
+    owned = {name: partitions for name, partitions in last.partitions.items() if name in subscribed}
+    context = MemberContext(subscribed, owned, last.generation, instance_id, rack)
+    return encode_member(strategy, context, held=held)
+
+
+def broker_assigns(group_id: str, strategies: Iterable[str]) -> str:
+    """The warning to a member whose JoinGroup was answered without naming a leader.
+
+    A coordinator does so in a group that was migrated online to KIP-848. It then assigns by itself and hands
+    the result to members of the classic protocol in the SyncGroup response (`classicGroupJoinToConsumerGroup`
+    in Kafka's `GroupMetadataManager`).
+    """
+    return (
+        f"no strategy of this consumer ({', '.join(strategies)}) runs in group {group_id!r}: one of its "
+        "members uses the protocol of KIP-848 (group.protocol=consumer), and as long as there is one, the "
+        "broker assigns the partitions of all. The strategy runs again once the last such member has left: "
+        "find them with kafka-consumer-groups.sh --describe --members --verbose, and give them "
+        "group.protocol=classic"
+    )
+
+
+# ------------------------------------------------------------------------------------ the leader assigns
 
 _MOST_TOPICS = 50_000
 """The most topics of one member that the leader looks at.
@@ -114,6 +186,19 @@ class RackWatch:
                 racks.pop(broker, None)
         self._racks = racks
         return racks
+
+    def snapshot(
+        self, known: Mapping[str, Any], topics_of: Callable[[Iterable[str]], Iterable[Topic]]
+    ) -> Mapping[str, Any]:
+        """For each watched topic, the value that makes the member rejoin if it changes.
+
+        `known` is the client's own value by topic name. While racks are followed, those of the replicas take
+        its place, which `topics_of` has for topics by name.
+        """
+        if not self.following:
+            return known
+        racks = {topic.name: topic.replica_racks for topic in topics_of(known)}
+        return {name: racks.get(name) or value for name, value in known.items()}
 
 
 def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> DecodedMembers:
@@ -268,4 +353,94 @@ def _claim_findings(dropped: Iterable[DroppedClaim]) -> Iterator[str]:
         yield (
             f"member {quoted(member_id)} claims {sum(claim.count for claim in claims)} partitions of "
             f"{quoted(claims[0].topic)}{others} that do not count: {reason}"
+        )
+
+
+# ---------------------------------------------------------------------------------- a member is assigned
+
+_MOST_ASSIGNED_BYTES = 4 * 2**20
+"""The most bytes of one member's assignment: room for a million partitions, more than a cluster has."""
+
+_MOST_UNKNOWN_PARTITIONS = 1000
+"""How many partitions a member takes that its metadata do not show. They may be new, and the leader's
+metadata newer."""
+
+_MISFIT = "It takes none of them, and joins again later: see which strategy that leader runs"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnAssignment:
+    """The valid part of an assignment, as its member reads it.
+
+    `findings` say what it does not take. `lacks_metadata` says that some of that is only unknown: with newer
+    metadata the member may take it.
+    """
+
+    partitions: TopicPartitions
+    findings: tuple[str, ...]
+    lacks_metadata: bool
+
+    @property
+    def pairs(self) -> Iterator[tuple[str, int]]:
+        """Topic and number of each partition."""
+        return ((topic, number) for topic, numbers in self.partitions.items() for number in numbers)
+
+
+def read_assignment(
+    data: bytes, leader_id: str, subscribed: frozenset[str], partition_count: Callable[[str], int | None]
+) -> OwnAssignment:
+    """The valid part of the assignment in a member's SyncGroup response.
+
+    `subscribed` are the topics of its JoinGroup request, `partition_count` says what its metadata show of
+    one of them. Raises `ProtocolError` for bytes that are no assignment, or are too many.
+    """
+    if not data:  # A coordinator has no bytes for a member that the leader left out.
+        return OwnAssignment({}, (), False)
+    if len(data) > _MOST_ASSIGNED_BYTES:
+        raise ProtocolError(
+            "assignment", 0, f"has {len(data)} bytes, more than {_MOST_ASSIGNED_BYTES}", _of_leader(leader_id)
+        )
+    try:
+        assigned = decode_assignment(data).partitions
+    except ProtocolError as error:
+        raise error.of(_of_leader(leader_id)) from None
+    taken: dict[str, Sequence[int]] = {}
+    foreign: list[str] = []
+    refused: list[tuple[str, int]] = []  # topic, and how many of its partitions
+    may_be_new = _MOST_UNKNOWN_PARTITIONS
+    lacks_metadata = False
+    for topic, numbers in assigned.items():
+        if topic not in subscribed:
+            if numbers:
+                foreign.append(topic)
+            continue
+        count = partition_count(topic) or 0
+        distinct = {*numbers}
+        known = {number for number in distinct if 0 <= number < count}
+        unknown = sorted(number for number in distinct if number >= count)
+        taken[topic] = sorted(known.union(unknown[:may_be_new]))
+        lacks_metadata |= len(unknown) > may_be_new
+        may_be_new -= min(may_be_new, len(unknown))
+        if surplus := len(distinct) - len(taken[topic]):
+            refused.append((topic, surplus))
+    return OwnAssignment(taken, (*_assignment_findings(leader_id, foreign, refused),), lacks_metadata)
+
+
+def _of_leader(leader_id: str) -> str:
+    return f"what the leader {quoted(leader_id)} assigned to this member"
+
+
+def _assignment_findings(
+    leader_id: str, foreign: Sequence[str], refused: Sequence[tuple[str, int]]
+) -> Iterator[str]:
+    if foreign:
+        yield (
+            f"the leader {quoted(leader_id)} assigned partitions of {len(foreign)} topics to this member to "
+            f"which it does not subscribe, the first being {quoted(min(foreign))}. {_MISFIT}"
+        )
+    if refused:
+        count = sum(partitions for _, partitions in refused)
+        yield (
+            f"the leader {quoted(leader_id)} assigned {count} partitions to this member that do not exist, "
+            f"the first of topic {quoted(min(refused)[0])}. {_MISFIT}"
         )

@@ -11,15 +11,17 @@ import pytest
 
 from kafka_assignors.assignor import Assignor, optional_name, require_strategy
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
-from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.leader_bytes import JoinedMember, encode_assignments, read_members
-from kafka_assignors.member_bytes import (
+from kafka_assignors.join_sync import (
     NEVER_ASSIGNED,
+    JoinedMember,
     LastAssignment,
     OwnAssignment,
+    encode_assignments,
     read_assignment,
+    read_members,
     subscription_bytes,
 )
+from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategies.sticky import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy

@@ -1,6 +1,6 @@
-"""How low the greatest load can be at all, and how good an assignment is beside that.
+"""The loads of an assignment, and the lower bounds that say how good it is.
 
-Of three lower bounds the greatest counts:
+The lower bound of the greatest load is the greatest of three:
 
 - the heaviest job, which some member must have;
 - **fractional**: if jobs could be cut into pieces, the least T for which no member has more than T. By the
@@ -25,11 +25,11 @@ requested, and it measures any strategy in the same way.
 
 The factor that is promised beforehand is that of a fresh assignment. It is 1 where `branch_and_bound` comes
 to its end, which every leader's does for the same weights and subscriptions; the lower bound is the optimum
-then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal`), and 2 for any
-others (`balance.round_shares`). In both cases no load is above the fractional bound by more than the heaviest
-job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less than
-1 + 1/256, as `balance` is content with a load that is above a bound by so little. A threshold t for moves
-may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
+then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal_jobs`), and 2 for
+any others (`balance.round_relaxation`). In both cases no load is above the fractional bound by more than the
+heaviest job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less
+than 1 + 1/256, since `balance` stops at a load that is above a bound by so little. A threshold t for
+moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
 threshold costs nothing.
 """
 
@@ -42,7 +42,16 @@ from itertools import accumulate
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.makespan.branch_and_bound import optimum
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, Weights, changed_hands, jobs_of, weights_of
+from kafka_assignors.makespan.jobs import (
+    NO_OWNER,
+    Jobs,
+    Terms,
+    Weights,
+    changed_hands,
+    holders_in,
+    jobs_of,
+    weights_of,
+)
 from kafka_assignors.solver.distribution import Distribution
 
 FINE = 256
@@ -82,13 +91,16 @@ def relax(jobs: Jobs) -> Relaxation:
         load = -(-weight // sum(sizes[cohort] for cohort in crowded))
 
 
-def lower_bound(jobs: Jobs) -> int:
-    """What the greatest load of no assignment is below. The jobs' own weights count, and not the base."""
-    return max(relax(jobs).load, crowding_bound(jobs.weights, sum(map(len, jobs.cohorts))))
+def lower_bound(jobs: Jobs, relaxed: Relaxation | None = None) -> int:
+    """A lower bound of the greatest load of any assignment. The jobs' own weights count, and not the base.
+
+    `relaxed` is the result of `relax`, if it is known.
+    """
+    return max((relaxed or relax(jobs)).load, crowding_bound(jobs.weights, len(jobs.members)))
 
 
 def crowding_bound(weights: Sequence[int], members: int) -> int:
-    """The heaviest job and the crowding bound, for all k at once."""
+    """The greatest of the heaviest job and the crowding bounds of every k."""
     heaviest_first = sorted(weights, reverse=True)
     best = heaviest_first[0] if heaviest_first else 0
     if not members:
@@ -102,13 +114,17 @@ def crowding_bound(weights: Sequence[int], members: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The loads of an assignment, a load being what all partitions of a member weigh together.
+    """The loads of an assignment; the load of a member is the weight of all its partitions together.
 
-    `makespan` is the greatest load, `lower_bound` what the greatest load of no assignment of the group is
-    below, and `heaviest` the greatest weight of a partition. `factor` is how many times the optimum the
-    makespan can be, as promised beforehand by the strategy; None if it promises nothing. `moved` are the
-    partitions that changed hands, `placed` those without an owner. `unknown_weights` are partitions with a
-    default weight.
+    Attributes:
+        makespan: the greatest load.
+        lower_bound: no assignment of the group has a lower greatest load.
+        heaviest: the greatest weight of a partition.
+        factor: the strategy promises a makespan of at most this many times the optimum; None without a
+            promise.
+        moved: the partitions that changed hands.
+        placed: the partitions without an owner.
+        unknown_weights: the partitions with a default weight.
     """
 
     makespan: int
@@ -121,7 +137,7 @@ class LoadReport:
 
     @property
     def ratio(self) -> float:
-        """The makespan by the lower bound: 1.0 is optimal, and more may be."""
+        """The makespan divided by the lower bound: 1.0 is optimal, and a greater ratio may be."""
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
 
 
@@ -157,12 +173,12 @@ class Loads:
 
     @property
     def gap(self) -> float:
-        """What the greatest load is above the bound by, as a share of the bound; 0 for a bound of 0."""
+        """By how much the greatest load exceeds the bound, as a share of the bound; 0 for a bound of 0."""
         return gap_above(self.greatest, self.bound)
 
 
 def gap_above(load: int, bound: int) -> float:
-    """What a load is above a bound by, as a share of the bound; 0 for a bound of 0."""
+    """By how much a load exceeds a bound, as a share of the bound; 0 for a bound of 0."""
     return load / bound - 1 if bound else 0.0
 
 
@@ -184,17 +200,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
     loads = member_loads(assignment, weights)
-    holder_of = {
-        (name, partition): number
-        for number, member in enumerate(classes.members)
-        for name, partitions in assignment.members.get(member.id, {}).items()
-        for partition in partitions
-    }
-    holders = [
-        holder_of.get((name, partition), NO_OWNER)
-        for name in sorted(classes.class_of_topic)
-        for partition in range(group.topics[name].partitions)
-    ]
+    holders = holders_in(group, classes, assignment.members)
     heavy, _ = jobs.with_weight_alone()
     bound = lower_bound(heavy)
     best = optimum(heavy, bound)
@@ -205,7 +211,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
         lower_bound=best.load if best.proved else bound,
         heaviest=max(jobs.weights, default=0),
         factor=None if terms is None else _factor(fresh, placed == len(holders), terms),
-        moved=changed_hands(jobs, holders),
+        moved=changed_hands(jobs.owners, holders),
         placed=placed,
         unknown_weights=weights.unknown,
     )
@@ -213,8 +219,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
 
 def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
     """How many times the optimum a fresh assignment can be that the branch and bound did not prove."""
-    members = sum(map(len, jobs.cohorts))
-    always = Fraction(4, 3) - Fraction(1, 3 * members) if len(jobs.cohorts) == 1 else Fraction(2)
+    always = Fraction(4, 3) - Fraction(1, 3 * len(jobs.members)) if len(jobs.cohorts) == 1 else Fraction(2)
     return min(always, 1 + max(Fraction(max(jobs.weights), bound), Fraction(1, FINE)))
 
 

@@ -1,0 +1,117 @@
+"""The source of the two consumer plugins: catalogues of client internals, and classes that both have."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
+CATALOGUES = {
+    "kafka_assignors_aiokafka": ("_client.py",),
+    "kafka_assignors_kafka_python": ("_client.py", "_v2.py", "_v3.py"),
+}
+OF_FRAMEWORKS = ("faust.py", "faststream.py")
+"""Modules that name the internals of a framework, and none of the client."""
+
+PRIVATE = re.compile(r"(?<![A-Za-z0-9_])_[a-z]\w*")
+
+
+def modules(package: str) -> dict[str, ast.Module]:
+    files = sorted((PLUGINS / package).rglob("*.py"))
+    return {
+        str(file.relative_to(PLUGINS / package)): ast.parse(file.read_text(encoding="utf-8"))
+        for file in files
+        if file.name not in OF_FRAMEWORKS
+    }
+
+
+def catalogued(package: str) -> set[str]:
+    found = modules(package)
+    docs = [ast.get_docstring(found[name]) or "" for name in CATALOGUES[package]]
+    return {name for doc in docs for name in PRIVATE.findall(doc)}
+
+
+def own_names(tree: ast.AST) -> set[str]:
+    """The names that the plugin defines: functions, classes, and attributes that `self` is given."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                names.add(name)
+    return names
+
+
+@pytest.mark.parametrize("package", CATALOGUES)
+def test_every_private_attribute_of_the_client_is_in_the_catalogue(package: str) -> None:
+    trees = modules(package)
+    own = set().union(*map(own_names, trees.values()))
+    used = {
+        node.attr: f"{file}:{node.lineno}"
+        for file, tree in trees.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr)
+    }
+    # What the plugin puts on a client's object has the project's name in it.
+    missing = {name: place for name, place in used.items() if "kafka_assignors" not in name}
+    for name in own | catalogued(package):
+        missing.pop(name, None)
+    assert not missing
+
+
+@pytest.mark.parametrize("package", CATALOGUES)
+def test_every_name_in_the_catalogue_is_used(package: str) -> None:
+    """The lists beside the catalogue (`_TOUCHED…`) are for the check at run time, and use nothing."""
+    code = []
+    for tree in modules(package).values():
+        statements = [
+            node
+            for node in tree.body
+            if not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]).startswith("_TOUCHED"))
+        ]
+        doc = ast.get_docstring(tree, clean=False)
+        code.append(ast.unparse(ast.Module(statements[doc is not None :], [])))
+    assert not catalogued(package) - set(PRIVATE.findall("\n".join(code)))
+
+
+def assignor_classes(package: str) -> dict[str, tuple[list[str], str | None]]:
+    """The bases and the docstring of each assignor class of a plugin."""
+    return {
+        node.name: ([ast.unparse(base) for base in node.bases], ast.get_docstring(node))
+        for node in modules(package)["__init__.py"].body
+        if isinstance(node, ast.ClassDef)
+    }
+
+
+def test_both_plugins_have_the_same_assignors_with_the_same_documentation() -> None:
+    """The pages of the API show docstrings of the plugins alone, so each plugin has its own copy."""
+    aiokafka, kafka_python = map(assignor_classes, CATALOGUES)
+    assert aiokafka
+    assert aiokafka == kafka_python
+
+
+def test_both_modules_for_versions_of_kafka_python_have_the_functions_that_are_used() -> None:
+    """The type checker reads `_v3` alone, in the place of the module for the installed version."""
+    trees = modules("kafka_assignors_kafka_python")
+    signatures = [
+        {
+            node.name: f"{ast.unparse(node.args)} -> {ast.unparse(node.returns) if node.returns else None}"
+            for node in trees[name].body
+            if isinstance(node, ast.FunctionDef)
+        }
+        for name in ("_v2.py", "_v3.py")
+    ]
+    used = {
+        node.attr
+        for tree in trees.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "interface"
+    }
+    assert used
+    v2, v3 = ({name: of.get(name) for name in used} for of in signatures)
+    assert None not in v2.values()
+    assert v2 == v3
