@@ -82,7 +82,7 @@ def measured(
 ) -> ProcessTree:
     """Run the command without its output, and wait for every process that it has started.
 
-    Python keeps compiled modules, as it does for an installed package, whatever this process says of it.
+    Python keeps compiled modules, as it does for an installed package: the variable that forbids it is unset.
     """
     with ProcessTree() as tree:
         done = subprocess.run(
