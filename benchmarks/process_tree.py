@@ -80,11 +80,14 @@ class ProcessTree:
 def measured(
     command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
 ) -> ProcessTree:
-    """Run the command without its output, and wait for every process that it has started."""
+    """Run the command without its output, and wait for every process that it has started.
+
+    Python keeps compiled modules, as it does for an installed package: the variable that forbids it is unset.
+    """
     with ProcessTree() as tree:
         done = subprocess.run(
             command,
-            env=environment,
+            env={**(environment or os.environ), "PYTHONDONTWRITEBYTECODE": ""},
             stdout=subprocess.DEVNULL,
             timeout=timeout_s,
             cwd=tempfile.gettempdir(),

@@ -2,12 +2,14 @@
 
     python -m benchmarks.replay_fleet
     python -m benchmarks.replay_fleet --groups 5000 --generations 1000000 --doublings 0 --results fleets.json
+    python -m benchmarks.replay_fleet --groups 5000 --generations 5000 --doublings 0 --alone 40
 
 Each size is a fleet of its own, in twice as many groups with twice as many generations as the one before.
 Each engine replays it in a process of its own. An event is a record of the history. CPU time is that of all
 processes of a replay; memory is what the JVM, and all Python processes together, have resident at most
-(`benchmarks.process_tree`). The growth between two sizes is the exponent of CPU time over events: 1 is
-linear. The start of the engine counts, so that it begins below 1.
+(`benchmarks.process_tree`). With `--alone`, only the largest generation of each group is replayed, under so
+many names: a fleet of groups that rebalanced once. The growth between two sizes is the exponent of CPU time
+over events: 1 is linear. The start of the engine counts, so that it begins below 1.
 """
 
 from __future__ import annotations
@@ -16,14 +18,20 @@ import argparse
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from benchmarks.process_tree import measured
+from kafka_assignors_spark.schemas import RAW, record_batch
 from spark_validation.fleet.profile import FleetOptions
 
 
@@ -46,7 +54,7 @@ class Run:
 
 
 def measure(
-    options: FleetOptions, strategies: str, engines: Iterable[str], master: str, timeout_s: float
+    options: FleetOptions, strategies: str, engines: Iterable[str], master: str, timeout_s: float, alone: int
 ) -> Iterator[Run]:
     """Make a fleet of this size, and replay it on each engine."""
     with tempfile.TemporaryDirectory() as folder:
@@ -57,6 +65,8 @@ def measure(
             *("--days", str(options.days), "--seed", str(options.seed)),
         ]
         subprocess.run(made, stdout=subprocess.DEVNULL, timeout=timeout_s, check=True)
+        if alone:
+            keep_largest_generations(Path(fleet, "raw"), alone)
         size = sum(path.stat().st_size for path in Path(fleet, "raw").rglob("*.parquet"))
         for engine in engines:
             replay = [
@@ -67,8 +77,35 @@ def measure(
             cost = measured(replay, timeout_s)
             events = json.loads(report.read_text())["history"]["records"]
             yield Run(
-                engine, options.groups, events, size, cost.wall_s, cost.cpu_s, cost.jvm_mib, cost.python_mib
+                engine,
+                options.groups * (alone or 1),
+                events,
+                size,
+                cost.wall_s,
+                cost.cpu_s,
+                cost.jvm_mib,
+                cost.python_mib,
             )
+
+
+def keep_largest_generations(raw: Path, names: int) -> None:
+    """Leave the longest value of each classic group, under so many names, in a history of one partition."""
+    largest: dict[bytes, tuple[Any, bytes]] = {}
+    for path in sorted(raw.rglob("*.parquet")):
+        for row in pq.read_table(path).to_pylist():
+            key, value = row["key"], row["value"]
+            if key[:2] == b"\0\2" and len(value or b"") > len(largest.get(key, (None, b""))[1]):
+                largest[key] = row["timestamp"], value
+    shutil.rmtree(raw)
+    raw.mkdir()
+    for number in range(names):
+        rows: list[tuple[Any, ...]] = []
+        for key, (timestamp, value) in sorted(largest.items()):
+            group = key[4:] + b"-%d" % number
+            renamed = key[:2] + len(group).to_bytes(2, "big") + group
+            rows.append((0, number * len(largest) + len(rows), timestamp, renamed, value))
+        table_of_rows = pa.Table.from_batches([record_batch(rows, RAW)])
+        pq.write_table(table_of_rows, raw / f"part-{number}.parquet")
 
 
 def table(runs: Iterable[Run]) -> Iterator[str]:
@@ -113,6 +150,13 @@ def main() -> None:
     parser.add_argument(
         "--results", metavar="FILE", type=Path, help="keep what is measured here; the table has all of it"
     )
+    parser.add_argument(
+        "--alone",
+        metavar="NAMES",
+        type=int,
+        default=0,
+        help="one generation of each group, under so many names",
+    )
     parser.add_argument("--timeout", type=float, default=4 * 3600, help="of each step, in seconds")
     given = parser.parse_args()
     engines = given.engines.split(",")
@@ -122,8 +166,9 @@ def main() -> None:
         runs = [Run(**each) for each in json.loads(given.results.read_text())]
     for halvings in range(given.doublings, -1, -1):
         options = FleetOptions(given.groups >> halvings, given.generations >> halvings)
-        runs = [run for run in runs if run.groups != options.groups or run.engine not in engines]
-        for one in measure(options, given.strategies, engines, given.master, given.timeout):
+        groups = options.groups * (given.alone or 1)
+        runs = [run for run in runs if run.groups != groups or run.engine not in engines]
+        for one in measure(options, given.strategies, engines, given.master, given.timeout, given.alone):
             runs.append(one)
             if given.results is not None:
                 given.results.write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n")

@@ -3,17 +3,21 @@ meant to be so."""
 
 from __future__ import annotations
 
+from datetime import timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import group_partition
+from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.rebalances import HISTORY_STARTS
-from kafka_assignors_spark.folds.records import RecordKind, decode_record
+from kafka_assignors_spark.folds.records import MemberDecoder, RecordKind, decode_record
+from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.history_rates import rates_of_history
 from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.result import Mode, ReplayOptions, ReplayResult
+from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions, ReplayResult
 from spark_validation.fleet import history
 from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import Record, life
@@ -24,6 +28,7 @@ from spark_validation.fleet.profile import (
     profile_of,
     topics_of,
 )
+from spark_validation.tests.folding import fold, raw_rows
 
 pytestmark = pytest.mark.exhaustive
 
@@ -70,6 +75,16 @@ def test_everything_that_is_to_happen_happens(lives: dict[GroupProfile, list[Rec
     assert any(profile.topics != profile.later_topics for profile in lives)
     kinds = {decode_record(r.key, r.value).kind for records in lives.values() for r in records}
     assert kinds == {RecordKind.GENERATION, RecordKind.EMPTY, RecordKind.TOMBSTONE}
+
+
+def test_members_decode_alike_whichever_records_were_decoded_before(
+    lives: dict[GroupProfile, list[Record]],
+) -> None:
+    for records in lives.values():
+        members = MemberDecoder()
+        for record in records:
+            alone = decode_record(record.key, record.value)
+            assert decode_record(record.key, record.value, members) == alone
 
 
 def test_time_goes_on_in_every_group(lives: dict[GroupProfile, list[Record]]) -> None:
@@ -133,6 +148,26 @@ def test_every_record_decodes_and_lies_in_the_partition_of_its_group(
         group = decode_record(bytes(row["key"]), None).group
         assert group is not None
         assert row["partition"] == group_partition(group, SMALL.offsets_partitions)
+
+
+@pytest.mark.parametrize("strategies", [("range",), ("roundrobin", "range"), ("sticky",)])
+@pytest.mark.parametrize("modes", [(Mode.STEADY_STATE,), tuple(Mode)])
+def test_a_row_depends_on_no_other_strategy_and_on_no_other_mode(
+    written: str, strategies: tuple[str, ...], modes: tuple[Mode, ...]
+) -> None:
+    _, topics = catalogue_rows(written) or ("", [])
+    catalogue = Catalogue.from_rows(topics)
+    rows = [{**row, "timestamp": row["timestamp"].replace(tzinfo=timezone.utc)} for row in raw_rows(written)]
+    every = ("cooperative-sticky", "range", "roundrobin", "sticky")
+    everything = fold(rows, catalogue, strategies=every).tables["replayed"]
+    alone = fold(rows, catalogue, strategies=strategies, modes=modes).tables["replayed"]
+    found = [row for row in everything if row["strategy"] in (*strategies, RECORDED) and row["mode"] in modes]
+
+    def place(row: dict[str, Any]) -> tuple[Any, ...]:
+        return row["group"], row["offset"], row["mode"], row["strategy"]
+
+    assert len(alone) > SMALL.generations
+    assert sorted(alone, key=place) == sorted(found, key=place)
 
 
 def test_only_what_is_meant_to_be_missing_cannot_be_replayed(replayed: ReplayResult) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -158,12 +159,13 @@ def no_timer() -> Iterator[None]:
 def test_the_limit_is_over_when_the_call_is(no_timer: None, tmp_path: Path) -> None:
     handler = signal.getsignal(signal.SIGALRM)
     guard = StrategyGuard(0.05, str(tmp_path))
-    for _ in range(20):
-        guard.run("s", "g", 1, lambda: None)
-    time.sleep(0.2)
-    with pytest.raises(StrategyTimeout):
-        guard.run("s", "g", 1, lambda: time.sleep(10))
-    time.sleep(0.2)
+    with guard.watching():
+        for _ in range(20):
+            guard.run("s", "g", 1, lambda: None)
+        time.sleep(0.2)
+        with pytest.raises(StrategyTimeout):
+            guard.run("s", "g", 1, lambda: time.sleep(10))
+        time.sleep(0.2)
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) == handler
     assert [note.read_bytes()[:1] for note in tmp_path.iterdir()] == [b"\0"]
@@ -171,17 +173,31 @@ def test_the_limit_is_over_when_the_call_is(no_timer: None, tmp_path: Path) -> N
 
 def test_a_program_with_a_timer_keeps_it(no_timer: None) -> None:
     signal.setitimer(signal.ITIMER_REAL, 1_000)
-    with pytest.raises(StrategyTimeout):
-        StrategyGuard(0.05).run("s", "g", 1, lambda: time.sleep(10))
+    guard = StrategyGuard(0.05)
+    with guard.watching(), pytest.raises(StrategyTimeout):
+        guard.run("s", "g", 1, lambda: time.sleep(10))
     assert 900 < signal.getitimer(signal.ITIMER_REAL)[0] < 1_000
 
 
-def test_the_alarm_of_a_program_comes_before_a_longer_limit(no_timer: None) -> None:
-    handler = signal.signal(signal.SIGALRM, lambda *_: None)
+@pytest.mark.parametrize("limit_s", [0.02, 0.4, 10.0])
+def test_the_alarm_of_a_program_comes_during_a_strategy(no_timer: None, limit_s: float) -> None:
+    alarms: list[int] = []
+    handler = signal.signal(signal.SIGALRM, lambda number, _: alarms.append(number))
     signal.setitimer(signal.ITIMER_REAL, 0.05)
-    StrategyGuard(10.0).run("s", "g", 1, lambda: time.sleep(0.2))
+    guard = StrategyGuard(limit_s)
+    with guard.watching(), suppress(StrategyTimeout):
+        guard.run("s", "g", 1, lambda: time.sleep(1.5))
+    time.sleep(0.1)
+    assert alarms == [signal.SIGALRM]
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     signal.signal(signal.SIGALRM, handler)
+
+
+def test_no_limit_ends_what_is_not_a_strategy(no_timer: None) -> None:
+    guard = StrategyGuard(0.05)
+    with guard.watching():
+        guard._deadline = 0.0  # as after an alarm in the last instruction of `run`
+        time.sleep(0.2)
 
 
 def test_the_user_interrupts_a_strategy() -> None:

@@ -65,6 +65,10 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
     return LeaderResult(assignment, target, withheld, group.claims.dropped)
 
 
+_SIZED = frozenset({list, range, tuple})
+"""The usual types of a sequence of partitions. To ask an abstract class about each is slow."""
+
+
 def check_assignment(group: Group, assignment: Assignment) -> None:
     """Raise `InvalidAssignmentError` unless every subscribed partition has exactly one owner.
 
@@ -88,11 +92,11 @@ def check_assignment(group: Group, assignment: Assignment) -> None:
 
     shares: dict[str, list[Collection[int]]] = {topic_name: [] for topic_name in group.topics}
     for member_id, assigned in assignment.members.items():
-        if not isinstance(assigned, Mapping):
+        if type(assigned) is not dict and not isinstance(assigned, Mapping):
             raise InvalidAssignmentError(
                 f"gave member {quoted(member_id)} {_kind(assigned)}, not a mapping of topics"
             )
-        for kind in set(map(type, assigned.values())):
+        for kind in {*map(type, assigned.values())} - _SIZED:
             if not issubclass(kind, Sized):  # A generator would be empty by the time it is sent.
                 raise InvalidAssignmentError(
                     f"gave member {quoted(member_id)} a {kind.__name__}, not a sequence"

@@ -70,10 +70,12 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
 
     `scale` is what the strategy measures balance by.
     """
-    loads = [sum(map(len, assignment.members.get(member_id, {}).values())) for member_id in group.members]
+    assigned = assignment.members
+    loads = [sum(map(len, held.values())) if (held := assigned.get(id)) else 0 for id in group.members]
     total = sum(loads)
     mean = total / len(loads) if loads else 0.0
     moved, kept = _movement(group.claims, assignment)
+    racks = racks_matter(group)
     return Quality(
         members=len(loads),
         partitions=total,
@@ -85,13 +87,14 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
         moved=moved,
         forced=total - moved - kept,
         kept=kept,
-        rack_misses=_rack_misses(group, assignment),
-        max_over_share=_max_over_share(loads, [scale.capacity(member_id) for member_id in group.members]),
-        rack_traffic=_rack_traffic(group, assignment),
+        rack_misses=sum(1 for _ in _missing(group, assigned)) if racks else None,
+        max_over_share=_max_over_share(group, loads, scale) if scale.capacities else None,
+        rack_traffic=_rack_traffic(group, assignment) if racks else None,
     )
 
 
-def _max_over_share(loads: Sequence[int], capacities: Sequence[int]) -> float | None:
+def _max_over_share(group: Group, loads: Sequence[int], scale: Scale) -> float | None:
+    capacities = [*map(scale.capacity, group.members)]
     if len(set(capacities)) < 2:
         return None
     shares = [sum(loads) * capacity / sum(capacities) for capacity in capacities]
@@ -113,14 +116,10 @@ def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
     return owned - kept, kept
 
 
-def _rack_misses(group: Group, assignment: Assignment) -> int | None:
-    return sum(1 for _ in _missing(group, assignment.members)) if racks_matter(group) else None
-
-
 def _rack_traffic(group: Group, assignment: Assignment) -> RackTraffic | None:
     weights = {name: topic.weights for name, topic in group.topics.items() if topic.weights is not None}
     known = any(weight is not None for of_topic in weights.values() for weight in of_topic)
-    if not known or not racks_matter(group):
+    if not known:
         return None
     sums, unknown = [], []
     for holders in (group.claims.prior, assignment.members):

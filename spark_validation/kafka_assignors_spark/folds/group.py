@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafka_assignors.group import quoted
@@ -30,7 +31,13 @@ from kafka_assignors_spark.folds.kip848 import EpochFold
 from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, OwnershipFold, Record, RecordedGeneration
 from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import CLASSIC
-from kafka_assignors_spark.folds.records import RecordKind, decode_record, from_micros, to_micros
+from kafka_assignors_spark.folds.records import (
+    MemberDecoder,
+    RecordKind,
+    decode_record,
+    from_micros,
+    to_micros,
+)
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard
@@ -153,6 +160,11 @@ def fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int = 0)
 
     `StateError` if a state among them is none.
     """
+    with work.guard.watching():
+        yield from _fold_groups(records, work, chunk)
+
+
+def _fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int) -> Iterator[Output]:
     fold: _GroupFold | None = None
     for record in records:
         if fold is None or fold.key != record[:2]:
@@ -199,6 +211,7 @@ class _GroupFold:
         self._part = work.parts[part]
         self._first_mode = work.modes[0].value
         self._waiting: Record | None = None  # more copies of it may come
+        self._members = MemberDecoder()
         self._timeline: dict[tuple[str, str], deque[tuple[Any, ...]]] = {}
         self._tables: dict[str, list[tuple[Any, ...]]] = {}
         self._table_rows = 0
@@ -277,7 +290,7 @@ class _GroupFold:
             self._waiting = None
 
     def _fold(self, record: Record) -> None:
-        event = decode_record(record.key, record.value)
+        event = decode_record(record.key, record.value, self._members)
         if (record.partition, record.offset) in self._work.collided:
             record = record._replace(value=None)
             event = replace(
@@ -369,10 +382,11 @@ _OF_TIMELINE = [each.name for each in fields(TimelineRow)]
 _MEASURES = [
     name for name in _OF_TIMELINE if name not in ("group", "strategy", "mode", "timestamp", "second_round")
 ]
+_measures_of = attrgetter(*_MEASURES)
 
 
 def _timeline_values(row: Replayed) -> tuple[Any, ...]:
-    return (row.offset, to_micros(row.timestamp), *(getattr(row, name) for name in _MEASURES), row.rounds)
+    return (row.offset, to_micros(row.timestamp), *_measures_of(row), row.rounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ MOST_GENERATIONS = 200
 _MOST_SPANS = 2_000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes three times as long to make
 class _Held:
     """Who owns a partition since when; `number` counts records."""
 
@@ -204,7 +204,7 @@ class _Held:
     number: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Ended:
     topic: str
     partition: int

@@ -24,10 +24,11 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 
-from kafka_assignors.group import TopicPartitions
+from kafka_assignors.group import Member, TopicPartitions
 from kafka_assignors.wire import (
     ConsumerGroupKey,
     ConsumerGroupMember,
@@ -35,6 +36,7 @@ from kafka_assignors.wire import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
+    Names,
     OffsetCommitKey,
     ProtocolError,
     ResolvedRegularExpression,
@@ -64,7 +66,7 @@ class RecordKind(str, enum.Enum):
     UNDECODABLE = "undecodable"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # a frozen one takes five times as long to make
 class MemberRecord:
     """A member of a generation. `owned` is its own claim, `assigned` the leader's assignment.
 
@@ -87,7 +89,7 @@ class MemberRecord:
     assignor: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class DecodedRecord:
     """A decoded record. `reason` is set where it, or a member in it, does not decode.
 
@@ -128,8 +130,69 @@ def group_of(key: bytes | None) -> bytes | None:
     return key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 
-def decode_record(key: bytes | None, value: bytes | None) -> DecodedRecord:
-    """The event in a record's key and value."""
+@dataclass(slots=True)
+class MemberDecoder:
+    """Decodes the members of generations in a row, most of which repeat bytes of the generation before.
+
+    Equal bytes are decoded once: the decoder holds what the last generation has. Values that are equal may be
+    the same object, so a reader does not change them.
+    """
+
+    _claims: dict[tuple[str, bytes], Member] = field(default_factory=dict)
+    _assigned: dict[bytes, TopicPartitions] = field(default_factory=dict)
+
+    def decode(self, metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
+        """The members of a consumer group that decode, and why the others do not."""
+        members: list[MemberRecord] = []
+        reasons: list[str] = []
+        before, self._claims, self._assigned = (self._claims, self._assigned), {}, {}
+        if metadata.protocol_type == CONSUMER_PROTOCOL_TYPE:
+            names = Names()
+            for member in metadata.members:
+                try:
+                    members.append(self._member(member, metadata.protocol or "", before, names))
+                except ProtocolError as error:
+                    reasons.append(str(error))
+        return members, reasons
+
+    def _member(
+        self,
+        member: GroupMember,
+        protocol: str,
+        before: tuple[dict[tuple[str, bytes], Member], dict[bytes, TopicPartitions]],
+        names: Names,
+    ) -> MemberRecord:
+        key, stored = (protocol, member.subscription), member.assignment
+        said = self._claims.get(key) or before[0].get(key)
+        if said is None:
+            said = decode_member(protocol, member.member_id, member.subscription, names=names)
+        self._claims[key] = said
+        assigned = self._assigned.get(stored)
+        if assigned is None:
+            assigned = before[1].get(stored)
+        if assigned is None:
+            # A leader that leaves a member out is recorded as no bytes at all.
+            assigned = decode_assignment(stored).partitions if stored else {}
+        self._assigned[stored] = assigned
+        return MemberRecord(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            rack=said.rack,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            version=int.from_bytes(member.subscription[:2], "big"),
+            topics=tuple(sorted(said.topics)),
+            owned=said.owned,
+            owned_generation=said.generation,
+            revoked=said.revoked,
+            assigned=assigned,
+        )
+
+
+def decode_record(
+    key: bytes | None, value: bytes | None, members: MemberDecoder | None = None
+) -> DecodedRecord:
+    """The event in a record's key and value. `members` is shared by the records of a group in a row."""
     if key is None:
         return DecodedRecord(RecordKind.UNDECODABLE, reason="key: is null")
     try:
@@ -144,7 +207,7 @@ def decode_record(key: bytes | None, value: bytes | None) -> DecodedRecord:
         return DecodedRecord(RecordKind.OTHER)
     if value is None:
         return DecodedRecord(RecordKind.TOMBSTONE, decoded.group)
-    return _generation(decoded.group, value)
+    return _generation(decoded.group, value, members or MemberDecoder())
 
 
 def _part(key: ConsumerGroupKey, value: bytes | None) -> DecodedRecord:
@@ -155,12 +218,12 @@ def _part(key: ConsumerGroupKey, value: bytes | None) -> DecodedRecord:
     return DecodedRecord(RecordKind.KIP848, key.group, part=key, said=said)
 
 
-def _generation(group: str, value: bytes) -> DecodedRecord:
+def _generation(group: str, value: bytes, decoder: MemberDecoder) -> DecodedRecord:
     try:
         metadata = decode_group_metadata(value)
     except ProtocolError as error:
         return DecodedRecord(RecordKind.UNDECODABLE, group, str(error))
-    members, reasons = _members(metadata)
+    members, reasons = decoder.decode(metadata)
     return DecodedRecord(
         kind=RecordKind.GENERATION if metadata.members else RecordKind.EMPTY,
         group=group,
@@ -171,38 +234,6 @@ def _generation(group: str, value: bytes) -> DecodedRecord:
         protocol=metadata.protocol,
         leader=metadata.leader,
         members=tuple(members),
-    )
-
-
-def _members(metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
-    """The members of a consumer group that decode, and why the others do not."""
-    members: list[MemberRecord] = []
-    reasons: list[str] = []
-    if metadata.protocol_type == CONSUMER_PROTOCOL_TYPE:
-        for member in metadata.members:
-            try:
-                members.append(_member(member, metadata.protocol or ""))
-            except ProtocolError as error:
-                reasons.append(str(error))
-    return members, reasons
-
-
-def _member(member: GroupMember, protocol: str) -> MemberRecord:
-    said = decode_member(protocol, member.member_id, member.subscription, member.instance_id)
-    # A leader that leaves a member out is recorded as no bytes at all.
-    assigned = decode_assignment(member.assignment).partitions if member.assignment else {}
-    return MemberRecord(
-        member_id=member.member_id,
-        instance_id=member.instance_id,
-        rack=said.rack,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        version=int.from_bytes(member.subscription[:2], "big"),
-        topics=tuple(sorted(said.topics)),
-        owned=said.owned,
-        owned_generation=said.generation,
-        revoked=said.revoked,
-        assigned=assigned,
     )
 
 
@@ -261,6 +292,7 @@ _CLIENT_IDS = (
 )
 
 
+@lru_cache(maxsize=1_000)
 def client_of(client_id: str) -> str:
     """The client library with this client id; "unknown" for an id that the application chose."""
     return next((client for pattern, client in _CLIENT_IDS if pattern.match(client_id)), UNKNOWN)

@@ -26,6 +26,8 @@ from kafka_assignors.makespan import measure_loads
 from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, least_rack_misses
+from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
+from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, leader_view
 from kafka_assignors_spark.folds.rates import RecentRates
@@ -73,6 +75,9 @@ def partitions_of(had: Iterable[TopicPartitions], topics: Container[str]) -> int
 
 _DEFAULT_PAUSES = PauseModel()
 _UNGUARDED = StrategyGuard()
+
+_WITHOUT_CLAIMS = (Range, RoundRobin)
+"""Strategies whose assignment depends on nothing that members own."""
 
 _NOT_MEASURED = (None,) * 18
 
@@ -142,14 +147,18 @@ class ReplayState:
     too_slow: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class _Led:
+class _Led(NamedTuple):
     """What came of one rebalance under one strategy: the measures in the order of `Replayed`, from
     `partitions` to `unknown_rates`, or why there are none."""
 
     measures: tuple[Any, ...] = _NOT_MEASURED
     settled: Assignment | None = None
     problem: str | None = None
+
+    @property
+    def moved(self) -> int | None:
+        moved: int | None = self.measures[1]
+        return moved
 
 
 class GroupReplay:
@@ -174,6 +183,7 @@ class GroupReplay:
     ) -> None:
         self._catalogue = catalogue
         self._strategies = strategies
+        self.least_movers = tuple(name for name, each in strategies.items() if moves_least(each))
         self._modes = tuple(modes)
         self._pauses = pauses
         self._guard = guard
@@ -235,7 +245,8 @@ class GroupReplay:
             led = one_step.led(name)
         else:
             group = _group(rebalance, topics, had)
-            led = self._led(name, rebalance, group, had, one_step.least_rack_misses, None)
+            settled = one_step.led(name).settled if type(self._strategies[name]) in _WITHOUT_CLAIMS else None
+            led = self._led(name, rebalance, group, had, one_step.least_rack_misses, None, settled)
         self.state.own[name] = (
             had if led.settled is None else _Prior(led.settled.members, rebalance.generation)
         )
@@ -249,22 +260,25 @@ class GroupReplay:
         prior: _Prior,
         least_misses: int | None,
         least: int | None,
+        settled: Assignment | None = None,
     ) -> _Led:
-        """The group under the strategy, or how the strategy failed."""
+        """The group under the strategy, or how the strategy failed. `settled` is its assignment, if known."""
         if name in self.state.too_slow:
             return _Led(problem=f"not run: it exceeded its time at offset {self.state.too_slow[name]}")
-        strategy = self._strategies[name]
+        strategy, rounds = self._strategies[name], 1
         try:
-            settled, rounds = self._guard.run(
-                name, rebalance.group, rebalance.offset, lambda: settle(strategy, group)
-            )
+            if settled is None:
+                settled, rounds = self._guard.run(
+                    name, rebalance.group, rebalance.offset, lambda: settle(strategy, group)
+                )
         except StrategyTimeout as error:
             self.state.too_slow[name] = rebalance.offset
             return _Led(problem=failure_text(error))
         except BaseException as error:  # an error of the user's strategy is a finding about it
             return _Led(problem=failure_text(error))
-        least = least_moved(group) if least is None else least
         quality = measure(group, settled)
+        if least is None:
+            least = quality.moved if name in self.least_movers else least_moved(group)
         return self._measured(
             group, prior, settled, quality, least, least_misses, rounds, consumptions(strategy)
         )
@@ -332,8 +346,9 @@ class _OneStep:
 
     def led(self, name: str) -> _Led:
         if name not in self._led:
+            least = None if name in self._replay.least_movers else self._least_moved()
             self._led[name] = self._replay._led(
-                name, self._rebalance, self._group, self.prior, self.least_rack_misses, self._least_moved()
+                name, self._rebalance, self._group, self.prior, self.least_rack_misses, least
             )
         return self._led[name]
 
@@ -353,8 +368,11 @@ class _OneStep:
         return self._led[RECORDED]
 
     def _least_moved(self) -> int:
+        """The moves of a strategy that moves the least; only without one they are computed."""
         if self._least is None:
-            self._least = least_moved(self._group)
+            moves = (self.led(name).moved for name in self._replay.least_movers)
+            least = next((each for each in moves if each is not None), None)
+            self._least = least_moved(self._group) if least is None else least
         return self._least
 
 
@@ -404,14 +422,17 @@ def _equal(one: TopicPartitions, other: TopicPartitions) -> bool:
 def _group(rebalance: Rebalance, topics: Iterable[Topic], prior: _Prior) -> Group:
     """The group as a leader sees it whose members had `prior` and go on having it while they join."""
     members = []
+    subscriptions: dict[tuple[str, ...], frozenset[str]] = {}  # equal ones are the same object
     for member in rebalance.members.values():
         had = prior.members.get(member.member_id)
+        if member.topics not in subscriptions:
+            subscriptions[member.topics] = frozenset(member.topics)
         # A member revokes what it no longer subscribes to before it joins.
         owned = {topic: had[topic] for topic in member.topics if had.get(topic)} if had else {}
         members.append(
             Member(
                 id=member.member_id,
-                topics=frozenset(member.topics),
+                topics=subscriptions[member.topics],
                 instance_id=member.instance_id,
                 rack=member.rack,
                 owned=owned,

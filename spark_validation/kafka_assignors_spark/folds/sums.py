@@ -207,15 +207,21 @@ class Figures:
         spread = row.max_load - row.min_load
         self.rebalances += 1
         self.generations += row.rounds
-        for name in _SUMMED:
-            setattr(self, name, getattr(self, name) + getattr(row, name))
+        self.moved += row.moved
+        self.least_moved += row.least_moved
+        self.could_stay += row.could_stay
+        self.max_over_mean += row.max_over_mean
+        self.load_stddev += row.load_stddev
+        self.vacated += row.vacated
+        self.paused_s += row.paused_s
         self.worst_max_over_mean = max(self.worst_max_over_mean, row.max_over_mean)
         self.spread += spread
         self.worst_spread = max(self.worst_spread, spread)
         self.second_rounds += row.rounds > 1
-        for name in ("rack_misses", "least_rack_misses"):
-            if (misses := getattr(row, name)) is not None:
-                setattr(self, name, (getattr(self, name) or 0) + misses)
+        if row.rack_misses is not None:
+            self.rack_misses = (self.rack_misses or 0) + row.rack_misses
+        if row.least_rack_misses is not None:
+            self.least_rack_misses = (self.least_rack_misses or 0) + row.least_rack_misses
         self.paused_eager_s = _added(self.paused_eager_s, row.paused_eager_s)
         self.paused_cooperative_s = _added(self.paused_cooperative_s, row.paused_cooperative_s)
         if row.rate_bound is not None:
@@ -230,9 +236,6 @@ class Figures:
         text, count = self.failures.get(kind, (problem, 0))
         if count or len(self.failures) < _SHOWN_FAILURES:
             self.failures[kind] = (text, count + 1)
-
-
-_SUMMED = ("moved", "least_moved", "could_stay", "max_over_mean", "load_stddev", "vacated", "paused_s")
 
 
 def _added(total: float | None, value: float | None) -> float | None:

@@ -53,7 +53,7 @@ class PartitionClass:
         return rack is not None and self.racks is not None and rack not in self.racks
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, which would take three times as long for each assignment
 class Classes:
     """A group in numbers.
 

@@ -73,13 +73,12 @@ class Costs:
         return cls(move, miss)
 
 
-def share_out(classes: Classes, levels: Sequence[Level], criteria: Iterable[AnyCriterion]) -> Shares:
+def share_out(classes: Classes, levels: Sequence[Level], criteria: Sequence[AnyCriterion]) -> Shares:
     """The number of partitions of each class for every member, exactly optimal in movement and racks."""
     shares: Shares = [{} for _ in classes.partition_classes]
     by_topic_class: dict[int, list[int]] = {}
     for number, partition_class in enumerate(classes.partition_classes):
         by_topic_class.setdefault(partition_class.topic_class, []).append(number)
-    costs = Costs.of(criteria, sum(topic_class.partitions for topic_class in classes.topic_classes))
     for level in levels:
         numbers = [number for t in level.topic_classes for number in by_topic_class[t]]
         here = [classes.partition_classes[number] for number in numbers]
@@ -91,6 +90,7 @@ def share_out(classes: Classes, levels: Sequence[Level], criteria: Iterable[AnyC
         elif not racks_count and not any(owned):
             counts = _deal_shares(classes, level)
         else:
+            costs = Costs.of(criteria, sum(topic_class.partitions for topic_class in classes.topic_classes))
             counts = _share_many(
                 _LevelParts(classes, level, members, here, owned, costs), racks_count=racks_count
             )

@@ -46,7 +46,7 @@ from kafka_assignors.solver.classes import Classes
 from kafka_assignors.solver.distribution import Distribution
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Level:
     """Members that get so many partitions each, `extra` of them one more, and the topic classes they serve.
 
@@ -70,6 +70,9 @@ def find_levels(classes: Classes) -> list[Level]:
     Cost: one or two maximum flows on cohorts and topic classes for every level.
     """
     sizes = [len(cohort) for cohort in classes.cohorts]
+    if len(sizes) == 1:  # Most groups are one cohort, which subscribes to one topic class.
+        total = classes.topic_classes[0].partitions
+        return [Level(*apportion(classes, [0], total), [0], [0], {0: {0: total}})]
     distribution = _start(classes, sizes)
     levels: list[Level] = []
     parts = [(list(range(len(sizes))), list(range(len(classes.topic_classes))))] if sizes else []

@@ -184,8 +184,10 @@ def even_out(classes: Classes, placed: Sequence[PlacedClass], holdings: list[Top
 
     Sequences in it are replaced and not touched.
     """
-    if sum(how.size for how in placed) > MOST_DEALT:
+    if not 0 < sum(how.size for how in placed) <= MOST_DEALT:
         return
+    if len(classes.class_of_topic) == 1 and len(classes.cohorts) == 1:
+        return  # the loads are those of the topic, which are even
     (first, *others) = classes.partition_classes or (None,)
     if first is None or (not others and not first.owned_counts):
         return  # dealt in rounds to members who had nothing: nothing can be more even

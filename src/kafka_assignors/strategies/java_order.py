@@ -113,8 +113,10 @@ def in_java_order(members: Iterable[Member]) -> list[Member]:
     """
 
     def rank(member: Member) -> tuple[bool, bytes, bytes]:
-        by = member.id if member.instance_id is None else member.instance_id
-        return member.instance_id is None, java_order(by), java_order(member.id)
+        by_id = java_order(member.id)
+        if member.instance_id is None:
+            return True, by_id, by_id
+        return False, java_order(member.instance_id), by_id
 
     return sorted(members, key=rank)
 
