@@ -14,11 +14,11 @@ from kafka_assignors.wire import (
     ClassicMember,
     ClassicProtocol,
     ConsumerGroupMember,
+    ConsumerGroupMemberState,
     ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
-    MemberState,
     PartitionMetadata,
     ResolvedRegularExpression,
     TargetAssignment,
@@ -48,7 +48,7 @@ def consumer_group_value(record: ConsumerGroupRecord, fields: Fields) -> Consume
         return CurrentAssignment(
             fields["memberEpoch"],
             fields["previousMemberEpoch"],
-            MemberState(fields["state"]),
+            ConsumerGroupMemberState(fields["state"]),
             _assigned(fields["assignedPartitions"]),
             _assigned(fields["partitionsPendingRevocation"]),
         )

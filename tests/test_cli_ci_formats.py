@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_cli import main
-from kafka_assignors_cli.output_files import Outcome, Verdict, github_annotation, junit_xml
+from kafka_assignors_cli.output_files import CiCase, CiOutcome, github_annotation, junit_xml
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
 from tests.hostile_names import NAMES
@@ -96,9 +96,9 @@ def test_junit_of_lint_has_each_rule_and_marks_the_ignored_one_as_skipped(inputs
     assert tags["never-settles"] == ["skipped"]
 
 
-@pytest.mark.parametrize("outcome", Outcome)
-def test_junit_of_hostile_names_is_well_formed(outcome: Outcome) -> None:
-    verdicts = [Verdict(name, name, outcome, name) for name in STEERING]
+@pytest.mark.parametrize("outcome", CiOutcome)
+def test_junit_of_hostile_names_is_well_formed(outcome: CiOutcome) -> None:
+    verdicts = [CiCase(name, name, outcome, name) for name in STEERING]
     root = ElementTree.fromstring(junit_xml("suite", verdicts).encode("utf-8"))
     cases = root.findall("testsuite/testcase")
     assert len(cases) == len(STEERING)
@@ -121,7 +121,7 @@ def parsed(line: str) -> tuple[str, dict[str, str], str]:
 
 @pytest.mark.parametrize("name", STEERING)
 def test_an_annotation_is_one_line_that_says_what_the_verdict_says(name: str) -> None:
-    line = github_annotation(Verdict(name, name, Outcome.FAILED, name, name, 3))
+    line = github_annotation(CiCase(name, name, CiOutcome.FAILED, name, name, 3))
     assert line is not None
     assert len(line.splitlines()) == 1
     level, properties, message = parsed(line)
@@ -135,15 +135,15 @@ def test_an_annotation_is_one_line_that_says_what_the_verdict_says(name: str) ->
 
 def test_only_verdicts_that_passed_have_no_annotation() -> None:
     levels = {
-        outcome: (github_annotation(Verdict("a", "b", outcome, "c")) or "").partition(" ")[0]
-        for outcome in Outcome
+        outcome: (github_annotation(CiCase("a", "b", outcome, "c")) or "").partition(" ")[0]
+        for outcome in CiOutcome
     }
     assert levels == {
-        Outcome.PASSED: "",
-        Outcome.FAILED: "::error",
-        Outcome.WARNED: "::warning",
-        Outcome.NOT_JUDGED: "::error",
-        Outcome.SKIPPED: "::notice",
+        CiOutcome.PASSED: "",
+        CiOutcome.FAILED: "::error",
+        CiOutcome.WARNED: "::warning",
+        CiOutcome.NOT_JUDGED: "::error",
+        CiOutcome.SKIPPED: "::notice",
     }
 
 

@@ -21,6 +21,7 @@ from kafka_assignors.wire import (
     ConsumerAssignment,
     ConsumerGroupKey,
     ConsumerGroupMember,
+    ConsumerGroupMemberState,
     ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
@@ -28,7 +29,6 @@ from kafka_assignors.wire import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    MemberState,
     OffsetCommit,
     OffsetCommitKey,
     PartitionMetadata,
@@ -157,7 +157,7 @@ of_consumer_groups: dict[ConsumerGroupRecord, st.SearchStrategy[ConsumerGroupVal
         topic_ids, numbers_of_a_topic, max_size=4
     ).map(TargetAssignment),
     ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: st.builds(
-        CurrentAssignment, int32s, int32s, st.sampled_from(MemberState), assigned, assigned
+        CurrentAssignment, int32s, int32s, st.sampled_from(ConsumerGroupMemberState), assigned, assigned
     ),
     ConsumerGroupRecord.REGULAR_EXPRESSION: st.builds(
         ResolvedRegularExpression, st.lists(names).map(tuple), int64s, int64s

@@ -18,11 +18,11 @@ from kafka_assignors.wire import (
     ClassicProtocol,
     ConsumerGroupKey,
     ConsumerGroupMember,
+    ConsumerGroupMemberState,
     ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
-    MemberState,
     PartitionMetadata,
     ProtocolError,
     ResolvedRegularExpression,
@@ -57,7 +57,7 @@ VALUES: Mapping[ConsumerGroupRecord, ConsumerGroupValue] = {
     ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: CurrentAssignment(
         7,
         6,
-        MemberState.UNREVOKED_PARTITIONS,
+        ConsumerGroupMemberState.UNREVOKED_PARTITIONS,
         (AssignedPartitions(TOPIC, (0,), (7,)),),
         (AssignedPartitions(TOPIC, (1,)),),
     ),
@@ -177,7 +177,7 @@ def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
     data = bytes.fromhex("0000 00000007 00000006 05 01 01 00")
     value = decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
     assert isinstance(value, CurrentAssignment)
-    assert value.state is MemberState.UNKNOWN
+    assert value.state is ConsumerGroupMemberState.UNKNOWN
 
 
 @pytest.mark.parametrize("topic_id", ["", "orders", TOPIC[:-1], TOPIC + "A", "ä" * 22])

@@ -179,7 +179,7 @@ in_leader_thread = partial(ask_in_thread, name="kafka-assignors-leader")
 """Calls a function of a leader, which takes as long as it takes, in a thread of its own; returns a future."""
 
 
-def read_members(assignor: Assignor, members: Any) -> DecodedMembers:
+def read_joined_members(assignor: Assignor, members: Any) -> DecodedMembers:
     """Decode what the members of the answer to JoinGroup sent."""
     return assignor.read_members(interface.joined_members(members))
 
@@ -209,7 +209,7 @@ class Leadership:
         assignor = self._coordinator._lookup_assignor(protocol_name)
         if not isinstance(assignor, Assignor):
             return None
-        joined = read_members(assignor, members)
+        joined = read_joined_members(assignor, members)
         self._leading = Leading(self._coordinator, assignor, joined, generation)
         return self._leading
 

@@ -187,7 +187,7 @@ def live_catalogue(
         described = describe_topics(Connection(bootstrap_servers, config, timeout_seconds), names)
     found = (topic_of(name, description) for name, description in described.found.items())
     catalogue = Catalogue(CatalogueEntry(None, topic) for topic in found)
-    return catalogue, hidden_topics_problem(described.hidden, "history")
+    return catalogue, hidden_topics_warning(described.hidden, "history")
 
 
 def live_topics(
@@ -207,7 +207,7 @@ def live_topics(
         yield LiveTopic(topic_of(name, described[name]), complete)
 
 
-def hidden_topics_problem(names: set[str], where: str) -> str:
+def hidden_topics_warning(names: set[str], where: str) -> str:
     """What is not known of hidden topics, and the right that shows them; nothing without any."""
     if not names:
         return ""

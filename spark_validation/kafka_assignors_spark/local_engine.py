@@ -16,7 +16,7 @@ from typing import IO, Any
 import pyarrow.parquet as pq
 
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey, only_spark
-from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, in_order
+from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, sort_records
 from kafka_assignors_spark.folds.records import group_bytes, group_of, is_commit
 from kafka_assignors_spark.history import (
     catalogue_rows,
@@ -212,7 +212,7 @@ class LocalEngine:
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
         names = set(map(group_bytes, groups))
         records = self._kept if self._kept is not None else self._records()
-        return in_order([record for record in records if record.group in names])
+        return sort_records([record for record in records if record.group in names])
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         assert self._tables is not None
@@ -256,7 +256,7 @@ class LocalEngine:
         for (group, part), state in self._states.items():
             found.append(SortedRecord(group, part, STATE_PLACE, STATE_PLACE, None, 0, state))
         self._states.clear()
-        return in_order(found)
+        return sort_records(found)
 
     def _tasks(self, records: list[SortedRecord]) -> list[Task]:
         """The records, divided between groups and parts, the largest tasks first."""

@@ -24,7 +24,7 @@ Task = Sequence[SortedRecord]
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from kafka_assignors_spark.local_workers import serve; serve()"
+    "from kafka_assignors_spark.local_workers import serve_tasks; serve_tasks()"
 )
 
 
@@ -113,7 +113,7 @@ class _Worker:
         )
 
 
-def serve() -> None:
+def serve_tasks() -> None:
     """What a worker does: read the work, then a task after the other until there are no more."""
     requests = sys.stdin.buffer
     answers: IO[bytes] = os.fdopen(os.dup(1), "wb")

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups, in_order
+from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups, sort_records
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import group_of, is_commit, to_micros
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed
@@ -39,7 +39,7 @@ class Folded:
 
 def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRecord]:
     """Rows of `schemas.RAW` without offset commits."""
-    return in_order(
+    return sort_records(
         SortedRecord(
             group_of(row["key"]),
             0,

@@ -22,6 +22,7 @@ from kafka_assignors.wire import (
     ConsumerAssignment,
     ConsumerGroupKey,
     ConsumerGroupMember,
+    ConsumerGroupMemberState,
     ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
@@ -29,7 +30,6 @@ from kafka_assignors.wire import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    MemberState,
     OffsetCommit,
     OffsetCommitKey,
     Subscription,
@@ -192,7 +192,7 @@ class Log:
         member_id: str,
         epoch: int,
         share: Partitions | None = None,
-        state: MemberState = MemberState.STABLE,
+        state: ConsumerGroupMemberState = ConsumerGroupMemberState.STABLE,
     ) -> None:
         """A member has come to an epoch with these partitions."""
         assigned = tuple(

@@ -30,12 +30,12 @@ from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
-from kafka_assignors_spark.source.messages import Counts, RangeReport
+from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
-COUNTS = Counts(10, {2: 2}, 8, commits_kept=3, commits_undecodable=1)
+COUNTS = MessageCounts(10, {2: 2}, 8, commits_kept=3, commits_undecodable=1)
 REPORT = RangeReport(0, 0, 10, COUNTS, 1_772_323_200_000)
 RECORDS = (
     (0, 3, MIDNIGHT - timedelta(milliseconds=1), b"\0\2a", b"before midnight"),

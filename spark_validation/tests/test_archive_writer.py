@@ -22,14 +22,14 @@ from kafka_assignors_spark.jobs.session import collect_with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
-from kafka_assignors_spark.source.messages import Counts, RangeReport
+from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]
 
 FIRST = (
-    RangeReport(0, 0, 10, Counts(10, {2: 2}, 7, 0, 1, 1), 1_772_323_200_000),
-    RangeReport(1, 0, 4, Counts(4, {2: 1}, 3)),
+    RangeReport(0, 0, 10, MessageCounts(10, {2: 2}, 7, 0, 1, 1), 1_772_323_200_000),
+    RangeReport(1, 0, 4, MessageCounts(4, {2: 1}, 3)),
 )
 ROWS: tuple[Row, ...] = (
     (0, 3, MIDNIGHT - timedelta(milliseconds=1), b"\0\2a", b"before midnight"),
@@ -129,10 +129,10 @@ def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_pat
     writer(batch(spark, (), ()), 1)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
     assert Ledger(folder).latest == LedgerEntry(
-        1, {0: 10, 1: 4}, Counts(14, {2: 3}, 10, 0, 1, 1), 1_772_323_200_000
+        1, {0: 10, 1: 4}, MessageCounts(14, {2: 3}, 10, 0, 1, 1), 1_772_323_200_000
     )
     # Offset commits alone move the archive on, and make no file.
-    writer(batch(spark, [RangeReport(1, 4, 9, Counts(5, {}, 5), 1_772_323_260_000)], ()), 2)
+    writer(batch(spark, [RangeReport(1, 4, 9, MessageCounts(5, {}, 5), 1_772_323_260_000)], ()), 2)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
     latest = Ledger(folder).latest
     assert latest is not None
@@ -143,7 +143,7 @@ def test_a_batch_that_does_not_follow_the_archive_is_refused(spark: SparkSession
     folder = Directory(spark, str(tmp_path))
     writer = BatchWriter(folder, begun(folder), "cluster")
     with pytest.raises(ArchiveError, match=r"goes on at offsets {0: 5}, and the archive at {0: 0}"):
-        writer(batch(spark, [RangeReport(0, 5, 10, Counts(5, {2: 1}))]), 0)
+        writer(batch(spark, [RangeReport(0, 5, 10, MessageCounts(5, {2: 1}))]), 0)
     assert writer.failure is not None
     assert writer.idle.is_set()
 
@@ -262,9 +262,9 @@ def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSessi
 
 
 def test_counts_add_up_and_tell_what_came_after() -> None:
-    one, two = Counts(10, {2: 3}, 5, 1, 1, 1), Counts(7, {2: 1, 5: 2}, 4, 0, 0, 0)
-    assert one + two == Counts(17, {2: 4, 5: 2}, 9, 1, 1, 1)
-    assert (one + two).since(one) == Counts(7, {2: 1, 5: 2}, 4, 0, 0, 1)
+    one, two = MessageCounts(10, {2: 3}, 5, 1, 1, 1), MessageCounts(7, {2: 1, 5: 2}, 4, 0, 0, 0)
+    assert one + two == MessageCounts(17, {2: 4, 5: 2}, 9, 1, 1, 1)
+    assert (one + two).since(one) == MessageCounts(7, {2: 1, 5: 2}, 4, 0, 0, 1)
     assert (one + two).records == 6
 
 

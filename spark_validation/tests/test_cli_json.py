@@ -21,7 +21,7 @@ from kafka_assignors_cli.app import app
 from kafka_assignors_cli.options import ClusterAddress
 from kafka_assignors_spark.archive import ArchiveResult
 from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.source.messages import Counts
+from kafka_assignors_spark.source.messages import MessageCounts
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import sample
 from tests.test_cli import COMMAND, GROUP, read_all
@@ -48,7 +48,7 @@ class OneGroupCluster:
 
 
 def archived(_: object) -> ArchiveResult:
-    counts = Counts()
+    counts = MessageCounts()
     return ArchiveResult("to", "id", "topic", 50, 1, counts, counts, None, 0, 0, 0.0, True, (), 1.0)
 
 

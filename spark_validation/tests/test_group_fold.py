@@ -13,8 +13,8 @@ from kafka_assignors_spark.folds.group import (
     Output,
     SortedRecord,
     fold_groups,
-    in_order,
     read_detail,
+    sort_records,
 )
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
@@ -50,7 +50,7 @@ def pieces(records: Sequence[SortedRecord], work: FoldWork, cut: int) -> list[Ou
         if output.state is not None
     ]
     assert len(states) == len(parts)
-    return [*first, *fold_groups(in_order([*states, *of_parts(records[cut:])]), in_two, 1)]
+    return [*first, *fold_groups(sort_records([*states, *of_parts(records[cut:])]), in_two, 1)]
 
 
 def summed(outputs: Sequence[Output]) -> GroupSums:

@@ -11,9 +11,9 @@ import pytest
 from kafka_assignors.group import Topic
 from kafka_assignors.wire import (
     ConsumerGroupKey,
+    ConsumerGroupMemberState,
     ConsumerGroupRecord,
     GroupEpoch,
-    MemberState,
     PartitionMetadata,
     ResolvedRegularExpression,
     TopicMetadata,
@@ -272,14 +272,14 @@ def test_a_static_member_that_does_not_return_has_expired() -> None:
 @pytest.mark.parametrize(
     ("waited", "state", "facts"),
     [
-        (30, MemberState.UNREVOKED_PARTITIONS, ((Kip848Fact.REBALANCE_TIMEOUT, "a"),)),
-        (29, MemberState.UNREVOKED_PARTITIONS, ()),
-        (32, MemberState.UNREVOKED_PARTITIONS, ()),
-        (30, MemberState.STABLE, ()),
+        (30, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ((Kip848Fact.REBALANCE_TIMEOUT, "a"),)),
+        (29, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ()),
+        (32, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ()),
+        (30, ConsumerGroupMemberState.STABLE, ()),
     ],
 )
 def test_a_member_that_does_not_revoke_in_time_is_told_by_the_time(
-    waited: int, state: MemberState, facts: tuple[tuple[str, str], ...]
+    waited: int, state: ConsumerGroupMemberState, facts: tuple[tuple[str, str], ...]
 ) -> None:
     log = Log()
     log.describes("g", "a", new_member(rebalance_timeout_ms=30_000))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.wire import ConsumerGroupRecord, MemberState
+from kafka_assignors.wire import ConsumerGroupMemberState, ConsumerGroupRecord
 from kafka_assignors_spark.folds.records import topics_named
 from spark_validation.tests.folding import Folded, fold, raw_rows
 from spark_validation.tests.groups import Log, member, new_member, topic_id
@@ -42,7 +42,7 @@ def story() -> Log:
     log.describes("again", "x", new_member())
     log.epoch("again", 2)
     log.targets("again", 2, {"x": ALL})
-    log.reaches("again", "x", 2, ALL, MemberState.UNRELEASED_PARTITIONS)
+    log.reaches("again", "x", 2, ALL, ConsumerGroupMemberState.UNRELEASED_PARTITIONS)
     log.removes("again", "x")
     log.epoch("again", 3, 0)
     log.deletes("again")

@@ -13,7 +13,7 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source import GroupRecordsStreamReader
-from kafka_assignors_spark.source.messages import Counts, RangeReport
+from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 from kafka_assignors_spark.source.planning import Bound, OffsetRange, SourceOptions, bounded, cut
 
 
@@ -45,7 +45,7 @@ def test_an_offset_of_its_own_goes_before_an_end_of_the_log() -> None:
 
 
 def test_a_report_survives_its_json() -> None:
-    report = RangeReport(3, 10, 90, Counts(80, {2: 7, -1: 1}, 60, 1, 11, 8), 1_772_323_200_000)
+    report = RangeReport(3, 10, 90, MessageCounts(80, {2: 7, -1: 1}, 60, 1, 11, 8), 1_772_323_200_000)
     assert RangeReport.from_json(report.to_json()) == report
 
 
@@ -125,7 +125,7 @@ def test_records_left_out_are_counted_and_deleted_offsets_are_missing(kafka: Kaf
     full, cut_off = stream.partitions({"0": 8, "1": 0}, {"0": 16, "1": 9})
     offsets, report = read(stream, full)
     assert offsets == [8, 12]
-    assert (report.start, report.end, report.counts) == (8, 16, Counts(8, {2: 2}, 6))
+    assert (report.start, report.end, report.counts) == (8, 16, MessageCounts(8, {2: 2}, 6))
     offsets, report = read(stream, cut_off)
     assert offsets == [6, 7, 8]
     assert (report.counts.missing, report.counts.longest_gap, report.counts.group_records) == (6, 6, {2: 3})

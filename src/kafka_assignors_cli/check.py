@@ -19,9 +19,9 @@ from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, counted, emit, printable
 from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
 from kafka_assignors_cli.output_files import (
+    CiCase,
     CiFormats,
-    Outcome,
-    Verdict,
+    CiOutcome,
     is_stdout,
     json_lines,
     json_unless_terminal,
@@ -143,8 +143,8 @@ def check_assignments(
         ProgressReport("checking: groups done") as progress,
     ):
         for done, (where, found) in enumerate(_judge_all(group, assignment, certificate, standard), 1):
-            verdict = _verdict(where, found)
-            failed |= verdict.outcome is Outcome.FAILED
+            verdict = _ci_case(where, found)
+            failed |= verdict.outcome is CiOutcome.FAILED
             write(found)
             if not is_stdout(json_file):
                 progress.close()
@@ -156,7 +156,7 @@ def check_assignments(
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
 
-def _verdict(where: str, found: Mapping[str, Any]) -> Verdict:
+def _ci_case(where: str, found: Mapping[str, Any]) -> CiCase:
     """The verdict on one assignment, which `where` names as file and line, given its JSON form."""
     if found["optimal"]:
         message = "optimal"
@@ -168,7 +168,7 @@ def _verdict(where: str, found: Mapping[str, Any]) -> Verdict:
         message += f"; the certificate is refused: {found['refused']}"
     failed = not found["optimal"] or "refused" in found
     file, _, line = where.rpartition(":")
-    return Verdict(file, where, Outcome.FAILED if failed else Outcome.PASSED, message, file, int(line))
+    return CiCase(file, where, CiOutcome.FAILED if failed else CiOutcome.PASSED, message, file, int(line))
 
 
 def _judge_all(

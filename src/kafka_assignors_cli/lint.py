@@ -39,7 +39,7 @@ from kafka_assignors.wire import GroupMetadata
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
 from kafka_assignors_cli.files import read_member_file
-from kafka_assignors_cli.output_files import CiFormats, Outcome, Verdict
+from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
 
 EPILOG = """Examples:
 
@@ -149,7 +149,7 @@ def lint_members(
     report = lint(facts, ignored)
     failed = bool(report.of(Severity.ERROR)) or (strict and bool(report.of(Severity.WARNING)))
     document = json.dumps(_to_json(report, "fail" if failed else "pass"), indent=2)
-    verdicts = _verdicts(report, ignored, strict=strict)
+    verdicts = _ci_cases(report, ignored, strict=strict)
     ci.write_result("lint", report_renderables(report), document, verdicts)
     return ExitCode.VERDICT_FAILED if failed else ExitCode.OK
 
@@ -276,15 +276,15 @@ def _to_json(report: LintReport, verdict: str) -> dict[str, Any]:
     }
 
 
-def _verdicts(report: LintReport, ignored: Sequence[str], *, strict: bool) -> list[Verdict]:
+def _ci_cases(report: LintReport, ignored: Sequence[str], *, strict: bool) -> list[CiCase]:
     """The verdict of each finding, of each rule without one, and of each question that is left open."""
     outcomes = {
-        Severity.ERROR: Outcome.FAILED,
-        Severity.WARNING: Outcome.FAILED if strict else Outcome.WARNED,
-        Severity.INFO: Outcome.PASSED,
+        Severity.ERROR: CiOutcome.FAILED,
+        Severity.WARNING: CiOutcome.FAILED if strict else CiOutcome.WARNED,
+        Severity.INFO: CiOutcome.PASSED,
     }
     found = [
-        Verdict(
+        CiCase(
             finding.rule,
             ", ".join(finding.members) or "the group",
             outcomes[finding.severity],
@@ -296,12 +296,12 @@ def _verdicts(report: LintReport, ignored: Sequence[str], *, strict: bool) -> li
     ]
     silent = [rule for rule in RULES if rule not in {finding.rule for finding in report.findings}]
     found += [
-        Verdict(rule, "the group", Outcome.SKIPPED if rule in ignored else Outcome.PASSED, "--ignore")
+        CiCase(rule, "the group", CiOutcome.SKIPPED if rule in ignored else CiOutcome.PASSED, "--ignore")
         for rule in silent
     ]
     return [
         *found,
-        *(Verdict("not judged", each.what, Outcome.SKIPPED, each.why) for each in report.not_judged),
+        *(CiCase("not judged", each.what, CiOutcome.SKIPPED, each.why) for each in report.not_judged),
     ]
 
 

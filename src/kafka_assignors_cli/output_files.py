@@ -123,10 +123,10 @@ def _writer(file: Path | None) -> Iterator[Callable[[str], None]]:
         note(f"wrote {file}")
 
 
-# ---- verdicts in CI
+# ---- checks in CI
 
 
-class Outcome(enum.Enum):
+class CiOutcome(enum.Enum):
     """The outcome of one check: the tag of its testcase in JUnit XML, and the level of its annotation."""
 
     PASSED = ("", "")
@@ -140,12 +140,12 @@ class Outcome(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CiCase:
     """The outcome of one check: `name` within `area`, and why; `file` and `line` (from 1) say where."""
 
     area: str
     name: str
-    outcome: Outcome
+    outcome: CiOutcome
     message: str = ""
     file: str | None = None
     line: int | None = None
@@ -184,61 +184,61 @@ class CiFormats:
                 emit(f"::{token}::")
 
     def write_result(
-        self, command: str, shown: Iterable[RenderableType], document: str, verdicts: Sequence[Verdict]
+        self, command: str, shown: Iterable[RenderableType], document: str, cases: Sequence[CiCase]
     ) -> None:
-        """Show the result of `command` as text, write its JSON `document`, and the verdicts."""
+        """Show the result of `command` as text, write its JSON `document`, and the checks."""
         if not is_stdout(self.json_file):
             with self.text():
                 emit_renderable(*shown)
         write_document(self.json_file, document)
-        self.write(command, verdicts)
+        self.write(command, cases)
 
-    def write(self, command: str, verdicts: Sequence[Verdict]) -> None:
-        """Write the verdicts of `command` in the formats that are asked for."""
+    def write(self, command: str, cases: Sequence[CiCase]) -> None:
+        """Write the checks of `command` in the formats that are asked for."""
         if self.github:
-            for annotation in filter(None, map(github_annotation, verdicts)):
+            for annotation in filter(None, map(github_annotation, cases)):
                 emit(annotation)
         if self.junit is not None:
-            write_file(self.junit, junit_xml(f"kafka-assignors {command}", verdicts))
+            write_file(self.junit, junit_xml(f"kafka-assignors {command}", cases))
             note(f"wrote {self.junit}")
 
 
-def junit_xml(suite: str, verdicts: Sequence[Verdict]) -> str:
-    """A JUnit document of one test suite, with a test case for each verdict."""
-    outcomes = [verdict.outcome for verdict in verdicts]
+def junit_xml(suite: str, cases: Sequence[CiCase]) -> str:
+    """A JUnit document of one test suite, with a test case for each check."""
+    outcomes = [case.outcome for case in cases]
     counts = {
         "tests": len(outcomes),
-        "failures": outcomes.count(Outcome.FAILED),
-        "errors": outcomes.count(Outcome.NOT_JUDGED),
-        "skipped": outcomes.count(Outcome.SKIPPED),
+        "failures": outcomes.count(CiOutcome.FAILED),
+        "errors": outcomes.count(CiOutcome.NOT_JUDGED),
+        "skipped": outcomes.count(CiOutcome.SKIPPED),
     }
     root = ElementTree.Element("testsuites")
     attributes = {"name": suite, **{name: str(count) for name, count in counts.items()}}
     element = ElementTree.SubElement(root, "testsuite", attributes)
-    for verdict in verdicts:
-        case = ElementTree.SubElement(
-            element, "testcase", classname=printable(verdict.area), name=printable(verdict.name)
+    for case in cases:
+        testcase = ElementTree.SubElement(
+            element, "testcase", classname=printable(case.area), name=printable(case.name)
         )
-        tag, _ = verdict.outcome.value
+        tag, _ = case.outcome.value
         if tag == "system-out":
-            ElementTree.SubElement(case, tag).text = printable(verdict.message)
+            ElementTree.SubElement(testcase, tag).text = printable(case.message)
         elif tag:
-            ElementTree.SubElement(case, tag, message=printable(verdict.message))
+            ElementTree.SubElement(testcase, tag, message=printable(case.message))
     ElementTree.indent(root)
     text: str = ElementTree.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def github_annotation(verdict: Verdict) -> str | None:
-    """The workflow command that shows the verdict; None for one that passed."""
-    _, level = verdict.outcome.value
+def github_annotation(case: CiCase) -> str | None:
+    """The workflow command that shows the check; None for one that passed."""
+    _, level = case.outcome.value
     if not level:
         return None
-    properties = {"file": verdict.file, "line": verdict.line, "title": f"{verdict.area}: {verdict.name}"}
+    properties = {"file": case.file, "line": case.line, "title": f"{case.area}: {case.name}"}
     given = ",".join(
         f"{name}={_escaped_property(str(value))}" for name, value in properties.items() if value is not None
     )
-    return f"::{level} {given}::{_escaped(verdict.message)}"
+    return f"::{level} {given}::{_escaped(case.message)}"
 
 
 def _escaped(text: str) -> str:

@@ -23,10 +23,10 @@ from kafka_assignors_spark.report.findings import (
     StrategyTotal,
     find,
     headline,
-    in_order,
     leading_mode,
     reasons_not_replayed,
     sentence,
+    strategies_in_order,
     totals,
 )
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
@@ -92,7 +92,7 @@ def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[Rendera
     gaining_first = dict.fromkeys([*(finding.group for finding in found), *sorted(moving)])
     shown = {*[group for group in gaining_first if group in moving][:_SHOWN_GROUPS]}
     for group in sorted(verdicts.keys() & shown):
-        strategies = in_order(verdicts[group], result)
+        strategies = strategies_in_order(verdicts[group], result)
         for index, strategy in enumerate(strategies):
             table.add(
                 (group if index == 0 else "", strategy),

@@ -14,7 +14,7 @@ from rich.text import Text
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, cannot_run_on, printable
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
-from kafka_assignors_cli.output_files import CiFormats, Outcome, Verdict
+from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
 from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def validate(
     judgement = judge(rules, report)
     document = json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1)
     ci.write_result(
-        "validate", judgement_renderables(judgement, report), document, _verdicts(judgement, str(policy))
+        "validate", judgement_renderables(judgement, report), document, _ci_cases(judgement, str(policy))
     )
     return _SHOWN[judgement.outcome.name].code
 
@@ -151,15 +151,15 @@ class _Shown(NamedTuple):
 
     style: str
     policy: str
-    in_ci: Outcome
+    in_ci: CiOutcome
     code: ExitCode
 
 
 _SHOWN = {
-    "HOLDS": _Shown("", "The policy holds", Outcome.PASSED, ExitCode.OK),
-    "VIOLATED": _Shown("bold red", "The policy is violated", Outcome.FAILED, ExitCode.VERDICT_FAILED),
+    "HOLDS": _Shown("", "The policy holds", CiOutcome.PASSED, ExitCode.OK),
+    "VIOLATED": _Shown("bold red", "The policy is violated", CiOutcome.FAILED, ExitCode.VERDICT_FAILED),
     "NOT_JUDGED": _Shown(
-        "bold yellow", "The policy could not be judged", Outcome.NOT_JUDGED, ExitCode.CANNOT_RUN
+        "bold yellow", "The policy could not be judged", CiOutcome.NOT_JUDGED, ExitCode.CANNOT_RUN
     ),
 }
 """By the name of the outcome (`RuleOutcome`)."""
@@ -178,7 +178,7 @@ def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[Re
             ]
         )
         lines += _lines(each)
-    return [table, *lines, Text(_verdict(judgement, report), style="bold")]
+    return [table, *lines, Text(_verdict_line(judgement, report), style="bold")]
 
 
 def _lines(judged: RuleJudgement) -> list[Text]:
@@ -216,7 +216,7 @@ def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _verdict(judgement: Judgement, report: ReplayReport) -> str:
+def _verdict_line(judgement: Judgement, report: ReplayReport) -> str:
     outcomes = Counter(rule.outcome for rule in judgement.rules)
     words = [
         f"{outcomes[outcome]} {outcome.value}"
@@ -228,15 +228,15 @@ def _verdict(judgement: Judgement, report: ReplayReport) -> str:
     return f"{_SHOWN[judgement.outcome.name].policy} on {printable(report.source)}: {', '.join(words)}."
 
 
-def _verdicts(judgement: Judgement, policy: str) -> list[Verdict]:
+def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
     """A verdict on each group of each rule; on the rule itself if it has no groups or a reason of its own."""
     found = []
     for each in judgement.rules:
         name = each.rule.name
         if each.reason is not None or not each.groups:
-            found.append(Verdict(policy, name, _SHOWN[each.outcome.name].in_ci, each.reason or "", policy))
+            found.append(CiCase(policy, name, _SHOWN[each.outcome.name].in_ci, each.reason or "", policy))
         found += [
-            Verdict(name, group.group, _SHOWN[group.outcome.name].in_ci, _found(group), policy)
+            CiCase(name, group.group, _SHOWN[group.outcome.name].in_ci, _found(group), policy)
             for group in each.groups
         ]
     return found

@@ -40,7 +40,7 @@ from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors_kafka_python._client import Leading, in_leader_thread, read_members
+from kafka_assignors_kafka_python._client import Leading, in_leader_thread, read_joined_members
 from kafka_assignors_kafka_python._v3 import ConsumerCoordinator, joining_node, refresh_metadata
 from kafka_assignors_kafka_python._weights import ask_for_weights
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
@@ -137,7 +137,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         self, assignor: Assignor, joined: JoinGroupResponse, *, eager: bool
     ) -> EncodedAssignments:
         """The assignment of each member. Raises what the strategy raises."""
-        decoded = await self.in_background(read_members, assignor, joined.members)
+        decoded = await self.in_background(read_joined_members, assignor, joined.members)
         leading = Leading(self, assignor, decoded, joined.generation)
         # While all members go on consuming, newer metadata of known topics need not be waited for: their
         # request comes after a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.

@@ -23,7 +23,7 @@ from datetime import datetime
 from typing import Any
 
 from kafka_assignors_spark.result import to_json
-from kafka_assignors_spark.source.messages import Counts
+from kafka_assignors_spark.source.messages import MessageCounts
 
 
 class ArchiveError(Exception):
@@ -71,7 +71,7 @@ class ArchiveProgress:
     """
 
     phase: str
-    counts: Counts = field(default_factory=Counts)
+    counts: MessageCounts = field(default_factory=MessageCounts)
     batches: int = 0
     lag_offsets: int | None = None
     lag_seconds: float = 0.0
@@ -96,8 +96,8 @@ class ArchiveResult:
     topic: str
     partitions: int
     batches: int
-    counts: Counts
-    total: Counts
+    counts: MessageCounts
+    total: MessageCounts
     last_timestamp: datetime | None
     topics_changed: int
     lag_offsets: int | None

@@ -32,7 +32,7 @@ from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
 from kafka_assignors_spark.result import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
-from kafka_assignors_spark.source.messages import Counts, RangeReport
+from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 from kafka_assignors_spark.source.planning import Planner, SourceOptions
 
 _MOST_LOOKS = 1_000
@@ -100,7 +100,7 @@ class Run:
             archive.folder, archive.ledger, archive.manifest.cluster_id, self._tell_of_deleted
         )
         self._next_look = self._next_catalogue = self._idle_since = 0.0
-        self._told = Counts()
+        self._told = MessageCounts()
         self.topics_changed = 0
         self.lag = Lag()
         self.warnings: list[str] = []
@@ -110,7 +110,7 @@ class Run:
         return self._archive.entry.batches - self._begin.batches
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> MessageCounts:
         return self._archive.entry.counts.since(self._begin.counts)
 
     @property

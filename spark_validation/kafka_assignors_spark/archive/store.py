@@ -34,7 +34,7 @@ from kafka_assignors_spark.jobs.session import collect_with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity, identify_topic, source_errors
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import TOPICS
-from kafka_assignors_spark.source.messages import Counts, RangeReport
+from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 from kafka_assignors_spark.source.planning import LastRead, Planner, SourceOptions
 
 FORMAT = 1
@@ -180,7 +180,7 @@ class LedgerEntry:
 
     batches: int
     next: Mapping[int, int]
-    counts: Counts = field(default_factory=Counts)
+    counts: MessageCounts = field(default_factory=MessageCounts)
     last_timestamp_ms: int | None = None
     last_read: Mapping[int, LastRead] = field(default_factory=dict)
 
@@ -211,7 +211,7 @@ class LedgerEntry:
     def from_json(cls, text: str) -> LedgerEntry:
         """The inverse; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
         read: dict[str, Any] = json.loads(text)
-        counts = Counts.from_json(read.pop("counts"))
+        counts = MessageCounts.from_json(read.pop("counts"))
         next_ = {int(partition): offset for partition, offset in read.pop("next").items()}
         last_read = {
             int(partition): LastRead(*map(int, each)) for partition, each in read.pop("last_read").items()

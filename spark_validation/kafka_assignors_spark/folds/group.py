@@ -132,7 +132,7 @@ class SortedRecord(NamedTuple):
     interval_s: int | None = None
 
 
-def in_order(records: Iterable[SortedRecord]) -> list[SortedRecord]:
+def sort_records(records: Iterable[SortedRecord]) -> list[SortedRecord]:
     """The records as Spark sorts them, too: nulls come first."""
 
     def place(record: SortedRecord) -> tuple[Any, ...]:

@@ -34,11 +34,11 @@ from kafka_assignors.wire import (
     LEFT_TO_RETURN,
     ConsumerGroupKey,
     ConsumerGroupMember,
+    ConsumerGroupMemberState,
     ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
-    MemberState,
     PartitionMetadata,
     ResolvedRegularExpression,
     TargetAssignment,
@@ -266,7 +266,7 @@ class EpochFold:
             return
         self._gone[member_id] = member
         current = self._current.get(member_id)
-        if current is None or current.assignment.state is not MemberState.UNREVOKED_PARTITIONS:
+        if current is None or current.assignment.state is not ConsumerGroupMemberState.UNREVOKED_PARTITIONS:
             return
         late = timestamp - current.since - timedelta(milliseconds=member.rebalance_timeout_ms)
         if member.rebalance_timeout_ms > 0 and timedelta(0) <= late <= _TIMER_SLACK:

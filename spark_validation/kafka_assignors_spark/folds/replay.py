@@ -68,7 +68,7 @@ def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
     return (Consumption.COOPERATIVE, Consumption.EAGER) if cooperative else (Consumption.EAGER,)
 
 
-def partitions_of(had: Iterable[TopicPartitions], topics: Container[str]) -> int:
+def count_partitions(had: Iterable[TopicPartitions], topics: Container[str]) -> int:
     """How many partitions of these topics members had."""
     return sum(len(numbers) for each in had for topic, numbers in each.items() if topic in topics)
 
@@ -296,7 +296,7 @@ class GroupReplay:
     ) -> _Led:
         """With what it pauses; `ways` are those in which the group can consume, its own first."""
         could_stay = quality.moved + quality.kept
-        vacated = partitions_of(prior.members.values(), group.topics) - could_stay
+        vacated = count_partitions(prior.members.values(), group.topics) - could_stay
         paused = {
             each: self._pauses.paused_s(
                 each,

@@ -24,7 +24,7 @@ from kafka_assignors_spark.folds.group import (
     Output,
     SortedRecord,
     fold_groups,
-    in_order,
+    sort_records,
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
 from kafka_assignors_spark.history import COMMITS, DamagedError
@@ -277,7 +277,7 @@ class SparkEngine:
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
         names = map(group_bytes, groups)
         rows = self._records.where(_is_one_of(names)).collect()
-        return in_order(
+        return sort_records(
             SortedRecord(_bytes(g), 0, partition, offset, _bytes(key), micros, _bytes(value), None, *commit)
             for g, partition, offset, key, micros, value, *commit in rows
         )

@@ -31,11 +31,11 @@ from kafka_assignors_spark.report.findings import (
     days_of,
     find,
     headline,
-    in_order,
     leading_mode,
     period,
     reasons_not_replayed,
     sentence,
+    strategies_in_order,
     totals,
 )
 from kafka_assignors_spark.result import (
@@ -65,7 +65,7 @@ _NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 def html_report(result: ReplayResult, folder: Path | None = None) -> str:
     """`result` as one HTML document for a file in `folder`: links to files are relative to it."""
     found = find(result)
-    names = in_order({verdict.strategy for verdict in result.verdicts}, result)
+    names = strategies_in_order({verdict.strategy for verdict in result.verdicts}, result)
     every = _sections(result, found, names)
     sections = every[:_SHOWN_GROUPS]
     blamed = sorted(
@@ -238,7 +238,7 @@ def _sections(
     for index, group in enumerate(name for name in order if name in summaries):
         finding = by_group.get(group)
         best = () if finding is None else (finding.best.strategy, *finding.equals)
-        own = {name: verdicts[group][name] for name in in_order(verdicts[group], result)}
+        own = {name: verdicts[group][name] for name in strategies_in_order(verdicts[group], result)}
         leading = [by_mode[mode] for by_mode in own.values() if mode in by_mode]
         points = timelines[group] if finding is not None and index < PLOTTED_GROUPS else []
         sections.append(

@@ -195,7 +195,7 @@ def find(result: ReplayResult) -> list[GroupFinding]:
     for group, by_strategy in by_group.items():
         recorded = by_strategy.get(RECORDED)
         if recorded is not None:
-            of_group = [by_strategy[name] for name in in_order(by_strategy, result)]
+            of_group = [by_strategy[name] for name in strategies_in_order(by_strategy, result)]
             found.append(_finding(recorded, of_group, summaries.get(group)))
     return sorted(found, key=_rank)
 
@@ -335,10 +335,10 @@ def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
     for verdict in result.verdicts:
         if verdict.mode is mode:
             by_strategy[verdict.strategy].append(verdict)
-    return [_total(name, mode, by_strategy[name]) for name in in_order(by_strategy, result)]
+    return [_total(name, mode, by_strategy[name]) for name in strategies_in_order(by_strategy, result)]
 
 
-def in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
+def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
     """`strategies` as reports list them: what was recorded first, the others as they were asked for."""
     order = {name: index for index, name in enumerate((RECORDED, *result.options.strategies))}
     return sorted(strategies, key=lambda name: order.get(name, len(order)))

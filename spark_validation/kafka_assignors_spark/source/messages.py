@@ -30,7 +30,7 @@ _POLL_SECONDS = 0.2
 
 
 @dataclass(slots=True)
-class Counts:
+class MessageCounts:
     """What became of the offsets that were read.
 
     Attributes:
@@ -56,7 +56,7 @@ class Counts:
     commits_undecodable: int = 0
 
     @classmethod
-    def from_json(cls, read: dict[str, Any]) -> Counts:
+    def from_json(cls, read: dict[str, Any]) -> MessageCounts:
         """The inverse of `asdict`, through JSON."""
         kinds = {int(version): count for version, count in read.pop("group_records").items()}
         return cls(group_records=kinds, **read)
@@ -66,21 +66,21 @@ class Counts:
         """How many records of groups there are."""
         return sum(self.group_records.values())
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: MessageCounts) -> MessageCounts:
         return self._with(other, operator.add)
 
-    def since(self, earlier: Counts) -> Counts:
+    def since(self, earlier: MessageCounts) -> MessageCounts:
         """What was counted after `earlier`; the longest gap is that of all."""
         return self._with(earlier, operator.sub)
 
-    def _with(self, other: Counts, combine: Callable[[Any, Any], Any]) -> Counts:
+    def _with(self, other: MessageCounts, combine: Callable[[Any, Any], Any]) -> MessageCounts:
         found = {each.name: combine(getattr(self, each.name), getattr(other, each.name)) for each in _PLAIN}
         kinds = combine(Counter(self.group_records), Counter(other.group_records))
         gap = max(self.longest_gap, other.longest_gap)
-        return Counts(group_records=dict(sorted(kinds.items())), longest_gap=gap, **found)
+        return MessageCounts(group_records=dict(sorted(kinds.items())), longest_gap=gap, **found)
 
 
-_PLAIN = [each for each in fields(Counts) if each.name not in ("group_records", "longest_gap")]
+_PLAIN = [each for each in fields(MessageCounts) if each.name not in ("group_records", "longest_gap")]
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class RangeReport:
     partition: int
     start: int
     end: int
-    counts: Counts
+    counts: MessageCounts
     last_timestamp_ms: int | None = None
     log_start: int = 0
     last_read: LastRead | None = None
@@ -107,7 +107,7 @@ class RangeReport:
     @classmethod
     def from_json(cls, text: str) -> RangeReport:
         read: dict[str, Any] = json.loads(text)
-        counts, last_read = Counts.from_json(read.pop("counts")), read.pop("last_read")
+        counts, last_read = MessageCounts.from_json(read.pop("counts")), read.pop("last_read")
         return cls(counts=counts, last_read=last_read and LastRead(*last_read), **read)
 
 
@@ -161,7 +161,7 @@ def _offset_of(message: Message) -> int:
 
 class _Counter:
     def __init__(self, work: OffsetRange) -> None:
-        self._counts = Counts(work.end - work.start)
+        self._counts = MessageCounts(work.end - work.start)
         self.report = RangeReport(
             work.partition, work.start, work.end, self._counts, log_start=work.log_start
         )

@@ -34,7 +34,7 @@ from kafka_assignors_spark.live_cluster import (
     NoTopicError,
     SourceError,
     TopicIdentity,
-    hidden_topics_problem,
+    hidden_topics_warning,
     live_topics,
 )
 from kafka_assignors_spark.watch import WatchError
@@ -269,7 +269,7 @@ class Watcher:
             connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_s)
             hidden = describe_topics(connection, unknown).hidden
             self._hidden |= hidden
-            if problem := hidden_topics_problem(hidden, "groups"):
+            if problem := hidden_topics_warning(hidden, "groups"):
                 self._note(f"warning: {problem}")
 
     def _save(self) -> None:

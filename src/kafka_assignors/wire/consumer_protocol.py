@@ -90,11 +90,11 @@ def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool =
     `ProtocolError` if the strategy's `member_data` are not bytes or more than 64 KiB.
     """
     data = _ask(strategy, context)
-    owned = {} if held else in_order(context.owned)
+    owned = {} if held else sorted_partitions(context.owned)
     if strategy.name == _STICKY:
         shared = b""
         if context.owned or context.generation != NO_GENERATION or data:
-            shared = encode_sticky_user_data(in_order(context.owned), context.generation)
+            shared = encode_sticky_user_data(sorted_partitions(context.owned), context.generation)
         own = MemberData(data=data)
     elif strategy.name == _COOPERATIVE_STICKY:
         shared = encode_cooperative_sticky_user_data(context.generation)
@@ -136,7 +136,7 @@ def read_user_data(name: str, reader: Reader, *, strict: bool) -> MemberData:
     return MemberData(own.owned or owned, generation, own.data)
 
 
-def in_order(partitions: TopicPartitions) -> dict[str, list[int]]:
+def sorted_partitions(partitions: TopicPartitions) -> dict[str, list[int]]:
     """Sorted partitions of the topics that have any: equal claims give equal bytes.
 
     A broker compares the subscription of a member that joins again with the one it has, and a difference
@@ -372,7 +372,7 @@ def encode_member(
             version,
             tuple(sorted(context.topics)),
             encode_user_data(strategy, context, held=held),
-            in_order(context.owned) if held else {},
+            sorted_partitions(context.owned) if held else {},
             context.generation if version >= 2 else NO_GENERATION,
             context.rack if version >= 3 else None,
         )

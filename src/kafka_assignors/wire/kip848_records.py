@@ -27,7 +27,7 @@ LEFT_TO_RETURN = -2
 """The epoch of a static member that is away: its instance id and its share are kept for it."""
 
 
-class MemberState(enum.IntEnum):
+class ConsumerGroupMemberState(enum.IntEnum):
     """What a member is doing on its way to its target assignment.
 
     In a state that this release does not know, a member reads as UNKNOWN, as it does in Kafka.
@@ -148,7 +148,7 @@ class CurrentAssignment:
 
     epoch: int
     previous_epoch: int
-    state: MemberState
+    state: ConsumerGroupMemberState
     assigned: tuple[AssignedPartitions, ...]
     pending_revocation: tuple[AssignedPartitions, ...] = ()
 
@@ -299,9 +299,9 @@ def _nullable(struct: _Struct) -> _Type:
     return _Type(read, write, 1)
 
 
-def _read_state(reader: Reader, field: str) -> MemberState:
+def _read_state(reader: Reader, field: str) -> ConsumerGroupMemberState:
     state = reader.int8(field)
-    return MemberState(state) if state in _STATES else MemberState.UNKNOWN
+    return ConsumerGroupMemberState(state) if state in _STATES else ConsumerGroupMemberState.UNKNOWN
 
 
 def _write_nullable_int32s(writer: Writer, field: str, value: tuple[int, ...] | None) -> None:
@@ -311,7 +311,7 @@ def _write_nullable_int32s(writer: Writer, field: str, value: tuple[int, ...] | 
         writer.compact_int32s(field, value)
 
 
-_STATES = frozenset(MemberState)
+_STATES = frozenset(ConsumerGroupMemberState)
 _STATE = _Type(_read_state, Writer.int8, 1)
 _INT32 = _Type(Reader.int32, Writer.int32, 4)
 _INT64 = _Type(Reader.int64, Writer.int64, 8)
