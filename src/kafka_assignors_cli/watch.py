@@ -140,12 +140,12 @@ def watch(
     endpoint = None if prometheus is None else parse_endpoint("--prometheus", prometheus)
     if once:
         refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
-    if state is None:
-        refuse(context, ("state_interval",), "without --state")
     if from_now and count_history:
         raise CannotRun("--from-now and --count-history exclude each other: the one reads no history")
     require_json_file(json_file)
-    if state is not None:
+    if state is None:
+        refuse(context, ("state_interval",), "without --state")
+    else:
         require_writable(state)
     with require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
         import confluent_kafka  # noqa: F401
@@ -155,13 +155,12 @@ def watch(
 
         if endpoint is not None:
             import prometheus_client  # noqa: F401
-    limits = FleetLimits(max_groups, _matcher(matching), forget_empty, once or count_history)
     options = WatchOptions(
         bootstrap_servers=address.bootstrap_servers,
         client_config=address.config,
         timeout_s=address.timeout_s,
         from_now=from_now,
-        limits=limits,
+        limits=FleetLimits(max_groups, _matcher(matching), forget_empty, once or count_history),
         state=state,
         state_interval_s=state_interval,
     )

@@ -204,7 +204,6 @@ class Figures:
             self._fail(replayed.problem)
             return
         row: Any = replayed  # without a problem it has all measures
-        spread = row.max_load - row.min_load
         self.rebalances += 1
         self.generations += row.rounds
         self.moved += row.moved
@@ -215,7 +214,7 @@ class Figures:
         self.vacated += row.vacated
         self.paused_s += row.paused_s
         self.worst_max_over_mean = max(self.worst_max_over_mean, row.max_over_mean)
-        self.spread += spread
+        self.spread += (spread := row.max_load - row.min_load)
         self.worst_spread = max(self.worst_spread, spread)
         self.second_rounds += row.rounds > 1
         if row.rack_misses is not None:
@@ -338,7 +337,6 @@ class GroupSums:
 
 
 # The values of a result
-
 
 _Made = TypeVar("_Made")
 
