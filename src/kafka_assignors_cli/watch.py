@@ -164,13 +164,12 @@ def watch(
         state=state,
         state_interval_s=state_interval,
     )
-    quiet = endpoint is not None and json_file is None and count is None and not sys.stdout.isatty()
     looks = Looks(None if once else interval, count, json_file)
     notes: deque[str] = deque(maxlen=_SHOWN_NOTES)
     on_terminal = sys.stdout.isatty() and not once and not is_stdout(json_file)
     with _running(options, notes.append if on_terminal else note, once=once) as run:
         with contextlib.nullcontext() if endpoint is None else _served(*endpoint, run):
-            if quiet:
+            if endpoint is not None and json_file is None and count is None and not sys.stdout.isatty():
                 run.wait()
             else:
                 show(lambda progress: _look(run, progress, notes, cut=on_terminal), looks)
