@@ -118,7 +118,7 @@ def test_a_release_with_another_subscription_state_is_refused_at_construction(
     ("changed", "wrong"),
     [
         ("class", "uses NewerGroupCoordinator where GroupCoordinator is expected: install a release"),
-        ("attribute", "GroupCoordinator has no _lookup_assignor: install a release"),
+        ("attribute", "GroupCoordinator has no _do_fetch_commit_offsets: install a release"),
     ],
     ids=["class", "attribute"],
 )
@@ -137,6 +137,6 @@ def test_a_release_with_another_coordinator_is_refused_by_start_and_does_not_joi
     if changed == "class":
         monkeypatch.setattr(aiokafka.consumer.consumer, "GroupCoordinator", NewerGroupCoordinator)
     else:
-        monkeypatch.delattr(GroupCoordinator, "_lookup_assignor")
+        monkeypatch.delattr(GroupCoordinator, "_do_fetch_commit_offsets")
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(consume())
