@@ -139,7 +139,9 @@ class Nursery:
                 raise TimeoutError(f"no process was started within {HANG_S:g} s")
             message = self._receive()
             if "started" in message:
-                return int(message["started"])
+                pid = int(message["started"])
+                self._exit_codes.pop(pid, None)  # that of an earlier process with the same number
+                return pid
             self._note(message)
 
     def _receive(self) -> dict[str, Any]:

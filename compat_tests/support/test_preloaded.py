@@ -71,6 +71,18 @@ def test_a_preloaded_process_has_arguments_folder_session_input_and_exit_code(
     ]
 
 
+def test_a_process_with_the_number_of_one_that_has_ended_runs(a_nursery: Nursery, tmp_path: Path) -> None:
+    process, _ = start(a_nursery, tmp_path)
+    tell(process, "end 7")
+    assert process.wait(HANG_S) == 7
+    a_nursery._exit_codes.update(dict.fromkeys(range(process.pid, process.pid + 10_000), 7))
+    again, _ = start(a_nursery, tmp_path)
+    assert process.pid < again.pid < process.pid + 10_000
+    assert again.poll() is None
+    tell(again, "end 0")
+    assert again.wait(HANG_S) == 0
+
+
 def test_signals_reach_it_and_show_in_its_exit_code(a_nursery: Nursery, tmp_path: Path) -> None:
     process, log = start(a_nursery, tmp_path)
     wait_for(log, "True")

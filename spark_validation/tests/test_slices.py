@@ -74,8 +74,9 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
         CHUNKS,
         engine=engine,
     )
-    slices = {phase for phase in phases if "slice" in phase}
-    assert len(slices) > 2, "the fleet is too small to come in chunks"
+    # A slice that is quick tells nothing of itself.
+    slices = {int(phase.rpartition(" of ")[2]) for phase in phases if "slice" in phase}
+    assert min(slices) > 2, "the fleet is too small to come in chunks"
     assert text(in_pieces) == text(in_one)
 
 

@@ -220,7 +220,7 @@ def _message(error: Exception) -> str:
             message += "; to look at a group: kafka-assignors groups describe GROUP"
         elif message in _GROUPS_COMMANDS:
             message += f"; for a group: kafka-assignors groups {_GROUPS_COMMANDS[message]} GROUP"
-    elif message == "no such option: --traceback":
+    elif message.startswith("no such option") and "--traceback" in message:
         message += "; it goes before the command: kafka-assignors --traceback …"
     return message
 

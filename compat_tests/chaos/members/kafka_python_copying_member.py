@@ -62,9 +62,16 @@ class CopyingMember(kafka_python_member.Member):
     def _copy(self, batch: dict[TopicPartition, Sequence[Any]], membership: Any) -> None:
         producer = self._running_producer()
         producer.begin_transaction()
-        for tp, records in batch.items():
-            for record in records:
-                producer.send(self._spec.copies_to, copy_of(tp.topic, tp.partition, record.offset))
+        sent = [
+            producer.send(self._spec.copies_to, copy_of(tp.topic, tp.partition, record.offset))
+            for tp, records in batch.items()
+            for record in records
+        ]
+        # kafka-python 3.0.12 forgets a record that it could not send when it raises the producer's epoch, and
+        # ends the transaction without an error.
+        producer.flush(_TRANSACTION_TIMEOUT_S)
+        for future in sent:
+            future.get(0)
         offsets = {tp: OffsetAndMetadata(records[-1].offset + 1, "", -1) for tp, records in batch.items()}
         producer.send_offsets_to_transaction(offsets, membership)
         producer.commit_transaction()
