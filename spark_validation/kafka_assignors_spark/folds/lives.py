@@ -195,7 +195,7 @@ MOST_GENERATIONS = 200
 _MOST_SPANS = 2_000
 
 
-@dataclass(slots=True)  # a frozen one takes three times as long to make
+@dataclass(slots=True)  # a frozen one takes five times as long to make
 class _Held:
     """Who owns a partition since when; `number` counts records."""
 

@@ -80,8 +80,8 @@ class StrategyGuard:
 
         def restore() -> None:
             if signal.getsignal(signal.SIGALRM) is tick:
-                left_s = 0 if their_alarm == math.inf else max(their_alarm - time.monotonic(), 0.001)
-                signal.setitimer(signal.ITIMER_REAL, left_s, interval_s)
+                due_in_s = 0 if their_alarm == math.inf else max(their_alarm - time.monotonic(), 0.001)
+                signal.setitimer(signal.ITIMER_REAL, due_in_s, interval_s)
                 signal.signal(signal.SIGALRM, their_handler)
 
         their_handler = signal.signal(signal.SIGALRM, tick)

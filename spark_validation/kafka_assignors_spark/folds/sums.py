@@ -214,7 +214,8 @@ class Figures:
         self.vacated += row.vacated
         self.paused_s += row.paused_s
         self.worst_max_over_mean = max(self.worst_max_over_mean, row.max_over_mean)
-        self.spread += (spread := row.max_load - row.min_load)
+        spread = row.max_load - row.min_load
+        self.spread += spread
         self.worst_spread = max(self.worst_spread, spread)
         self.second_rounds += row.rounds > 1
         if row.rack_misses is not None:

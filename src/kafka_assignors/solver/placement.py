@@ -188,8 +188,8 @@ def even_out(classes: Classes, placed: Sequence[PlacedClass], holdings: list[Top
         return
     if len(classes.class_of_topic) == 1 and len(classes.cohorts) == 1:
         return  # the loads are those of the topic, which are even
-    (first, *others) = classes.partition_classes or (None,)
-    if first is None or (not others and not first.owned_counts):
+    first, *others = classes.partition_classes
+    if not others and not first.owned_counts:
         return  # dealt in rounds to members who had nothing: nothing can be more even
     _Exchanges(classes, placed, holdings).run()
 
