@@ -5,26 +5,29 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import tempfile
 import zlib
+from array import array
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey, only_spark
-from kafka_assignors_spark.folds.group import STATE_PLACE, FoldWork, Output, SortedRecord, sort_records
+from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, sort_records
 from kafka_assignors_spark.folds.records import group_bytes, group_of, is_commit
 from kafka_assignors_spark.history import (
+    BATCH_ROWS,
     catalogue_rows,
     committed_files,
     read_commits,
     read_records,
     record_files,
 )
+from kafka_assignors_spark.local_buckets import Buckets
 from kafka_assignors_spark.local_workers import Task, fold_tasks
 from kafka_assignors_spark.result import WHOLE_GROUPS, ReplayError, ReplayOptions, TableFile
 from kafka_assignors_spark.schemas import TABLES, record_batch
@@ -72,16 +75,21 @@ class TableWriter:
             self._waiting[name] = []
 
 
-_TASK_BYTES = 1 << 20
-"""Small groups share a task up to this size, so that their way to a worker costs little."""
+_BUCKETS = 256
+"""Groups are divided between so many buckets, by the hash of their names."""
 
 Place = tuple[int, int]
+Bucket = tuple[int, int]
+"""The hash of its groups, and a number among the buckets of this hash: 0 for that with all of its groups."""
 
 
 class LocalEngine:
-    """See `engine.Engine`. At most a slice of the records is in memory."""
+    """See `engine.Engine`. The records lie in `Buckets`; a bucket, which is a task, has the records of some
+    groups, or a chunk of a giant. None is larger than a chunk."""
 
-    def __init__(self, options: ReplayOptions, damaged: frozenset[Path], spilled: IO[bytes]) -> None:
+    def __init__(
+        self, options: ReplayOptions, damaged: frozenset[Path], closing: contextlib.ExitStack
+    ) -> None:
         if (spark_alone := only_spark(options)) is not None:
             raise ReplayError(f"{spark_alone}: give --engine spark")
         assert options.path is not None
@@ -91,20 +99,18 @@ class LocalEngine:
         self._committed = committed_files(options.path, damaged)
         self._wanted = None if options.groups is None else set(map(group_bytes, options.groups))
         self._commits = 0
-        self._slices = 1
-        self._bounds: dict[bytes | None, list[Place]] = {}
-        self._kept: list[SortedRecord] | None = []
+        self._records: Buckets[Bucket] = closing.enter_context(contextlib.closing(Buckets()))
+        self._chunks: dict[bytes | None, list[Bucket]] = {}  # of each giant
         self._states: dict[tuple[bytes | None, int], bytes] = {}
-        self._spilled = spilled
-        self._details: dict[bytes, list[tuple[int, int]]] = {}
+        self._details: Buckets[bytes] = closing.enter_context(contextlib.closing(Buckets()))
         self._work: FoldWork
         self._tables: TableWriter | None = None
 
     @classmethod
     @contextlib.contextmanager
     def opened(cls, options: ReplayOptions, damaged: frozenset[Path] = frozenset()) -> Iterator[LocalEngine]:
-        with tempfile.TemporaryFile() as spilled:
-            engine = cls(options, damaged, spilled)
+        with contextlib.ExitStack() as closing:
+            engine = cls(options, damaged, closing)
             try:
                 yield engine
             finally:
@@ -115,55 +121,57 @@ class LocalEngine:
         sizes: Counter[bytes | None] = Counter()
         partitions: dict[bytes | None, int] = {}
         torn: set[bytes | None] = set()
-        contents: dict[Place, int] = {}
-        collided: set[Place] = set()
         misplaced: Counter[str] = Counter()
-        total = 0
         self._commits = 0
-        for record in self._records(count=True):
-            group, _, partition, offset, key, micros, value, *_ = record
-            for name, each in (("partition", partition), ("offset", offset)):
-                misplaced[name] += each is None or each < 0
-            misplaced["timestamp"] += micros is None
-            size = len(value or b"") + RECORD_BYTES
-            sizes[group] += size
-            total += size
-            if record.topic is None:
-                if partitions.setdefault(group, partition) != partition:
-                    torn.add(group)
-                content = hash((micros, key, value))
-                if contents.setdefault((partition, offset), content) != content:
-                    collided.add((partition, offset))
-            if self._kept is not None:
-                self._kept.append(record)
-                if total > limits.slice_bytes:
-                    self._kept = None
-        if any(misplaced.values()):
-            return Survey(misplaced=misplaced)
-        self._divide(sizes, limits)
-        chunks = {group: len(bounds) + 1 for group, bounds in self._bounds.items()}
-        self._slices = limits.slices(total, chunks)
-        return Survey(self._slices, chunks, frozenset(torn - {None}), frozenset(collided))
+        with contextlib.closing(Buckets[int]()) as contents:
+            for record in self._read():
+                group, _, partition, offset, key, micros, value, _, topic, *_ = record
+                for name, each in (("partition", partition), ("offset", offset)):
+                    misplaced[name] += each is None or each < 0
+                misplaced["timestamp"] += micros is None
+                size = len(value or b"") + RECORD_BYTES
+                sizes[group] += size
+                self._records.add((_hash(group), 0), record, size)
+                if topic is None:
+                    if partitions.setdefault(group, partition) != partition:
+                        torn.add(group)
+                    content = partition, offset, hash((micros, key, value))
+                    contents.add(hash(content[:2]) % _BUCKETS, content, RECORD_BYTES)
+            if any(misplaced.values()):
+                return Survey(misplaced=misplaced)
+            collided = frozenset(_collided(contents))
+        for bucket in [each for each, size in self._records.sizes.items() if size > limits.chunk_bytes]:
+            self._divide(bucket, sizes, limits.chunk_bytes)
+        chunks = {group: len(buckets) for group, buckets in self._chunks.items()}
+        return Survey(max([1, *chunks.values()]), chunks, frozenset(torn - {None}), collided)
 
-    def _divide(self, sizes: Mapping[bytes | None, int], limits: Limits) -> None:
-        """Where the chunks of each giant begin, but for the first."""
-        giants = {group for group, size in sizes.items() if size > limits.chunk_bytes}
-        if not giants:
-            return
-        places: dict[bytes | None, list[tuple[Place, int]]] = {group: [] for group in giants}
-        for record in self._kept if self._kept is not None else self._records():
-            if record.group in giants:
-                size = len(record.value or b"") + RECORD_BYTES
-                places[record.group].append(((record.partition, record.offset), size))
-        for group, sized in places.items():
-            before = 0
-            bounds: list[Place] = []
-            for place, size in sorted(sized):
-                if before >= limits.chunk_bytes * (len(bounds) + 1) and (not bounds or place > bounds[-1]):
-                    bounds.append(place)
-                before += size
-            if bounds:
-                self._bounds[group] = bounds
+    def _divide(self, bucket: Bucket, sizes: Mapping[bytes | None, int], most: int) -> None:
+        """Put the records of a bucket that has more than `most` bytes into others that do not."""
+        places: dict[bytes | None, _Places] = {}
+        number = of_last = 0
+        others: dict[bytes | None, Bucket] = {}
+        for group, _, partition, offset, _, _, value, *_ in self._records.rows(bucket):
+            if sizes[group] > most:
+                size = len(value or b"") + RECORD_BYTES
+                places.setdefault(group, _Places()).add(partition, offset, size)
+            elif group not in others:
+                if number == 0 or of_last + sizes[group] > most:
+                    number, of_last = number + 1, 0
+                of_last += sizes[group]
+                others[group] = bucket[0], number
+        bounds = {group: each.bounds(most) for group, each in places.items()}
+        for group, each in bounds.items():
+            self._chunks[group] = [(bucket[0], number + chunk) for chunk in range(1, len(each) + 2)]
+            number += len(each) + 1
+        for row in self._records.rows(bucket):
+            group, _, partition, offset, _, _, value, *_ = row
+            size = len(value or b"") + RECORD_BYTES
+            if group in others:
+                self._records.add(others[group], row, size)
+            else:
+                chunk = bisect_right(bounds[group], (partition, offset))
+                self._records.add(self._chunks[group][chunk], row, size)
+        self._records.remove(bucket)
 
     def has_rates(self) -> bool:
         return bool(self._committed)
@@ -181,38 +189,45 @@ class LocalEngine:
             self._tables = TableWriter(self._options.tables)
 
     def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
-        tasks = self._tasks(self._slice(number))
+        tasks = self._tasks(number)
         on_tasks(0, len(tasks))
         folded = fold_tasks(self._work, tasks, number, os.cpu_count() or 1)
-        for done, (_, outputs) in enumerate(folded, start=1):
+        for done, outputs in enumerate(folded, start=1):
             on_tasks(done, len(tasks))
             for output in outputs:
                 self._keep(output)
                 if output.sums is not None:
                     yield "", output.sums
 
+    def _tasks(self, number: int) -> list[Task]:
+        """The tasks of a slice, the largest first: the chunk of each giant for each part of it, and all other
+        groups in the first slice."""
+        of_giants = {bucket for buckets in self._chunks.values() for bucket in buckets}
+        whole = [] if number else [each for each in self._records.sizes if each not in of_giants]
+        tasks = [Task(self._records, bucket) for bucket in whole]
+        for group, buckets in self._chunks.items():
+            for part in range(1, len(self._work.parts) if number < len(buckets) else 0):
+                state = self._states.pop((group, part), None)
+                tasks.append(Task(self._records, buckets[number], part, state))
+        return sorted(tasks, key=lambda task: self._records.sizes[task.bucket], reverse=True)
+
     def _keep(self, output: Output) -> None:
         if output.state is not None:
             self._states[output.group, output.part] = output.state
         if output.detail is not None and output.group is not None:
-            place = self._spilled.seek(0, os.SEEK_END), len(output.detail)
-            self._spilled.write(output.detail)
-            self._details.setdefault(output.group, []).append(place)
+            self._details.add(output.group, (output.detail,), len(output.detail))
         if self._tables is not None:
             self._tables.write(output.tables)
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, list[bytes]]:
-        found: dict[bytes, list[bytes]] = {}
-        for group in groups:
-            for place, size in self._details.get(group, ()):
-                self._spilled.seek(place)
-                found.setdefault(group, []).append(self._spilled.read(size))
-        return found
+        return {group: [detail for (detail,) in self._details.rows(group)] for group in groups}
 
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
         names = set(map(group_bytes, groups))
-        records = self._kept if self._kept is not None else self._records()
-        return sort_records([record for record in records if record.group in names])
+        hashes = set(map(_hash, names))
+        buckets = [bucket for bucket in self._records.sizes if bucket[0] in hashes]
+        rows = (row for bucket in buckets for row in self._records.rows(bucket))
+        return sort_records([SortedRecord._make(row) for row in rows if row[0] in names])
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         assert self._tables is not None
@@ -221,62 +236,55 @@ class LocalEngine:
     def count_commits(self) -> int:
         return self._commits
 
-    def _records(self, *, count: bool = False) -> Iterator[SortedRecord]:
-        """The records of groups, and the kept commits."""
-        yield from self._commit_rows()
+    def _read(self) -> Iterator[tuple[Any, ...]]:
+        """The records of groups, and the kept commits, with the columns of `SortedRecord`."""
+        for rows in read_commits(self._committed):
+            for partition, offset, micros, name, topic, *commit in rows:
+                named = group_bytes(name or "")
+                if self._wanted is None or named in self._wanted:
+                    yield (named, 0, partition, offset, None, micros, None, None, topic or "", *commit)
         for rows in read_records(self._files, self._place):
             for partition, offset, micros, key, value in rows:
                 if is_commit(key):
-                    self._commits += count
+                    self._commits += 1
                     continue
                 group = group_of(key)
                 if self._wanted is None or group in self._wanted:
-                    # A null in place of a number is refused by the survey.
-                    yield SortedRecord(group, 0, partition, offset, key, micros, value)  # type: ignore[arg-type]
+                    yield (group, 0, partition, offset, key, micros, value, None, None, None, None, None)
 
-    def _commit_rows(self) -> Iterator[SortedRecord]:
-        for rows in read_commits(self._committed):
-            for partition, offset, micros, group, topic, *commit in rows:
-                key = group_bytes(group or "")
-                if self._wanted is None or key in self._wanted:
-                    place = (partition, offset, None, micros, None, None)
-                    yield SortedRecord(key, 0, *place, topic or "", *commit)
 
-    def _slice(self, number: int) -> list[SortedRecord]:
-        """The sorted records of a slice: a giant's for each part of it, after its states."""
-        found: list[SortedRecord] = []
-        parts = range(1, len(self._work.parts))
-        for record in self._kept if self._kept is not None else self._records():
-            bounds = self._bounds.get(record.group)
-            if bounds is not None:
-                if bisect_right(bounds, (record.partition, record.offset)) == number:
-                    found += (record._replace(part=part) for part in parts)
-            elif zlib.crc32(record.group or b"") % self._slices == number:
-                found.append(record)
-        for (group, part), state in self._states.items():
-            found.append(SortedRecord(group, part, STATE_PLACE, STATE_PLACE, None, 0, state))
-        self._states.clear()
-        return sort_records(found)
+class _Places:
+    """Where the records of a giant lie, and how large they are."""
 
-    def _tasks(self, records: list[SortedRecord]) -> list[Task]:
-        """The records, divided between groups and parts, the largest tasks first."""
-        groups: list[tuple[int, list[SortedRecord]]] = []
-        for record in records:
-            size = len(record.value or b"") + RECORD_BYTES
-            if groups and groups[-1][1][-1][:2] == record[:2]:
-                groups[-1][1].append(record)
-                groups[-1] = (groups[-1][0] + size, groups[-1][1])
-            else:
-                groups.append((size, [record]))
-        groups.sort(key=lambda each: each[0], reverse=True)
-        most = min(_TASK_BYTES, sum(size for size, _ in groups) // (4 * (os.cpu_count() or 1)))
-        tasks: list[Task] = []
-        room = 0
-        for size, of_group in groups:
-            if tasks and size <= room:
-                tasks[-1] = [*tasks[-1], *of_group]
-                room -= size
-            else:
-                tasks.append(of_group)
-                room = most - size
-        return tasks
+    def __init__(self) -> None:
+        self._columns = {name: array("q") for name in ("partition", "offset", "size")}
+
+    def add(self, *values: int) -> None:
+        for column, value in zip(self._columns.values(), values, strict=True):
+            column.append(value)
+
+    def bounds(self, most: int) -> list[Place]:
+        """Where the chunks begin, but for the first: each has about `most` bytes."""
+        before = 0
+        bounds: list[Place] = []
+        by = [("partition", "ascending"), ("offset", "ascending")]
+        for batch in pa.table(self._columns).sort_by(by).to_batches(BATCH_ROWS):
+            for *place, size in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                here = place[0], place[1]
+                if before >= most * (len(bounds) + 1) and (not bounds or here > bounds[-1]):
+                    bounds.append(here)
+                before += size
+        return bounds
+
+
+def _hash(group: bytes | None) -> int:
+    return zlib.crc32(group or b"") % _BUCKETS
+
+
+def _collided(contents: Buckets[int]) -> Iterator[Place]:
+    """The places at which there are different contents."""
+    for bucket in contents.sizes:
+        found: dict[Place, int] = {}
+        for partition, offset, content in contents.rows(bucket):
+            if found.setdefault((partition, offset), content) != content:
+                yield partition, offset

@@ -13,14 +13,50 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from kafka_assignors.group import some_of
-from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups
+from kafka_assignors_spark.folds.group import (
+    STATE_PLACE,
+    FoldWork,
+    Output,
+    SortedRecord,
+    fold_groups,
+    sort_records,
+)
+from kafka_assignors_spark.local_buckets import Buckets, rows_in
 from kafka_assignors_spark.result import ReplayError
 
-Task = Sequence[SortedRecord]
-"""All records of some groups."""
+
+class Load(NamedTuple):
+    """What of a task goes to a worker."""
+
+    texts: list[bytes]
+    part: int
+    state: bytes | None
+
+    def records(self) -> list[SortedRecord]:
+        found = [SortedRecord._make(row) for row in rows_in(self.texts)]
+        if self.part:
+            found = [record._replace(part=self.part) for record in found]
+        if self.state is not None:
+            place = STATE_PLACE, STATE_PLACE, None, 0
+            found.append(SortedRecord(found[0].group, self.part, *place, self.state))
+        return sort_records(found)
+
+
+class Task(NamedTuple):
+    """A bucket of records: of whole groups, or with a `part` for this part of a giant, and the state of it.
+    The records are read when the task begins."""
+
+    buckets: Buckets[Any]
+    bucket: Any
+    part: int = 0
+    state: bytes | None = None
+
+    def load(self) -> Load:
+        return Load(self.buckets.texts(self.bucket), self.part, self.state)
+
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -28,9 +64,7 @@ _START = (
 )
 
 
-def fold_tasks(
-    work: FoldWork, tasks: Sequence[Task], chunk: int, processes: int
-) -> Iterator[tuple[Task, list[Output]]]:
+def fold_tasks(work: FoldWork, tasks: Sequence[Task], chunk: int, processes: int) -> Iterator[list[Output]]:
     """Fold the tasks, in this process or in some others, in any order. `ReplayError` if one of them ends.
 
     A strategy of a user, which may end its process, never runs in this one.
@@ -38,10 +72,10 @@ def fold_tasks(
     of_a_user = any(not type(each).__module__.startswith("kafka_assignors.") for each in work.loaded.values())
     if not of_a_user and (processes <= 1 or len(tasks) <= 1):
         for task in tasks:
-            yield task, list(fold_groups(task, work, chunk))
+            yield list(fold_groups(task.load().records(), work, chunk))
         return
-    waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-    done: queue.SimpleQueue[tuple[Task, list[Output]] | Exception | None] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    done: queue.SimpleQueue[list[Output] | Exception] = queue.SimpleQueue()
     for task in tasks:
         waiting.put(task)
     workers = [_Worker(work, chunk, waiting, done) for _ in range(max(1, min(processes, len(tasks))))]
@@ -50,7 +84,6 @@ def fold_tasks(
             got = done.get()
             if isinstance(got, Exception):
                 raise got
-            assert got is not None
             yield got
     finally:
         for worker in workers:
@@ -78,18 +111,18 @@ class _Worker:
         self._thread.join()
 
     def _feed(self) -> None:
-        task: Task = ()
+        task: Task | None = None
         try:
             for each in self._first:
                 self._send(each)
             while True:
                 task = self._waiting.get_nowait()
-                self._send(task)
+                self._send(task.load())
                 assert self._process.stdout is not None
                 answer = pickle.load(self._process.stdout)
                 if isinstance(answer, str):
                     raise ReplayError(answer)
-                self._done.put((task, answer))
+                self._done.put(answer)
         except queue.Empty:
             return
         except (EOFError, OSError, pickle.UnpicklingError):
@@ -102,10 +135,11 @@ class _Worker:
         pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
         self._process.stdin.flush()
 
-    def _why_ended(self, task: Task) -> str:
+    def _why_ended(self, task: Task | None) -> str:
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        groups = sorted({(record.group or b"").decode(errors="replace") for record in task})
+        records = task.load().records() if task is not None else ()
+        groups = sorted({(record.group or b"").decode(errors="replace") for record in records})
         of = some_of([*map(repr, groups)], 3)
         return (
             f"a process that replayed group {of} ended with {how}: a strategy ended it, or there was too "
@@ -121,12 +155,12 @@ def serve_tasks() -> None:
     work, chunk = pickle.load(requests), pickle.load(requests)
     while True:
         try:
-            task = pickle.load(requests)
+            load: Load = pickle.load(requests)
         except EOFError:
             return
         answer: object
         try:
-            answer = list(fold_groups(task, work, chunk))
+            answer = list(fold_groups(load.records(), work, chunk))
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
