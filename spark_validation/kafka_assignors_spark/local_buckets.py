@@ -11,13 +11,13 @@ import pickle
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
-MEMORY_BYTES = 64 << 20
+MEMORY_BYTES = 32 << 20
 """Rows of so many bytes stay in memory."""
 
-_WAITING_BYTES = 16 << 20
+_WAITING_BYTES = 8 << 20
 """Rows of so many bytes wait until they are written together."""
 
 Key = TypeVar("Key")
@@ -43,24 +43,29 @@ class Buckets(Generic[Key]):
         if self._waiting_bytes > _WAITING_BYTES:
             self._write()
 
-    def texts(self, key: Key) -> list[bytes]:
-        """The rows of a bucket, for `rows_in` in this process or another."""
-        with self._lock:
-            self._write()
-            return [self._read(*place) for place in self._places.get(key, ())]
-
-    def rows(self, key: Key) -> Iterator[Row]:
+    def texts(self, key: Key) -> Iterator[bytes]:
+        """The rows of a bucket: each text is the pickle of a list of them."""
         with self._lock:
             self._write()
         for place in self._places.get(key, ()):
             with self._lock:
                 text = self._read(*place)
-            yield from rows_in([text])
+            yield text
+
+    def rows(self, key: Key) -> Iterator[Row]:
+        for text in self.texts(key):
+            yield from pickle.loads(text)
 
     def remove(self, key: Key) -> None:
         """Forget a bucket, none of whose rows waits to be written; the file keeps its size."""
         self._places.pop(key, None)
         del self.sizes[key]
+
+    def count(self, key: Key) -> int:
+        """How many texts a bucket has."""
+        with self._lock:
+            self._write()
+        return len(self._places.get(key, ()))
 
     def close(self) -> None:
         self._file.close()
@@ -76,8 +81,3 @@ class Buckets(Generic[Key]):
     def _read(self, place: int, size: int) -> bytes:
         self._file.seek(place)
         return self._file.read(size)
-
-
-def rows_in(texts: Iterable[bytes]) -> Iterator[Row]:
-    for text in texts:
-        yield from pickle.loads(text)

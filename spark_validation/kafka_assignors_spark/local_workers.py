@@ -6,13 +6,15 @@ strategy prints goes to stderr.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import IO, Any, NamedTuple
 
 from kafka_assignors.group import some_of
@@ -24,39 +26,34 @@ from kafka_assignors_spark.folds.group import (
     fold_groups,
     sort_records,
 )
-from kafka_assignors_spark.local_buckets import Buckets, rows_in
+from kafka_assignors_spark.local_buckets import Buckets, Row
 from kafka_assignors_spark.result import ReplayError
 
 
-class Load(NamedTuple):
-    """What of a task goes to a worker."""
-
-    texts: list[bytes]
-    part: int
-    state: bytes | None
-
-    def records(self) -> list[SortedRecord]:
-        found = [SortedRecord._make(row) for row in rows_in(self.texts)]
-        if self.part:
-            found = [record._replace(part=self.part) for record in found]
-        if self.state is not None:
-            place = STATE_PLACE, STATE_PLACE, None, 0
-            found.append(SortedRecord(found[0].group, self.part, *place, self.state))
-        return sort_records(found)
-
-
 class Task(NamedTuple):
-    """A bucket of records: of whole groups, or with a `part` for this part of a giant, and the state of it.
-    The records are read when the task begins."""
+    """A bucket of records: of whole groups, or of a giant, for this `part` of it, which has a `state`."""
 
     buckets: Buckets[Any]
     bucket: Any
     part: int = 0
     state: bytes | None = None
 
-    def load(self) -> Load:
-        return Load(self.buckets.texts(self.bucket), self.part, self.state)
+    def records(self) -> list[SortedRecord]:
+        return _records(self.buckets.rows(self.bucket), self.part, self.state)
 
+
+def _records(rows: Iterable[Row], part: int, state: bytes | None) -> list[SortedRecord]:
+    records = [SortedRecord._make(row) for row in rows]
+    if part:
+        records = [record._replace(part=part) for record in records]
+    if state is not None:
+        place = STATE_PLACE, STATE_PLACE, None, 0
+        records.append(SortedRecord(records[0].group, part, *place, state))
+    return sort_records(records)
+
+
+_OBJECTS = 20_000
+"""Python looks for values that refer to each other in a circle after so many new ones."""
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -72,7 +69,7 @@ def fold_tasks(work: FoldWork, tasks: Sequence[Task], chunk: int, processes: int
     of_a_user = any(not type(each).__module__.startswith("kafka_assignors.") for each in work.loaded.values())
     if not of_a_user and (processes <= 1 or len(tasks) <= 1):
         for task in tasks:
-            yield list(fold_groups(task.load().records(), work, chunk))
+            yield list(fold_groups(task.records(), work, chunk))
         return
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
     done: queue.SimpleQueue[list[Output] | Exception] = queue.SimpleQueue()
@@ -117,7 +114,9 @@ class _Worker:
                 self._send(each)
             while True:
                 task = self._waiting.get_nowait()
-                self._send(task.load())
+                self._send((task.buckets.count(task.bucket), task.part, task.state))
+                for text in task.buckets.texts(task.bucket):
+                    self._write(text)
                 assert self._process.stdout is not None
                 answer = pickle.load(self._process.stdout)
                 if isinstance(answer, str):
@@ -131,14 +130,17 @@ class _Worker:
             self._done.put(error)
 
     def _send(self, value: object) -> None:
+        self._write(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+
+    def _write(self, text: bytes) -> None:
         assert self._process.stdin is not None
-        pickle.dump(value, self._process.stdin, pickle.HIGHEST_PROTOCOL)
+        self._process.stdin.write(text)
         self._process.stdin.flush()
 
     def _why_ended(self, task: Task | None) -> str:
         code = self._process.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        records = task.load().records() if task is not None else ()
+        records = task.records() if task is not None else ()
         groups = sorted({(record.group or b"").decode(errors="replace") for record in records})
         of = some_of([*map(repr, groups)], 3)
         return (
@@ -153,14 +155,19 @@ def serve_tasks() -> None:
     answers: IO[bytes] = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     work, chunk = pickle.load(requests), pickle.load(requests)
+    # Folds make few values that refer to each other in a circle, and modules are not looked through for any.
+    gc.freeze()
+    gc.set_threshold(_OBJECTS)
     while True:
         try:
-            load: Load = pickle.load(requests)
+            texts, part, state = pickle.load(requests)
         except EOFError:
             return
+        rows = chain.from_iterable(pickle.load(requests) for _ in range(texts))
+        records = _records(rows, part, state)
         answer: object
         try:
-            answer = list(fold_groups(load.records(), work, chunk))
+            answer = list(fold_groups(records, work, chunk))
         except Exception as error:
             answer = f"{type(error).__name__}: {error}"
         pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)

@@ -11,6 +11,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from kafka_assignors.pause_model import PauseModel
@@ -426,16 +427,30 @@ class ReplayResult:
     damaged: tuple[DamagedFile, ...] = ()
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """The names of the fields of a dataclass; none of any other type."""
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+
+
 def to_json(value: Any) -> Any:
     """`value` in terms of what `json.dumps` takes: dataclasses become objects, times ISO 8601, enums their
     value.
 
     Client configuration may hold passwords, so of `ReplayOptions.client_config` only the names are given.
     """
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, enum.Enum):
         return value.value
-    if is_dataclass(value) and not isinstance(value, type):
-        result = {each.name: to_json(getattr(value, each.name)) for each in fields(value)}
+    if names := _field_names(kind):
+        result = {
+            name: each if type(each := getattr(value, name)) in _PLAIN else to_json(each) for name in names
+        }
         if isinstance(value, ReplayOptions):
             result["client_config"] = sorted(value.client_config)
         if isinstance(value, TruthCheck):

@@ -74,16 +74,17 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
     loads = [sum(map(len, held.values())) if (held := assigned.get(id)) else 0 for id in group.members]
     total = sum(loads)
     mean = total / len(loads) if loads else 0.0
+    most = max(loads, default=0)
     moved, kept = _movement(group.claims, assignment)
     racks = racks_matter(group)
     return Quality(
         members=len(loads),
         partitions=total,
         min_load=min(loads, default=0),
-        max_load=max(loads, default=0),
+        max_load=most,
         mean_load=mean,
-        max_over_mean=max(loads) / mean if total else 1.0,
-        load_stddev=sqrt(sum((load - mean) ** 2 for load in loads) / len(loads)) if loads else 0.0,
+        max_over_mean=most / mean if total else 1.0,
+        load_stddev=sqrt(sum([(load - mean) ** 2 for load in loads]) / len(loads)) if loads else 0.0,
         moved=moved,
         forced=total - moved - kept,
         kept=kept,

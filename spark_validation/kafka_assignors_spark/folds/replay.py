@@ -455,6 +455,8 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
     """
     if strategy.runs_on_broker:
         return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
+    if type(strategy) in _WITHOUT_CLAIMS:
+        return lead(strategy, group, RebalanceProtocol.EAGER).assignment, 1
     if RebalanceProtocol.COOPERATIVE not in strategy.protocols:
         eager = _with_data(strategy, group.all_revoked())
         return lead(strategy, eager, RebalanceProtocol.EAGER).assignment, 1
