@@ -280,6 +280,7 @@ class _GroupFold:
             for fault in self._state.faults.finish():
                 self._add_fault(fault)
             spans = self._state.ownership.finish()
+        sums.culprits = dict(sums.worst())
         for name, rows in self._state.daily.tables(sums.group).items():
             self._table(name, rows)
         yield Output(*self.key, None, write_state(sums), self._detail(spans), self._take_tables())

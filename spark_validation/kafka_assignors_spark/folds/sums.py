@@ -42,6 +42,9 @@ from kafka_assignors_spark.result import (
 MOST_LISTED = 1_000
 """Undecodable records and differences that are listed one by one; the rest is counted."""
 
+_MOST_CULPRITS = 20
+"""Of each group, those that made it rebalance most often; the table `faults` has all."""
+
 _SHOWN_FAILURES = 5
 
 _VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
@@ -322,6 +325,16 @@ class GroupSums:
             self.culprits[key] = FaultSums(fault.member_id, fault.first_timestamp, fault.last_timestamp)
         self.culprits[key].add(fault)
 
+    def worst(self) -> list[tuple[Charged, FaultSums]]:
+        """The culprits that a result names, which are all that leaves a process."""
+
+        def place(item: tuple[Charged, FaultSums]) -> tuple[Any, ...]:
+            (kind, *names), found = item
+            named = ((name is not None, name or "") for name in names)
+            return (-found.generations, kind.value, found.first_timestamp, *named)
+
+        return sorted(self.culprits.items(), key=place)[:_MOST_CULPRITS]
+
     def add_checked(self, checked: CheckedGeneration) -> None:
         key = checked.client, checked.strategy, checked.outcome, checked.explanation
         self.agreement[key] = self.agreement.get(key, 0) + 1
@@ -340,9 +353,6 @@ class GroupSums:
 # The values of a result
 
 _Made = TypeVar("_Made")
-
-_MOST_CULPRITS = 20
-"""Of each group, those that made it rebalance most often; the table `faults` has all."""
 
 _COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith("_micros")]
 
@@ -450,21 +460,9 @@ def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
 
 def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
     """Of each group, those that made it rebalance most often."""
-    found: list[Culprit] = []
-    for sums in groups:
-        ranked = sorted(
-            sums.culprits.items(),
-            key=lambda item: (
-                -item[1].generations,
-                item[0][0].value,
-                item[1].first_timestamp,
-                *((name is not None, name or "") for name in item[0][1:]),
-            ),
-        )
-        found += (
-            Culprit(sums.group or "", *who, **asdict(found_of)) for who, found_of in ranked[:_MOST_CULPRITS]
-        )
-    return tuple(found)
+    return tuple(
+        Culprit(sums.group or "", *who, **asdict(found)) for sums in groups for who, found in sums.worst()
+    )
 
 
 def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
