@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
+from kafka_assignors_spark.result import ReplayError
+
 MEMORY_BYTES = 32 << 20
 """Rows of so many bytes stay in memory."""
 
@@ -26,7 +28,8 @@ Row = tuple[Any, ...]
 
 class Buckets(Generic[Key]):
     """`add` rows, then read the `rows` of a bucket in the order in which they came; `sizes` has the bytes of
-    each bucket, as they were given. Threads may read at the same time."""
+    each bucket, as they were given. Threads may read at the same time. `ReplayError` if the file cannot be
+    written."""
 
     def __init__(self) -> None:
         self.sizes: Counter[Key] = Counter()
@@ -74,7 +77,11 @@ class Buckets(Generic[Key]):
         for key, rows in self._waiting.items():
             text = pickle.dumps(rows, pickle.HIGHEST_PROTOCOL)
             self._places.setdefault(key, []).append((self._file.seek(0, os.SEEK_END), len(text)))
-            self._file.write(text)
+            try:
+                self._file.write(text)
+            except OSError as error:
+                why = f"records cannot be written there: {error.strerror}"
+                raise ReplayError(f"{tempfile.gettempdir()}: {why}; TMPDIR names another directory") from None
         self._waiting = {}
         self._waiting_bytes = 0
 

@@ -85,7 +85,7 @@ Bucket = tuple[int, int]
 
 class LocalEngine:
     """See `engine.Engine`. The records lie in `Buckets`; a bucket, which is a task, has the records of some
-    groups, or a chunk of a giant. None is larger than a chunk."""
+    groups, or a chunk of a giant. None is larger than a chunk, which ends with the record that fills it."""
 
     def __init__(
         self, options: ReplayOptions, damaged: frozenset[Path], closing: contextlib.ExitStack
