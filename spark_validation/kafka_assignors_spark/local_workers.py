@@ -90,7 +90,13 @@ def fold_tasks(work: FoldWork, tasks: Sequence[Task], chunk: int, processes: int
 class _Worker:
     """A process, and the thread that feeds it."""
 
-    def __init__(self, work: FoldWork, chunk: int, waiting: Any, done: Any) -> None:
+    def __init__(
+        self,
+        work: FoldWork,
+        chunk: int,
+        waiting: queue.SimpleQueue[Task],
+        done: queue.SimpleQueue[list[Output] | Exception],
+    ) -> None:
         self._waiting, self._done = waiting, done
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START],
