@@ -36,7 +36,7 @@ def had(
 ) -> MemberRecord:
     topics = ("orders",)
     return MemberRecord(
-        name, instance, None, f"java-{name}", "/127.0.0.1", 3, topics, owned or {}, since, revoked, gets
+        name, instance, None, f"java-{name}", "/127.0.0.1", topics, gets, 3, owned or {}, since, revoked
     )
 
 
@@ -61,7 +61,7 @@ def generation(
         replacement=replacement,
         skipped=skipped,
         starts_late=starts_late,
-        decodes=decodes,
+        reason=None if decodes else "a byte is missing",
         members={member.member_id: member for member in members},
     )
 

@@ -84,10 +84,10 @@ def tables_of(steps: Iterable[Step]) -> dict[str, list[str]]:
     """The same tables of what the watch has seen."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in NAMES}
     for step in steps:
-        for recorded, causes in step.generations:
-            rows["generations"] += table_rows.of_generation(recorded)["generations"]
-            if recorded.is_of_consumers:
-                rows["causes"].append(table_rows.causes(recorded, causes))
+        for generation, causes in step.generations:
+            rows["generations"] += table_rows.of_generation(generation)["generations"]
+            if generation.is_of_consumers:
+                rows["causes"].append(table_rows.causes(generation, causes))
         rows["replayed"] += map(table_rows.values, step.rebalances)
     return {
         name: sorted(map(repr, record_batch(found, TABLES[name]).to_pylist())) for name, found in rows.items()
@@ -114,9 +114,9 @@ def test_the_counts_are_the_sums_of_these_rows(history: Path) -> None:
     fleet, steps = watched(history)
     expected: Counter[tuple[str, str]] = Counter()
     for step in steps:
-        for recorded, causes in step.generations:
-            expected[recorded.generation.group, "generations"] += 1
-            expected.update((recorded.generation.group, f"cause {cause.value}") for cause in causes)
+        for generation, causes in step.generations:
+            expected[generation.group, "generations"] += 1
+            expected.update((generation.group, f"cause {cause.value}") for cause in causes)
         for row in step.rebalances:
             expected[row.group, "rebalances"] += 1
             expected[row.group, "moved"] += row.moved or 0

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, Kip848Fact, is_cooperative
+from kafka_assignors_spark.folds.kip848 import Kip848Fact
+from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore
 from kafka_assignors_spark.folds.records import MemberRecord
 
 
@@ -214,7 +215,7 @@ def _of_facts(record: Generation) -> Iterator[Cause]:
 
 def _hands_over(before: Generation, record: Generation) -> bool:
     """Whether a member is assigned partitions that a member still held and the generation before withheld."""
-    if record.type != before.type or not is_cooperative(before):
+    if record.type != before.type or not before.cooperative:
         return False
     held = {
         partition

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, TORN, FoldedGeneration, Generation
+from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, Generation
 from kafka_assignors_spark.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
@@ -40,6 +40,11 @@ from kafka_assignors_spark.folds.records import (
 from kafka_assignors_spark.result import OwnershipSpan
 
 CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
+
+TORN = (
+    "records of the group lie in several partitions, so that their order is not known: the offsets topic was "
+    "given more partitions, or these are records of two clusters"
+)
 
 _MOST_SKIPPED = 2**31 - 1
 """A forged record may name any generation."""
@@ -54,29 +59,6 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     copies: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedGeneration:
-    """A generation, and what else its record says. Groups of other protocol types than "consumer" have them,
-    too, but no members that decode.
-
-    `value_bytes` is the length of the record's value, or an estimate of it for a KIP-848 group.
-    """
-
-    generation: Generation
-    partition: int
-    protocol_type: str | None
-    version: int | None
-    reason: str | None
-    clock_back: bool
-    unknown_topics: tuple[str, ...]
-    value_bytes: int
-
-    @property
-    def is_of_consumers(self) -> bool:
-        """Whether a replay has to know of it; an empty group may have no protocol type."""
-        return self.protocol_type == CONSUMER_PROTOCOL_TYPE or self.generation.empty
 
 
 @dataclass(slots=True)
@@ -94,93 +76,67 @@ class LifeFold:
     incarnation: int = 0
     unreadable: int = 0
 
-    def feed(self, record: Record, event: DecodedRecord) -> Iterator[RecordedGeneration]:
+    def feed(self, record: Record, event: DecodedRecord) -> Iterator[Generation]:
         """The generations that this record is or completes."""
         self.unreadable += event.kind is RecordKind.UNDECODABLE and event.part is None
-        type_ = CLASSIC if event.part is None else CONSUMER
-        for seen in self._seen(record, event):
-            lost, self.unreadable = seen.lost + self.unreadable, 0
-            before, self.last_timestamp = self.last_timestamp, seen.timestamp
+        classic = event.part is None
+        type_ = CLASSIC if classic else CONSUMER
+        timestamp = from_micros(record.micros)
+        for seen in self._seen(timestamp, event):
+            lost, self.unreadable = self.unreadable, 0
+            before, self.last_timestamp = self.last_timestamp, timestamp
             last_type, previous = self.last or (type_, None)
-            self.last = (type_, seen.generation)
-            if seen.generation is None:
+            self.last = (type_, None if seen is None else seen.generation)
+            if seen is None:
                 continue
-            back = not self.torn and before is not None and seen.timestamp < before
-            same_type = last_type == type_ or seen.continues
-            previous = seen.generation if seen.continues else previous
-            yield self._placed(record, event, seen, type_, same_type, previous, lost, back)
+            number = seen.generation
+            if seen.continues:
+                last_type, previous = type_, number
+            new_life = previous is None or (not self.torn and (number < previous or last_type != type_))
+            self.incarnation += new_life
+            same_life = not (new_life or self.torn)
+            skipped = number - (previous or 0) - 1 if same_life else 0
+            yield replace(
+                seen,
+                group=event.group or "",
+                partition=record.partition,
+                offset=record.offset,
+                incarnation=self.incarnation,
+                type=type_,
+                protocol_type=event.protocol_type if classic else CONSUMER_PROTOCOL_TYPE,
+                version=event.version,
+                leader=event.leader,
+                reason=event.reason,
+                replacement=same_life and number == previous,
+                skipped=min(max(skipped, 0), _MOST_SKIPPED),
+                starts_late=new_life and seen.starts_late,
+                lost=seen.lost + lost,
+                problem=TORN if self.torn else seen.problem,
+                clock_back=not self.torn and before is not None and timestamp < before,
+                value_bytes=len(record.value or b"")
+                if classic
+                else sum(map(_bytes_of, seen.members.values())),
+            )
 
-    def _placed(
-        self,
-        record: Record,
-        event: DecodedRecord,
-        seen: FoldedGeneration,
-        type_: str,
-        same_type: bool,
-        previous: int | None,
-        lost: int,
-        back: bool,
-    ) -> RecordedGeneration:
-        number = seen.generation
-        assert number is not None
-        starts = previous is None or (not self.torn and (number < previous or not same_type))
-        self.incarnation += starts
-        same_life = not (starts or self.torn)
-        skipped = (
-            0 if not same_life or previous is None else min(max(number - previous - 1, 0), _MOST_SKIPPED)
-        )
-        classic = type_ == CLASSIC
-        generation = Generation(
-            group=event.group or "",
-            incarnation=self.incarnation,
-            generation=number,
-            offset=seen.offset,
-            timestamp=seen.timestamp,
-            protocol=seen.protocol or "",
-            empty=seen.kind is RecordKind.EMPTY,
-            replacement=same_life and number == previous,
-            skipped=skipped,
-            starts_late=starts and seen.starts_late,
-            decodes=event.reason is None,
-            members={member.member_id: member for member in seen.members},
-            leader=event.leader,
-            type=type_,
-            lost=lost,
-            problem=TORN if self.torn else seen.problem,
-            facts=seen.facts,
-        )
-        return RecordedGeneration(
-            generation=generation,
-            partition=record.partition,
-            protocol_type=event.protocol_type if classic else CONSUMER_PROTOCOL_TYPE,
-            version=event.version,
-            reason=event.reason,
-            clock_back=back,
-            unknown_topics=seen.unknown_topics,
-            value_bytes=len(record.value or b"") if classic else sum(map(_bytes_of, seen.members)),
-        )
-
-    def _seen(self, record: Record, event: DecodedRecord) -> Iterator[FoldedGeneration]:
-        """The generation, or the end of the group, that a record is or completes."""
-        offset, timestamp = record.offset, from_micros(record.micros)
+    def _seen(self, timestamp: datetime, event: DecodedRecord) -> Iterator[Generation | None]:
+        """The generation that a record is or completes, or None for the end of the group."""
         if event.part is not None:
             if event.kind is RecordKind.UNDECODABLE:
                 self.epochs.unreadable(event.part)
                 return
-            yield from self.epochs.feed(offset, timestamp, event.part, event.said)
+            yield from self.epochs.feed(timestamp, event.part, event.said)
         elif event.kind is RecordKind.TOMBSTONE:
             self.epochs.classic_tombstone()
-            yield FoldedGeneration(event.kind, offset, timestamp)
+            yield None
         elif event.kind in (RecordKind.GENERATION, RecordKind.EMPTY) and event.generation is not None:
-            yield FoldedGeneration(
-                event.kind,
-                offset,
+            yield Generation(
                 timestamp,
                 event.generation,
-                event.protocol,
-                event.members,
-                continues=self.epochs.classic(event.generation, event.kind is RecordKind.GENERATION),
+                {member.member_id: member for member in event.members},
+                event.protocol or "",
+                empty=event.kind is RecordKind.EMPTY,
                 starts_late=event.generation > 1,
+                continues=self.epochs.classic(event.generation, event.kind is RecordKind.GENERATION),
             )
 
 

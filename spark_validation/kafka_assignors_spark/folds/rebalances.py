@@ -28,73 +28,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
-from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
 
 CLASSIC, CONSUMER = "classic", "consumer"
 """The `type` of a generation: the protocol of its group, classic or that of KIP-848."""
-
-DEFAULT_ASSIGNOR = "server default"
-"""The protocol of a generation whose members ask for no assignor: no record shows the broker's choice."""
-
-MEMBERS_FROM_BEFORE = (
-    "the history starts in the middle of the group's life, and may not have all of its members"
-)
-UNPROVEN = "records before it are lost, and nothing has shown since that all of its members are still there"
-UNREADABLE = "a record that it rests on does not decode"
-WITHOUT_METADATA = "members of it are not described by any record"
-MEMBERS_WENT = "members left while their assignment was made"
-TORN = (
-    "records of the group lie in several partitions, so that their order is not known: the offsets topic was "
-    "given more partitions, or these are records of two clusters"
-)
-
-
-class Kip848Fact:
-    """A change between two generations that only the records of KIP-848 show."""
-
-    EXPIRED = "expired"
-    """The broker removed a static member that was away; no member had returned under its instance id."""
-
-    REBALANCE_TIMEOUT = "rebalance timeout"
-    """The broker removed a member that had not revoked its partitions within its rebalance timeout."""
-
-    PATTERN_RESOLVED = "pattern resolved anew"
-    """A regular expression matches other topics than before, or was looked up for the first time."""
-
-    TOPICS_CHANGED = "topics changed"
-    """The subscribed topics are the same, and the hash over their metadata differs."""
-
-    PARTITIONS_ADDED = "partitions added"
-    """The group's own list of topics has more partitions of one (brokers before the hash)."""
-
-    MIGRATED = "migrated"
-    """The group changed its protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedGeneration:
-    """A generation, an empty one, or the end of a group, at the record that completes it.
-
-    `continues` says that it continues the life of the generation before, although that ended with a
-    tombstone; `starts_late` that it is the first of a life whose first epochs are not in the history. `lost`
-    counts the epochs before it that no record shows. `unknown_topics` are topic ids that the catalogue does
-    not name; they are missing in what members are `assigned`. `facts` pair a constant of `Kip848Fact` with
-    the member, topic or pattern that it concerns.
-    """
-
-    kind: RecordKind
-    offset: int
-    timestamp: datetime
-    generation: int | None = None
-    protocol: str | None = None
-    members: tuple[MemberRecord, ...] = ()
-    continues: bool = False
-    starts_late: bool = False
-    lost: int = 0
-    problem: str | None = None
-    unknown_topics: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
-
 
 EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
 """Strategies that never run cooperatively. Any other strategy does if its members claim partitions that they
@@ -114,25 +51,61 @@ UNFINISHED = "its cooperative hand-over has no end in the history"
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation of a group with its place in the group's life, as `folds.lives` finds it."""
+    """A generation of a group, or an empty one, at the record that completes it, with its place in the
+    group's life as `folds.lives` finds it.
 
-    group: str
-    incarnation: int
-    generation: int
-    offset: int
+    Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
+    says why a member does not decode. `version` is that of the classic record's value. `lost` counts the
+    records and epochs before the generation that no record shows, and `problem` says why members or
+    partitions may be missing in it. `starts_late` says that it is the first of a life whose first generations
+    are not in the history, `continues` that it continues the life of the generation before under the other
+    protocol. `unknown_topics` are topic ids that the catalogue does not name; they are missing in what
+    members are assigned. `facts` pair a constant of `kip848.Kip848Fact` with the member, topic or pattern
+    that it concerns. `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
+    """
+
     timestamp: datetime
-    protocol: str
-    empty: bool
-    replacement: bool
-    skipped: int
-    starts_late: bool
-    decodes: bool
+    generation: int
     members: Mapping[str, MemberRecord]
-    leader: str | None = None
-    type: str = CLASSIC
+    protocol: str = ""
+    empty: bool = False
+    starts_late: bool = False
+    continues: bool = False
     lost: int = 0
     problem: str | None = None
+    unknown_topics: tuple[str, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
+    group: str = ""
+    partition: int = 0
+    offset: int = 0
+    incarnation: int = 0
+    replacement: bool = False
+    skipped: int = 0
+    clock_back: bool = False
+    type: str = CLASSIC
+    protocol_type: str | None = None
+    version: int | None = None
+    leader: str | None = None
+    reason: str | None = None
+    value_bytes: int = 0
+
+    @property
+    def is_of_consumers(self) -> bool:
+        """Whether a replay has to know of it; an empty group may have no protocol type."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE or self.empty
+
+    @property
+    def decodes(self) -> bool:
+        return self.reason is None
+
+    @property
+    def holds(self) -> bool:
+        """Whether a member has partitions that it did not revoke before it joined."""
+        return any(member.owned and not member.revoked for member in self.members.values())
+
+    @property
+    def cooperative(self) -> bool:
+        return self.protocol not in EAGER_STRATEGIES and self.holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +326,7 @@ def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]
 def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
     """Whether a partition that a live member had before this generation has no owner in it."""
     members = record.members.values()
-    if not is_cooperative(record):
+    if not record.cooperative:
         return False
     subscribed = {topic for member in members for topic in member.topics}
     given = {
@@ -368,9 +341,3 @@ def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
             if any((topic, partition) not in given for partition in had[topic]):
                 return True
     return False
-
-
-def is_cooperative(record: Generation) -> bool:
-    if record.protocol in EAGER_STRATEGIES:
-        return False
-    return any(member.owned and not member.revoked for member in record.members.values())

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
-from kafka_assignors.group import Member, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions
 from kafka_assignors.wire import (
     ConsumerGroupKey,
     ConsumerGroupMember,
@@ -70,8 +70,10 @@ class RecordKind(str, enum.Enum):
 class MemberRecord:
     """A member of a generation. `owned` is its own claim, `assigned` the leader's assignment.
 
-    `version` is that of its subscription; `revoked` says that it revoked the claimed partitions before it
-    joined. `pattern` is the regular expression and `assignor` the server assignor of a member of KIP-848.
+    `client` is the library that the client id names, `version` that of the subscription. `revoked` says that
+    it revoked the claimed partitions before it joined. A member of KIP-848 has no versioned subscription and
+    claims nothing. `pattern` is the regular expression that it subscribes with (what it matches is among
+    `topics`), and `assignor` the server assignor that it asks for.
     """
 
     member_id: str
@@ -79,14 +81,18 @@ class MemberRecord:
     rack: str | None
     client_id: str
     client_host: str
-    version: int
     topics: tuple[str, ...]
-    owned: TopicPartitions
-    owned_generation: int
-    revoked: bool
     assigned: TopicPartitions
+    version: int = -1
+    owned: TopicPartitions = field(default_factory=dict)
+    owned_generation: int = NO_GENERATION
+    revoked: bool = False
     pattern: str | None = None
     assignor: str | None = None
+
+    @property
+    def client(self) -> str:
+        return client_of(self.client_id)
 
 
 @dataclass(slots=True)

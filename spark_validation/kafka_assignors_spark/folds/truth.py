@@ -30,7 +30,6 @@ from kafka_assignors_spark.folds.records import (
     KAFKA_PYTHON_OURS,
     LIBRDKAFKA,
     UNKNOWN,
-    client_of,
 )
 
 CHECKED_STRATEGIES = ("range", "roundrobin")
@@ -67,18 +66,16 @@ class CheckedGeneration:
     detail: str | None = None
 
 
-def check_generation(
-    record: Generation, strategy: Strategy, catalogue: Catalogue, leader: str, partition: int
-) -> CheckedGeneration:
+def check_generation(record: Generation, strategy: Strategy, catalogue: Catalogue) -> CheckedGeneration:
     """Compare one recorded generation with the assignment of `strategy` for the same members and topics."""
-    led_by = record.members.get(leader)
-    client = client_of(led_by.client_id if led_by is not None else "")
+    led_by = record.members.get(record.leader or "")
+    client = UNKNOWN if led_by is None else led_by.client
     recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
 
     def result(
         outcome: CheckOutcome, explanation: str | None = None, detail: str | None = None
     ) -> CheckedGeneration:
-        place = (record.group, partition, record.offset, record.generation)
+        place = (record.group, record.partition, record.offset, record.generation)
         return CheckedGeneration(*place, strategy.name, client, outcome.value, explanation, detail)
 
     if not record.decodes:

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.causes import Cause, CauseFinder
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.lives import LifeFold, Record, RecordedGeneration
+from kafka_assignors_spark.folds.lives import LifeFold, Record
+from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, DecodedRecord, RecordKind, to_micros
 from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.result import Mode
@@ -82,7 +83,7 @@ class Step:
     """What a record says: generations with their causes, the rebalances that it completes, and what in it
     does not decode."""
 
-    generations: list[tuple[RecordedGeneration, tuple[Cause, ...]]] = field(default_factory=list)
+    generations: list[tuple[Generation, tuple[Cause, ...]]] = field(default_factory=list)
     rebalances: list[Replayed] = field(default_factory=list)
     undecodable: str | None = None
 
@@ -118,12 +119,12 @@ class WatchedGroup:
         elif event.reason is not None:
             step.undecodable = MEMBER
         replay = GroupReplay(catalogue, {}, (Mode.ONE_STEP,), state=self.replay)
-        for recorded in self.life.feed(record, event):
+        for generation in self.life.feed(record, event):
             causes: tuple[Cause, ...] = ()
-            if recorded.is_of_consumers:
-                causes = self.causes.feed(recorded.generation)
-                step.rebalances += replay.feed(recorded.generation)
-            step.generations.append((recorded, causes))
+            if generation.is_of_consumers:
+                causes = self.causes.feed(generation)
+                step.rebalances += replay.feed(generation)
+            step.generations.append((generation, causes))
         return step
 
     def show(self, step: Step) -> None:
@@ -141,10 +142,10 @@ class WatchedGroup:
 
     def count(self, step: Step) -> None:
         counts = self.counts
-        for recorded, causes in step.generations:
+        for generation, causes in step.generations:
             counts.generations += 1
-            counts.skipped += recorded.generation.skipped
-            counts.clock_back += recorded.clock_back
+            counts.skipped += generation.skipped
+            counts.clock_back += generation.clock_back
             counts.causes.update(cause.value for cause in causes)
         for row in step.rebalances:
             counts.rebalances += 1
@@ -157,19 +158,18 @@ class WatchedGroup:
             counts.undecodable[step.undecodable] += 1
 
 
-def _figures(recorded: RecordedGeneration) -> GroupFigures:
-    generation = recorded.generation
+def _figures(generation: Generation) -> GroupFigures:
     said = GroupFigures(
         generation=generation.generation,
         timestamp_s=to_micros(generation.timestamp) / 1e6,
         type=generation.type,
-        protocol_type=recorded.protocol_type or "",
+        protocol_type=generation.protocol_type or "",
         protocol=generation.protocol,
         empty=generation.empty,
     )
     if generation.empty:
         loads = []
-    elif recorded.protocol_type == CONSUMER_PROTOCOL_TYPE and generation.decodes:
+    elif generation.protocol_type == CONSUMER_PROTOCOL_TYPE and generation.decodes:
         loads = [sum(map(len, member.assigned.values())) for member in generation.members.values()]
     else:
         return said  # members are not known
