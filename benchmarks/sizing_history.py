@@ -33,8 +33,7 @@ from kafka_assignors.wire import (
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_spark.history import read_records, record_files
-from kafka_assignors_spark.history_rates import rates_of_history
+from kafka_assignors_spark.history import rates_of_history, read_records, record_files
 from kafka_assignors_spark.result import ReplayError
 
 _MOST_ROWS = 20

@@ -18,12 +18,19 @@ from typing import Any
 import pyarrow as pa
 
 import kafka_assignors
-from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.engine import Engine, Limits, Survey, check_sample, draw
-from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
+from kafka_assignors_spark.engine import (
+    Choice,
+    Engine,
+    Limits,
+    Survey,
+    check_sample,
+    choose_engine,
+    draw,
+    open_engine,
+)
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.lives import MOST_PARTITIONS
 from kafka_assignors_spark.folds.records import group_bytes
@@ -39,7 +46,7 @@ from kafka_assignors_spark.folds.sums import (
     undecodable_of,
     verdicts_of,
 )
-from kafka_assignors_spark.history import DamagedError, damaged_files, table_on_disk
+from kafka_assignors_spark.history import DamagedError, catalogue_of, damaged_files, table_on_disk
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
 from kafka_assignors_spark.result import (
     RECORDED,
@@ -81,7 +88,7 @@ def run_replay(
     on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
     """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
-    say how much of it is replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the one
+    say how much of it is replayed at a time. `engine` is one of `engine.ENGINES`, or None for the one
     that fits; `on_choice` hears which runs and why.
 
     Raises `ReplayError` for every problem with the input, the options or the environment.
@@ -241,14 +248,7 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
         except SourceError as error:
             raise ReplayError(str(error)) from None
         return catalogue, (warning,) if warning else ()
-    found = engine.catalogue_rows()
-    if found is None:
-        return Catalogue(()), ()
-    place, rows = found
-    try:
-        return Catalogue.from_rows(rows), ()
-    except InvalidGroupError as error:
-        raise ReplayError(f"{place}: {error}") from None
+    return catalogue_of(engine.catalogue_rows()), ()
 
 
 def _without_rates(engine: Engine, options: ReplayOptions) -> tuple[str, ...]:

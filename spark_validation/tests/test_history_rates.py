@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_assignors_cli.app import run
-from kafka_assignors_spark.history_rates import rates_of_history
+from kafka_assignors_spark.history import rates_of_history
 from kafka_assignors_spark.result import ReplayError
 from spark_validation.tests.groups import Log, write_commits, write_history
 

@@ -332,7 +332,7 @@ def _from_files(file: str | None, weights: Path | None) -> _Costs:
 
 def _from_history(folder: str, group: str, percentile: float) -> _Costs:
     with options.require_replay_extra("size", spark=False):
-        from kafka_assignors_spark.history_rates import rates_of_history
+        from kafka_assignors_spark.history import rates_of_history
         from kafka_assignors_spark.result import ReplayError
 
     with cannot_run_on(ReplayError):
