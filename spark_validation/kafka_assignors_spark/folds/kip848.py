@@ -25,6 +25,7 @@ group's members.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
@@ -213,11 +214,12 @@ class EpochFold:
         elif value.epoch > self._epoch + 1:
             self._lost += value.epoch - self._epoch - 1
             self._unproven.update(self._members.keys() - self._described)
+        instances = {member.instance_id for member in self._members.values()}
         for member_id, member in self._gone.items():
-            if self._was_away(member_id) and not self._is_back(member):
+            heard = self._current.pop(member_id, None)
+            was_away = heard is not None and heard.assignment.epoch == LEFT_TO_RETURN
+            if was_away and member.instance_id not in instances:
                 self._facts.append((Kip848Fact.EXPIRED, member_id))
-        for member_id in self._gone:
-            self._current.pop(member_id, None)
         self._gone.clear()
         self._returned.clear()
         self._described.clear()
@@ -293,13 +295,6 @@ class EpochFold:
         if member.rebalance_timeout_ms > 0 and timedelta(0) <= late <= _TIMER_SLACK:
             self._facts.append((Kip848Fact.REBALANCE_TIMEOUT, member_id))
 
-    def _was_away(self, member_id: str) -> bool:
-        current = self._current.get(member_id)
-        return current is not None and current.assignment.epoch == LEFT_TO_RETURN
-
-    def _is_back(self, gone: ConsumerGroupMember) -> bool:
-        return any(member.instance_id == gone.instance_id for member in self._members.values())
-
     def _replace(self, timestamp: datetime, new_id: str) -> Iterator[Generation | None]:
         """Yield the generation again with the last record by which a static member replaces its old id."""
         old_id = self._returned.pop(new_id, None)
@@ -349,12 +344,15 @@ class EpochFold:
         *,
         empty: bool = False,
     ) -> Generation:
-        topics = {name: _subscribed_topics(member, self._patterns) for name, member in members.items()}
+        topics = {
+            name: frozenset(member.topics).union(self._patterns.get(member.regular_expression or "", ()))
+            for name, member in members.items()
+        }
         unknown: set[str] = set()
         given = {name: self._by_name(self._targets.get(name, {}), unknown) for name in members}
-        if not empty:
-            problem = problem or self._problem(timestamp, members, topics, given, unknown)
         subscribed = frozenset[str]().union(*topics.values())
+        if not empty:
+            problem = problem or self._problem(timestamp, subscribed, given, unknown)
         hashes = {self._hash_given, self._last_hash}
         if subscribed == self._last_topics and len(hashes) == 2 and 0 not in hashes:
             self._facts.append((Kip848Fact.TOPICS_CHANGED, ""))
@@ -394,8 +392,7 @@ class EpochFold:
     def _problem(
         self,
         timestamp: datetime,
-        members: Mapping[str, ConsumerGroupMember],
-        topics: Mapping[str, frozenset[str]],
+        subscribed: frozenset[str],
         given: Mapping[str, Mapping[str, tuple[int, ...]]],
         unknown: set[str],
     ) -> str | None:
@@ -406,27 +403,16 @@ class EpochFold:
             return f"the catalogue does not tell which topic has the id {min(unknown)}"
         if (self._targets.keys() | self._current.keys()) - self._members.keys() - self._gone.keys():
             return WITHOUT_METADATA
-        if self._unproven.intersection(members):
+        if self._unproven.intersection(given):
             return UNPROVEN
-        if self._late:
-            if not self._is_whole(timestamp, topics, given):
-                return MEMBERS_FROM_BEFORE
-            self._late = False
-        return None
-
-    def _is_whole(
-        self,
-        timestamp: datetime,
-        topics: Mapping[str, frozenset[str]],
-        given: Mapping[str, Mapping[str, tuple[int, ...]]],
-    ) -> bool:
-        """Whether every partition of every topic has an owner: then no member with partitions is missing."""
-        for topic in frozenset[str]().union(*topics.values()):
+        # Where every partition of every topic has an owner, no member with partitions is missing.
+        for topic in subscribed if self._late else ():
             known = self._catalogue.at(topic, timestamp)
             numbers = [number for shares in given.values() for number in shares.get(topic, ())]
             if known is None or sorted(numbers) != list(range(known.partitions)):
-                return False
-        return True
+                return MEMBERS_FROM_BEFORE
+        self._late = False
+        return None
 
     def _by_name(
         self, partitions: Mapping[str, tuple[int, ...]], unknown: set[str]
@@ -451,20 +437,8 @@ _OF_GROUP = tuple(
 """The fields that describe the group since it began."""
 
 
-def _subscribed_topics(
-    member: ConsumerGroupMember, patterns: Mapping[str, tuple[str, ...]]
-) -> frozenset[str]:
-    """The topics that a member subscribes to, by name and by what its regular expression matches."""
-    return frozenset(member.topics).union(patterns.get(member.regular_expression or "", ()))
-
-
 def _preferred_assignor(members: Mapping[str, ConsumerGroupMember]) -> str:
     """The server assignor that most members ask for, or all of them joined by "or" in a tie."""
-    votes: dict[str, int] = {}
-    for member in members.values():
-        if member.assignor is not None:
-            votes[member.assignor] = votes.get(member.assignor, 0) + 1
-    if not votes:
-        return DEFAULT_ASSIGNOR
-    most = max(votes.values())
-    return " or ".join(sorted(name for name, count in votes.items() if count == most))
+    votes = Counter(member.assignor for member in members.values() if member.assignor is not None)
+    most = max(votes.values(), default=0)
+    return " or ".join(sorted(name for name in votes if votes[name] == most)) or DEFAULT_ASSIGNOR

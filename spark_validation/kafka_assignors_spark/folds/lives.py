@@ -190,7 +190,7 @@ class OwnershipFold:
         self.times.append(record.timestamp)
         if len(self.times) > MOST_GENERATIONS:
             self.times.popleft()
-        now = _owners(record) if record.decodes and record.problem is None else {}
+        now = _owners(record) if record.is_known else {}
         self._end(record.timestamp, now)
         for place, member in now.items():
             if place not in self.held:

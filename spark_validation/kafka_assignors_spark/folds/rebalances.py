@@ -24,7 +24,7 @@ of a few.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
@@ -47,6 +47,11 @@ _REMEMBERED = 8
 """The number of past assignments of a member that its claims are compared with."""
 
 UNFINISHED = "its cooperative hand-over has no end in the history"
+
+
+def partitions_of(by_topic: TopicPartitions) -> Iterator[tuple[str, int]]:
+    """The topic and number of each partition."""
+    return ((topic, number) for topic, numbers in by_topic.items() for number in numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,47 +104,47 @@ class Generation:
         return self.reason is None
 
     @property
+    def is_known(self) -> bool:
+        """Whether all its members and their partitions are known."""
+        return self.decodes and self.problem is None
+
+    @property
     def holds(self) -> bool:
         """Whether a member has partitions that it did not revoke before it joined."""
         return any(member.owned and not member.revoked for member in self.members.values())
+
+    @property
+    def assigned(self) -> set[tuple[str, int]]:
+        """The topic and number of every partition that a member is assigned."""
+        return {each for member in self.members.values() for each in partitions_of(member.assigned)}
 
     @property
     def cooperative(self) -> bool:
         return self.protocol not in EAGER_STRATEGIES and self.holds
 
 
-@dataclass(frozen=True, slots=True)
-class Rebalance:
-    """One logical rebalance.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance(Generation):
+    """One logical rebalance: its last generation, and what was before it.
 
-    `members`, `generation`, `offset` and `timestamp` are those of its last generation; `first_generation` is
-    its first and `generations` how many were recorded of it. `prior` is what each member of the group had
-    before it, by member id, as of `prior_generation`. `recorded` is what production gave each in the end.
-    `skipped` counts the generation numbers in and before it that no record shows. `problem` is the reason why
-    it cannot be judged, or None.
+    `generations` counts those that were recorded of it. `prior` is what each member of the group had before
+    it, by member id, as of `prior_generation`. `problem` is the reason why it cannot be judged, or None.
     """
 
-    group: str
-    generation: int
-    first_generation: int
     generations: int
-    offset: int
-    timestamp: datetime
-    protocol: str
-    members: Mapping[str, MemberRecord]
     prior: Mapping[str, TopicPartitions]
     prior_generation: int
-    recorded: Mapping[str, TopicPartitions]
-    skipped: int
-    problem: str | None
-    type: str = CLASSIC
+
+    @property
+    def recorded(self) -> dict[str, TopicPartitions]:
+        """What production gave each member in the end."""
+        return {member.member_id: member.assigned for member in self.members.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """Static members came back under new ids: new id by old id."""
 
-    group: str
     new_ids: Mapping[str, str]
 
 
@@ -155,34 +160,19 @@ class _Held:
 _NO_OWNERS = _Held({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Open:
-    """A rebalance that has not ended.
+    """A rebalance that has not ended, and the owners `before` it.
 
     A hand-over may go on for any number of generations, so only the `last` of them is kept. Of the others,
-    `earlier_decode` says whether all of them decode. `skipped` counts the generation numbers that no record
-    shows, in the whole rebalance.
+    `earlier_decode` says whether all of them decode. `lost` says whether records in it are missing.
     """
 
-    first_generation: int
-    generations: int
-    skipped: int
-    earlier_decode: bool
+    before: _Held
     last: Generation
-
-    def replaced(self, record: Generation) -> _Open:
-        """With the last generation written again, by a static member that has restarted."""
-        return replace(self, last=record)
-
-    def then(self, record: Generation) -> _Open:
-        """With one more generation."""
-        return _Open(
-            first_generation=self.first_generation,
-            generations=self.generations + 1,
-            skipped=self.skipped + record.skipped,
-            earlier_decode=self.earlier_decode and self.last.decodes,
-            last=record,
-        )
+    generations: int = 1
+    earlier_decode: bool = True
+    lost: bool = False
 
 
 @dataclass(slots=True)
@@ -222,17 +212,14 @@ class GivenBefore:
 class RebalanceFold:
     """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
 
-    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`) and
-    `before` the open rebalance, the rebalance that has not ended (`open`), and whether records in it are
-    missing (`lost`).
+    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`),
+    and the rebalance that has not ended (`open`).
     """
 
     incarnation: int | None = None
     last: Generation | None = None
     held: _Held = _NO_OWNERS
-    before: _Held = _NO_OWNERS
     open: _Open | None = None
-    lost: bool = False
     given: GivenBefore = field(default_factory=GivenBefore)
 
     def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
@@ -247,20 +234,22 @@ class RebalanceFold:
             self.held = _Held({}, record.generation)
         elif record.replacement and self.last is not None and not self.last.empty:
             if self.open is not None:
-                self.open = self.open.replaced(record)
+                self.open.last = record
             self.held = _held_after(record)
-            yield Replacement(record.group, _new_ids(self.last, record))
+            yield Replacement(_new_ids(self.last, record))
         else:
-            if self.open is None:
-                self.before, self.lost = self.held, False
-                self.open = _Open(record.generation, 1, record.skipped, True, record)
+            done = self.open
+            if done is None:
+                done = self.open = _Open(self.held, record)
             else:
-                self.open = self.open.then(record)
-            self.lost = self.lost or self.given.shows_loss(record, self.held.generation)
+                done.generations += 1
+                done.earlier_decode = done.earlier_decode and done.last.decodes
+                done.last = record
+            done.lost = done.lost or self.given.shows_loss(record, self.held.generation)
             unfinished = _hand_over_unfinished(record, self.held)
             self.held = _held_after(record)
             if not unfinished:
-                yield self._close(self.open, None)
+                yield self._close(done, None)
         self.given.remember(record)
         self.last = record
 
@@ -275,28 +264,18 @@ class RebalanceFold:
             problem = DOES_NOT_DECODE
         elif last.problem:
             problem = last.problem
-        elif self.before.problem:
-            problem = self.before.problem
-        elif self.lost:
+        elif done.before.problem:
+            problem = done.before.problem
+        elif done.lost:
             problem = RECORDS_LOST
-        rebalance = Rebalance(
-            group=last.group,
-            generation=last.generation,
-            first_generation=done.first_generation,
-            generations=done.generations,
-            offset=last.offset,
-            timestamp=last.timestamp,
-            protocol=last.protocol,
-            members=last.members,
-            prior=self.before.members,
-            prior_generation=self.before.generation,
-            recorded={member.member_id: member.assigned for member in last.members.values()},
-            skipped=done.skipped,
-            problem=problem,
-            type=last.type,
-        )
         self.open = None
-        return rebalance
+        said = {each.name: getattr(last, each.name) for each in fields(Generation)}
+        return Rebalance(
+            **{**said, "problem": problem},
+            generations=done.generations,
+            prior=done.before.members,
+            prior_generation=done.before.generation,
+        )
 
 
 def _held_after(record: Generation) -> _Held:
@@ -329,15 +308,11 @@ def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
     if not record.cooperative:
         return False
     subscribed = {topic for member in members for topic in member.topics}
-    given = {
-        (topic, partition)
+    given = record.assigned
+    return any(
+        topic in subscribed and (topic, partition) not in given
         for member in members
-        for topic, partitions in member.assigned.items()
-        for partition in partitions
-    }
-    for member in members:
-        had = held.members.get(member.member_id, {}) if held.problem is None else member.owned
-        for topic in had.keys() & subscribed:
-            if any((topic, partition) not in given for partition in had[topic]):
-                return True
-    return False
+        for topic, partition in partitions_of(
+            held.members.get(member.member_id, {}) if held.problem is None else member.owned
+        )
+    )
