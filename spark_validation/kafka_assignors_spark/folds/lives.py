@@ -29,7 +29,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, Generation
+from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, Generation, partitions_of
 from kafka_assignors_spark.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
@@ -152,21 +152,17 @@ _MOST_SPANS = 2_000
 
 
 @dataclass(slots=True)  # a frozen one takes five times as long to make
-class _Held:
-    """Who owns a partition since when; `number` counts records."""
+class _Span:
+    """Who owns a partition, from the record `first` to `last`: both count records. Until it ends, its end is
+    its begin."""
 
-    member: str
-    since: datetime
-    number: int
-
-
-@dataclass(slots=True)
-class _Ended:
     topic: str
     partition: int
-    held: _Held
+    member: str
+    begin: datetime
+    first: int
     end: datetime
-    number: int
+    last: int
 
 
 @dataclass(slots=True)
@@ -176,8 +172,8 @@ class OwnershipFold:
     group: str = ""
     number: int = 0
     incarnation: int | None = None
-    held: dict[tuple[str, int], _Held] = field(default_factory=dict)
-    ended: deque[_Ended] = field(default_factory=deque)
+    held: dict[tuple[str, int], _Span] = field(default_factory=dict)
+    ended: deque[_Span] = field(default_factory=deque)
     times: deque[datetime] = field(default_factory=deque)  # of the last records
 
     def feed(self, record: Generation) -> None:
@@ -194,8 +190,9 @@ class OwnershipFold:
         self._end(record.timestamp, now)
         for place, member in now.items():
             if place not in self.held:
-                self.held[place] = _Held(member, record.timestamp, self.number)
-        while self.ended and self.ended[0].number < self._first:
+                since = (record.timestamp, self.number)
+                self.held[place] = _Span(*place, member, *since, *since)
+        while self.ended and self.ended[0].last < self._first:
             self.ended.popleft()
 
     def finish(self) -> list[OwnershipSpan]:
@@ -204,12 +201,12 @@ class OwnershipFold:
             self._end(self.times[-1], {})
         spans = []
         for each in self.ended:
-            if each.number == self._first > each.held.number:
+            if each.last == self._first > each.first:
                 continue  # it ended where the records that count begin
-            begin = self.times[0] if each.held.number < self._first else each.held.since
+            begin = self.times[0] if each.first < self._first else each.begin
             # After a clock was set back, a span may end before it began.
             end = max(begin, each.end)
-            spans.append(OwnershipSpan(self.group, each.topic, each.partition, each.held.member, begin, end))
+            spans.append(OwnershipSpan(self.group, each.topic, each.partition, each.member, begin, end))
         spans.sort(key=lambda span: (span.topic, span.partition))
         spans.sort(key=lambda span: span.end, reverse=True)
         return sorted(spans[:_MOST_SPANS], key=lambda span: (span.topic, span.partition, span.begin))
@@ -220,18 +217,18 @@ class OwnershipFold:
         return self.number - len(self.times) + 1
 
     def _end(self, at: datetime, now: dict[tuple[str, int], str]) -> None:
-        gone = [place for place, held in self.held.items() if now.get(place) != held.member]
-        for place in gone:
-            self.ended.append(_Ended(*place, self.held.pop(place), at, self.number))
+        for place in [place for place, span in self.held.items() if now.get(place) != span.member]:
+            span = self.held.pop(place)
+            span.end, span.last = at, self.number
+            self.ended.append(span)
 
 
 def _owners(record: Generation) -> dict[tuple[str, int], str]:
-    shares = [(member, member.assigned) for member in record.members.values()]
-    if sum(len(numbers) for _, share in shares for numbers in share.values()) > MOST_PARTITIONS:
+    members = record.members.values()
+    if sum(len(numbers) for member in members for numbers in member.assigned.values()) > MOST_PARTITIONS:
         return {}
     return {
-        (topic, partition): member.instance_id or member.member_id
-        for member, share in shares
-        for topic, partitions in share.items()
-        for partition in partitions
+        place: member.instance_id or member.member_id
+        for member in members
+        for place in partitions_of(member.assigned)
     }

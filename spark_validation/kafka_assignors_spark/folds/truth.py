@@ -247,17 +247,17 @@ def _as_librdkafka(members: Iterable[Member]) -> list[Member]:
 
 _AS_JAVA = Habit("")
 _NO_RACKS = Habit("racks are not looked at", racks=False)
-_ALL = (
-    Habit("members are ordered by member id alone", _by_member_id),
-    Habit("members are ordered by member id alone, and racks are not looked at", _by_member_id, racks=False),
-)
-_LIBRDKAFKA = (
-    Habit("instance ids are compared only where both members have one", _as_librdkafka),
-    Habit(
-        "instance ids are compared only where both members have one, and racks are not looked at",
-        _as_librdkafka,
-        racks=False,
-    ),
+
+
+def _with_racks_and_without(
+    words: str, order: Callable[[Iterable[Member]], list[Member]]
+) -> tuple[Habit, ...]:
+    return Habit(words, order), Habit(f"{words}, and racks are not looked at", order, racks=False)
+
+
+_ALL = _with_racks_and_without("members are ordered by member id alone", _by_member_id)
+_LIBRDKAFKA = _with_racks_and_without(
+    "instance ids are compared only where both members have one", _as_librdkafka
 )
 
 HABITS: dict[str, tuple[Habit, ...]] = {

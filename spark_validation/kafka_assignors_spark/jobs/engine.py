@@ -370,28 +370,22 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A row of each output, and one for each row of a table."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     size = 0
     for group, part, state, sums, detail, tables in outputs:
         for name, of_table in tables.items():
             batch = record_batch(of_table, TABLES[name])
             column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
-            yield _batch({"g": [group] * len(column), "part": [part] * len(column), name: column}, schema)
+            nothing = [None] * len(column)
+            columns = {"g": [group] * len(column), "part": [part] * len(column), name: column}
+            yield pa.RecordBatch.from_pydict(
+                {each: columns.get(each, nothing) for each in schema.names}, schema
+            )
         if state is not None or sums is not None:
-            rows.append((group, part, state, sums, detail))
+            rows.append({"g": group, "part": part, "state": state, "sums": sums, "detail": detail})
             size += len(state or b"") + len(sums or b"") + len(detail or b"")
         if len(rows) == _ROWS_IN_A_BATCH or size > _BYTES_IN_A_BATCH:
-            yield _batch(_columns(rows), schema)
+            yield pa.RecordBatch.from_pylist(rows, schema)
             rows, size = [], 0
     if rows:
-        yield _batch(_columns(rows), schema)
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
-    return dict(zip(OUTPUT_OF_SUMS.names, zip(*rows, strict=True), strict=True))
-
-
-def _batch(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch with nulls in the columns that are not given."""
-    nothing = [None] * len(columns["g"])
-    return pa.RecordBatch.from_pydict({name: columns.get(name, nothing) for name in schema.names}, schema)
+        yield pa.RecordBatch.from_pylist(rows, schema)
