@@ -21,16 +21,8 @@ import kafka_assignors
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.engine import (
-    Choice,
-    Engine,
-    Limits,
-    Survey,
-    check_sample,
-    choose_engine,
-    draw,
-    open_engine,
-)
+from kafka_assignors_spark.engine import Engine, Limits, Survey, check_sample, draw
+from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
 from kafka_assignors_spark.folds.lives import MOST_PARTITIONS
 from kafka_assignors_spark.folds.records import group_bytes
@@ -88,7 +80,7 @@ def run_replay(
     on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
     """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
-    say how much of it is replayed at a time. `engine` is one of `engine.ENGINES`, or None for the one
+    say how much of it is replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the one
     that fits; `on_choice` hears which runs and why.
 
     Raises `ReplayError` for every problem with the input, the options or the environment.

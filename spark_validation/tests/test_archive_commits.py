@@ -22,7 +22,7 @@ from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, enco
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.archive.store import Ledger, remove_files_of
 from kafka_assignors_spark.archive.writer import BatchWriter
-from kafka_assignors_spark.engine import ENGINES
+from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history import rates_of_history
 from kafka_assignors_spark.job import run_replay

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 from kafka_assignors_cli.replay_tables import damage_lines
-from kafka_assignors_spark.engine import ENGINES
+from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.job import run_replay

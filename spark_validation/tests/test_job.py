@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommitKey, encode_key
 from kafka_assignors_cli.files import parse_toml
-from kafka_assignors_spark.engine import ENGINES
+from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.job import run_replay

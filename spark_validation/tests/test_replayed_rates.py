@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_spark.engine import ENGINES, Limits
+from kafka_assignors_spark.engine import Limits
+from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.report.as_html import html_report

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_spark.engine import ENGINES, Limits, check_sample, draw
+from kafka_assignors_spark.engine import Limits, check_sample, draw
+from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.group import FoldWork, fold_groups
 from kafka_assignors_spark.folds.replay_state import read_state, write_state
 from kafka_assignors_spark.folds.sums import GroupSums

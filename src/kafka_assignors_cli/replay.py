@@ -19,7 +19,7 @@ from kafka_assignors_cli.output_files import (
 )
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.engine import Choice
+    from kafka_assignors_spark.engine_choice import Choice
     from kafka_assignors_spark.result import Mode, Progress, ReplayOptions, ReplayResult
 
 EPILOG = f"""Examples:
