@@ -70,34 +70,44 @@ class Engine(Protocol):
 
     def survey(self, limits: Limits) -> Survey:
         """Look at all records once."""
+        ...
 
     def has_rates(self) -> bool:
         """Whether committed offsets were kept beside the records, from which rates are known."""
+        ...
 
     def named_topics(self) -> Iterable[str]:
         """The topics that members subscribe to."""
+        ...
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         """The path and the rows of the catalogue beside the records, if there is one; times in
         microseconds."""
+        ...
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
         """Take the work, of which a checkpoint `describes` all that a result depends on."""
+        ...
 
     def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
         """Fold a slice of the records: the sums of groups, and the name of the place that has them."""
+        ...
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, list[bytes]]:
         """The details of these groups, in the order of their chunks."""
+        ...
 
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
         """The sorted records of a few groups."""
+        ...
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         """Write the tables of all slices, and say which files hold the rows of which group."""
+        ...
 
     def count_commits(self) -> int:
         """How many records of the history are offset commits."""
+        ...
 
 
 def only_spark(options: ReplayOptions) -> str | None:
