@@ -7,7 +7,7 @@ import json
 import operator
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
-from kafka_assignors_spark.live_cluster import SourceError, reader_config
+from kafka_assignors_spark.live_cluster import SourceError, is_end, reader_config
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
     rows: list[Message] = []
     size = 0
     counter = _Counter(work)
-    interval_s = options.committed_offsets_s
+    report, interval_s = counter.report, options.committed_offsets_s
     thinner = None if interval_s is None else CommitThinner(interval_s)
     with contextlib.closing(_messages(options, work)) as messages:
         for message in messages:
@@ -131,8 +131,7 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
             if prefixes and not key.startswith(prefixes, 2):
                 continue
             if thinner is not None and is_commit(key):
-                micros = millis_to_micros(message.timestamp()[1])
-                thinner.add(_offset_of(message), micros, key, message.value())
+                thinner.add(_offset_of(message), _micros(message), key, message.value())
                 if thinner.full:
                     yield _commit_batch(options, work.partition, thinner)
                 continue
@@ -144,13 +143,12 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
     if rows:
         yield _batch(options, work.partition, rows)
     counter.records_up_to(work.end)
-    report = counter.report
     if thinner is not None:
         yield _commit_batch(options, work.partition, thinner)
-        counts = report.counts
-        counts.commits_kept, counts.commits_undecodable = thinner.kept, thinner.undecodable
+        report.counts.commits_kept, report.counts.commits_undecodable = thinner.kept, thinner.undecodable
     if options.reports:
-        yield _in_columns(options, partition=[report.partition], report=[report.to_json()])
+        row = {"partition": report.partition, "report": report.to_json()}
+        yield pa.RecordBatch.from_pylist([row], options.columns)
 
 
 def _offset_of(message: Message) -> int:
@@ -159,72 +157,58 @@ def _offset_of(message: Message) -> int:
     return offset
 
 
+def _micros(message: Message) -> int:
+    # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
+    return millis_to_micros(message.timestamp()[1])
+
+
 class _Counter:
     def __init__(self, work: OffsetRange) -> None:
-        self._counts = MessageCounts(work.end - work.start)
-        self.report = RangeReport(
-            work.partition, work.start, work.end, self._counts, log_start=work.log_start
-        )
+        counts = MessageCounts(work.end - work.start)
+        self.report = RangeReport(work.partition, work.start, work.end, counts, log_start=work.log_start)
         self._next = work.start
 
     def message(self, message: Message, key: bytes | None) -> None:
-        report, offset = self.report, _offset_of(message)
+        report, counts, offset = self.report, self.report.counts, _offset_of(message)
         self.records_up_to(offset)
         self._next = offset + 1
-        report.last_timestamp_ms = millis_to_micros(message.timestamp()[1]) // 1000
+        report.last_timestamp_ms = _micros(message) // 1000
         if (epoch := message.leader_epoch()) is not None:
             report.last_read = LastRead(offset + 1, epoch)
         if key is None:
-            self._counts.without_key += 1
+            counts.without_key += 1
         elif is_commit(key):
-            self._counts.offset_commits += 1
+            counts.offset_commits += 1
         else:
             version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
-            kinds = self._counts.group_records
-            kinds[version] = kinds.get(version, 0) + 1
+            counts.group_records[version] = counts.group_records.get(version, 0) + 1
 
     def records_up_to(self, offset: int) -> None:
         """Between the last record and this offset there is none."""
-        gap = offset - self._next
-        self._counts.missing += gap
-        self._counts.longest_gap = max(self._counts.longest_gap, gap)
+        gap, counts = offset - self._next, self.report.counts
+        counts.missing += gap
+        counts.longest_gap = max(counts.longest_gap, gap)
 
 
-def _batch(options: SourceOptions, partition: int, rows: Sequence[Message]) -> pa.RecordBatch:
-    # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
-    return _in_columns(
-        options,
-        partition=[partition] * len(rows),
-        offset=[row.offset() for row in rows],
-        timestamp=[millis_to_micros(row.timestamp()[1]) for row in rows],
-        key=[row.key() for row in rows],
-        value=[row.value() for row in rows],
-    )
+def _batch(options: SourceOptions, partition: int, messages: Iterable[Message]) -> pa.RecordBatch:
+    # Columns that a row does not name are null.
+    rows = [
+        {
+            "partition": partition,
+            "offset": message.offset(),
+            "timestamp": _micros(message),
+            "key": message.key(),
+            "value": message.value(),
+        }
+        for message in messages
+    ]
+    return pa.RecordBatch.from_pylist(rows, options.columns)
 
 
 def _commit_batch(options: SourceOptions, partition: int, thinner: CommitThinner) -> pa.RecordBatch:
-    kept = thinner.take()
-    return _in_columns(
-        options,
-        partition=[partition] * len(kept),
-        offset=[each.offset for each in kept],
-        timestamp=[each.micros for each in kept],
-        group=[each.group for each in kept],
-        topic=[each.topic for each in kept],
-        topic_partition=[each.topic_partition for each in kept],
-        committed=[each.committed for each in kept],
-        interval_s=[options.committed_offsets_s] * len(kept),
-    )
-
-
-def _in_columns(
-    options: SourceOptions, *, partition: Sequence[int], **given: Sequence[Any]
-) -> pa.RecordBatch:
-    """The rows in the columns of the source, null where a column is not given; times are microseconds."""
-    columns: dict[str, Sequence[Any]] = {"partition": partition, **given}
-    nothing = [None] * len(partition)
-    every = {name: columns.get(name, nothing) for name in options.columns.names}
-    return pa.RecordBatch.from_pydict(every, options.columns)
+    of_all = {"partition": partition, "interval_s": options.committed_offsets_s}
+    rows = [{**of_all, "timestamp": each.micros, **each._asdict()} for each in thinner.take()]
+    return pa.RecordBatch.from_pylist(rows, options.columns)
 
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
@@ -259,7 +243,7 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                 )
             for message in messages:
                 if message.error() is not None:
-                    if _ends(message, options, work, position, start.leader_epoch is not None):
+                    if _ends(message, options, work, position, after_epoch=start.leader_epoch is not None):
                         return
                     continue
                 offset = _offset_of(message)
@@ -287,37 +271,30 @@ def _start(options: SourceOptions, work: OffsetRange, position: int) -> TopicPar
 
 
 def _ends(
-    message: Message, options: SourceOptions, work: OffsetRange, position: int, after_epoch: bool
+    message: Message, options: SourceOptions, work: OffsetRange, position: int, *, after_epoch: bool
 ) -> bool:
-    """Whether a message that is an error says that the range has no more records; other errors are raised."""
+    """Whether a message that is an error says that the range has no more records; other errors are raised.
+
+    `after_epoch` says that librdkafka was told which leader epoch the log has up to `position`.
+    """
     from confluent_kafka import KafkaError
 
-    where = f"{options.topic}[{work.partition}]"
-    error = message.error()
-    assert error is not None
-    if error.code() == KafkaError._PARTITION_EOF:
-        offset = _offset_of(message)
-        if offset < work.end:
+    where, error = f"{options.topic}[{work.partition}]", message.error()
+    if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+        if after_epoch and "truncat" in error.str().lower():
             raise SourceError(
-                f"{where}: the log ends at {offset}, and ended at {work.end} "
-                "when the query was planned: was the topic truncated?"
+                f"{where}: the records before offset {position} are no longer those that were read: the log "
+                "was truncated (an unclean leader election, or a broker that lost its disk) and has grown "
+                "again; begin another archive; this one stays readable"
             )
-        return True  # what is left of the range are control records, or compacted away
-    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return False  # librdkafka looks up the coordinator of the group that is never used
-    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise SourceError(f"{where}: {error.str()}: this principal needs Read on Topic {options.topic!r}")
-    if error.code() == KafkaError._AUTO_OFFSET_RESET:
-        raise SourceError(_why_gone(where, position, after_epoch, error.str()))
-    raise SourceError(f"{where}: {error.str()}")
-
-
-def _why_gone(where: str, position: int, after_epoch: bool, reason: str) -> str:
-    """`after_epoch` says whether librdkafka was told which leader epoch the log has up to `position`."""
-    if after_epoch and "truncat" in reason.lower():
-        return (
-            f"{where}: the records before offset {position} are no longer those that were read: the log was "
-            "truncated (an unclean leader election, or a broker that lost its disk) and has grown again; "
-            "begin another archive; this one stays readable"
+        raise SourceError(
+            f"{where}: offset {position} is gone, the log was cleaned up while it was read: run again"
         )
-    return f"{where}: offset {position} is gone, the log was cleaned up while it was read: run again"
+    if not is_end(message, options.topic):
+        return False
+    if (offset := _offset_of(message)) < work.end:
+        raise SourceError(
+            f"{where}: the log ends at {offset}, and ended at {work.end} "
+            "when the query was planned: was the topic truncated?"
+        )
+    return True  # what is left of the range are control records, or compacted away
