@@ -14,8 +14,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.archive import ArchiveError
 from kafka_assignors_spark.archive.run import Lag
-from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, agree, remove_files_of
-from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
+from kafka_assignors_spark.archive.store import (
+    BatchWriter,
+    CatalogueLog,
+    Ledger,
+    LedgerEntry,
+    agree,
+    batch_name,
+    remove_files_of,
+)
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import collect_with_micros

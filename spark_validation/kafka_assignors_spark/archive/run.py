@@ -1,6 +1,6 @@
 """The archiver, from a broker to a folder of Parquet.
 
-`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`, `writer`), and
+`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`), and
 turns what Spark and the clients raise into an `ArchiveError` of one line.
 """
 
@@ -20,13 +20,13 @@ from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveP
 from kafka_assignors_spark.archive.store import (
     CHECKPOINT,
     Archive,
+    BatchWriter,
     compaction_warnings,
     identify,
     require_same,
     require_whole,
     source_options,
 )
-from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
@@ -92,7 +92,7 @@ class Run:
         self._archive, self._options, self._stop = archive, options, stop
         self._on_progress, self._on_warning = on_progress, on_warning
         self._begin = archive.entry
-        self._planner: Planner | None = None
+        self._planner = Planner(SourceOptions.parse(source_options(options)))
         self._worked = False
         self._target = self._ends()
         self._told_log_start: dict[int, int] = {}
@@ -252,8 +252,6 @@ class Run:
 
     def _ends(self) -> dict[int, int]:
         next_ = self._archive.entry.next
-        if self._planner is None:
-            self._planner = Planner(SourceOptions.parse(source_options(self._options)))
         ends = {partition: end for partition, (_, end) in self._planner.offsets().items()}
         archive = self._archive
         require_same(archive.folder.path, archive.manifest, replace(archive.manifest, partitions=len(ends)))
