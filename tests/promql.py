@@ -7,8 +7,7 @@ from typing import Any
 import promql_parser as promql
 
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT
-from kafka_assignors_spark.watch.group import STATES, UNDECODABLE
+from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, STATES, UNDECODABLE
 from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, WatchedMetric
 
 _ALL: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]

@@ -12,8 +12,15 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, FleetSnapshot, GroupSnapshot
-from kafka_assignors_spark.watch.group import STATES, UNDECODABLE
+from kafka_assignors_spark.watch.fleet import (
+    EVICTIONS,
+    KINDS,
+    LEFT_OUT,
+    STATES,
+    UNDECODABLE,
+    FleetSnapshot,
+    GroupSnapshot,
+)
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, without that of `group`, and the value."""

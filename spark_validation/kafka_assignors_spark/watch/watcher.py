@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafka_assignors_confluent import (
     AuthenticationError,
@@ -29,19 +30,34 @@ from kafka_assignors_confluent import (
     describe_topics,
 )
 from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.records import millis_to_micros
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.live_cluster import (
     NoTopicError,
     SourceError,
     TopicIdentity,
     hidden_topics_warning,
+    identify_topic,
+    is_end,
+    list_offsets,
     live_topics,
+    reader_config,
 )
 from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.fleet import Fleet, FleetCounts, FleetLimits, FleetSnapshot, Now
-from kafka_assignors_spark.watch.group import WatchedGroup
+from kafka_assignors_spark.watch.fleet import (
+    Fleet,
+    FleetCounts,
+    FleetLimits,
+    FleetSnapshot,
+    Now,
+    WatchedGroup,
+    WatchedTopics,
+)
 from kafka_assignors_spark.watch.metrics import WatchStatus
-from kafka_assignors_spark.watch.reader import RecordReader, WatchedTopics
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
 
 _POLL_S = 0.5
 _LOOK_DOWN_S = 5.0
@@ -49,6 +65,11 @@ _LONGEST_PAUSE_S = 10.0
 
 _MOST_ASKED = 1_000
 """Topics that one look asks for because it did not see them: they are hidden or deleted."""
+
+
+_CONSUME_MESSAGES = 2_000
+_QUEUED_KIB = 32 * 1024
+"""What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +87,95 @@ class WatchOptions:
     state: Path | None = None
     state_interval_s: float = 30.0
     look_s: float = 60.0
+
+
+class RecordReader:
+    """One connection: `open` comes first, `close` last.
+
+    `positions` has the next offset of each partition, `unread` are those of which nothing was read so far,
+    neither a record nor the end. `down` says that no broker has answered lately.
+    """
+
+    def __init__(self, servers: str, config: Mapping[str, str], timeout_s: float, topic: str) -> None:
+        self._servers, self._config, self._timeout_s, self._topic = servers, config, timeout_s, topic
+        self._consumer: Consumer | None = None
+        self.positions: dict[int, int] = {}
+        self.unread: set[int] = set()
+        self.down = False
+
+    def look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
+        """The topic, and the earliest and latest offset of each partition.
+
+        `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, `ClusterError` or
+        `SourceError` for all else.
+        """
+        connection = Connection(self._servers, self._config, self._timeout_s)
+        identity = identify_topic(connection, self._topic)
+        offsets = list_offsets(connection, self._topic, range(identity.partitions), self._timeout_s)
+        return identity, offsets
+
+    def open(self, positions: Mapping[int, int]) -> None:
+        """Read each partition from its position on."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        self.positions, self.unread, self.down = dict(positions), set(positions), False
+        config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **self._config}
+        self._consumer = Consumer(reader_config(self._servers, config, self._hear))
+        self._consumer.assign(
+            [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
+        )
+
+    def poll(self, timeout_s: float) -> list[Record]:
+        """The next records, in the order of offsets within each partition.
+
+        `SourceError` if it cannot go on.
+        """
+        assert self._consumer is not None
+        return [
+            record
+            for message in self._consumer.consume(_CONSUME_MESSAGES, timeout=timeout_s)
+            if (record := self._record(message)) is not None
+        ]
+
+    def ends(self) -> dict[int, int]:
+        """The end of each partition, as far as the brokers have said it with the records."""
+        from confluent_kafka import TopicPartition
+
+        assert self._consumer is not None
+        found = {}
+        for assigned in self._consumer.assignment():
+            known = self._consumer.get_watermark_offsets(
+                TopicPartition(self._topic, assigned.partition), cached=True
+            )
+            if known is not None and known[1] >= 0:
+                found[assigned.partition] = known[1]
+        return found
+
+    def close(self) -> None:
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None
+
+    def _hear(self, error: KafkaError) -> None:
+        from confluent_kafka import KafkaError as Codes
+
+        self.down = self.down or error.code() == Codes._ALL_BROKERS_DOWN
+
+    def _record(self, message: Message) -> Record | None:
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        if message.error() is not None and not is_end(message, self._topic):
+            return None
+        assert offset is not None  # a record, and the end of a partition, have one
+        self.unread.discard(partition)
+        self.down = False
+        if message.error() is not None:
+            # Behind the last record there may be markers of transactions, and offsets that compaction took.
+            self.positions[partition] = max(offset, self.positions[partition])
+            return None
+        self.positions[partition] = offset + 1
+        micros = millis_to_micros(message.timestamp()[1])
+        return Record(partition, offset, micros, message.key(), message.value())
 
 
 class Watcher:
