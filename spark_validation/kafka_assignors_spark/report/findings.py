@@ -24,10 +24,12 @@ consumer.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
+from typing import TypeVar
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_spark.folds.records import EAGER_CLIENTS
@@ -75,9 +77,8 @@ class GroupFinding:
         """Paused partition-seconds by the model, as recorded and under `best`: a day, or in the whole history
         if that is shorter.
         """
-        return self._a_day(_paused_s(self.recorded, self.eager)), self._a_day(
-            _paused_s(self.best, self.eager)
-        )
+        recorded, best = _paused_s(self.recorded, self.eager), _paused_s(self.best, self.eager)
+        return self._a_day(recorded), self._a_day(best)
 
     @property
     def cooperative_paused_s_per_day(self) -> float | None:
@@ -175,6 +176,18 @@ class StrategyTotal:
     failed: int
 
 
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> defaultdict[_Key, list[_Row]]:
+    """The rows with each key, in their order."""
+    found: defaultdict[_Key, list[_Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
 def leading_mode(result: ReplayResult) -> Mode:
     """The mode of the leading figures: steady-state, which shows the effect of a change of strategy, if it
     was replayed.
@@ -193,8 +206,7 @@ def find(result: ReplayResult) -> list[GroupFinding]:
     summaries = {summary.group: summary for summary in result.groups}
     found = []
     for group, by_strategy in by_group.items():
-        recorded = by_strategy.get(RECORDED)
-        if recorded is not None:
+        if (recorded := by_strategy.get(RECORDED)) is not None:
             of_group = [by_strategy[name] for name in strategies_in_order(by_strategy, result)]
             found.append(_finding(recorded, of_group, summaries.get(group)))
     return sorted(found, key=_rank)
@@ -331,10 +343,8 @@ def _partitions(count: int) -> str:
 
 def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
     """Every strategy over all groups, in the order in which they were asked for, what was recorded first."""
-    by_strategy: dict[str, list[Verdict]] = defaultdict(list)
-    for verdict in result.verdicts:
-        if verdict.mode is mode:
-            by_strategy[verdict.strategy].append(verdict)
+    in_mode = (verdict for verdict in result.verdicts if verdict.mode is mode)
+    by_strategy = grouped(in_mode, attrgetter("strategy"))
     return [_total(name, mode, by_strategy[name]) for name in strategies_in_order(by_strategy, result)]
 
 
@@ -346,11 +356,10 @@ def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list
 
 def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
     """The number of rebalances that were not replayed, by reason, the most frequent first."""
-    reasons: dict[str, int] = defaultdict(int)
+    reasons: Counter[str] = Counter()
     for summary in groups:
-        for reason, count in summary.not_replayed.items():
-            reasons[reason] += count
-    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+        reasons.update(summary.not_replayed)
+    return dict(reasons.most_common())
 
 
 @lru_cache(maxsize=100)
