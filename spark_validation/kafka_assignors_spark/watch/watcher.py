@@ -57,7 +57,7 @@ from kafka_assignors_spark.watch.fleet import (
 from kafka_assignors_spark.watch.metrics import WatchStatus
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, KafkaError, Message
+    from confluent_kafka import KafkaError, Message
 
 _POLL_S = 0.5
 _LOOK_DOWN_S = 5.0
@@ -65,7 +65,6 @@ _LONGEST_PAUSE_S = 10.0
 
 _MOST_ASKED = 1_000
 """Topics that one look asks for because it did not see them: they are hidden or deleted."""
-
 
 _CONSUME_MESSAGES = 2_000
 _QUEUED_KIB = 32 * 1024
@@ -90,37 +89,19 @@ class WatchOptions:
 
 
 class RecordReader:
-    """One connection: `open` comes first, `close` last.
+    """A consumer of each partition from its position on, until `close`.
 
     `positions` has the next offset of each partition, `unread` are those of which nothing was read so far,
     neither a record nor the end. `down` says that no broker has answered lately.
     """
 
-    def __init__(self, servers: str, config: Mapping[str, str], timeout_s: float, topic: str) -> None:
-        self._servers, self._config, self._timeout_s, self._topic = servers, config, timeout_s, topic
-        self._consumer: Consumer | None = None
-        self.positions: dict[int, int] = {}
-        self.unread: set[int] = set()
-        self.down = False
-
-    def look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
-        """The topic, and the earliest and latest offset of each partition.
-
-        `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, `ClusterError` or
-        `SourceError` for all else.
-        """
-        connection = Connection(self._servers, self._config, self._timeout_s)
-        identity = identify_topic(connection, self._topic)
-        offsets = list_offsets(connection, self._topic, range(identity.partitions), self._timeout_s)
-        return identity, offsets
-
-    def open(self, positions: Mapping[int, int]) -> None:
-        """Read each partition from its position on."""
+    def __init__(self, options: WatchOptions, positions: Mapping[int, int]) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        self.positions, self.unread, self.down = dict(positions), set(positions), False
-        config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **self._config}
-        self._consumer = Consumer(reader_config(self._servers, config, self._hear))
+        self._topic, self.down = options.topic, False
+        self.positions, self.unread = dict(positions), set(positions)
+        config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **options.client_config}
+        self._consumer = Consumer(reader_config(options.bootstrap_servers, config, self._hear))
         self._consumer.assign(
             [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
         )
@@ -130,31 +111,22 @@ class RecordReader:
 
         `SourceError` if it cannot go on.
         """
-        assert self._consumer is not None
-        return [
-            record
-            for message in self._consumer.consume(_CONSUME_MESSAGES, timeout=timeout_s)
-            if (record := self._record(message)) is not None
-        ]
+        records = map(self._record, self._consumer.consume(_CONSUME_MESSAGES, timeout=timeout_s))
+        return [record for record in records if record is not None]
 
-    def ends(self) -> dict[int, int]:
-        """The end of each partition, as far as the brokers have said it with the records."""
+    def lag(self) -> int:
+        """The offsets up to the end of the topic, as far as the brokers have said it with the records."""
         from confluent_kafka import TopicPartition
 
-        assert self._consumer is not None
-        found = {}
-        for assigned in self._consumer.assignment():
-            known = self._consumer.get_watermark_offsets(
-                TopicPartition(self._topic, assigned.partition), cached=True
-            )
-            if known is not None and known[1] >= 0:
-                found[assigned.partition] = known[1]
-        return found
+        lag = 0
+        for partition, position in self.positions.items():
+            known = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
+            if known is not None:
+                lag += max(0, known[1] - position)
+        return lag
 
     def close(self) -> None:
-        if self._consumer is not None:
-            self._consumer.close()
-            self._consumer = None
+        self._consumer.close()
 
     def _hear(self, error: KafkaError) -> None:
         from confluent_kafka import KafkaError as Codes
@@ -258,30 +230,39 @@ class Watcher:
     def _open(self) -> RecordReader:
         """A reader that goes on where the last one ended."""
         options = self._options
-        reader = RecordReader(
-            options.bootstrap_servers, options.client_config, options.timeout_s, options.topic
-        )
-        identity, offsets = reader.look()
-        self._require_same(identity)
-        first = self._identity is None
-        if self._identity is not None and identity.topic_id != self._identity.topic_id:
-            self._note(f"warning: topic {options.topic} was made anew; all groups are followed anew")
-            self._fleet.forget_all()
-            self._positions.clear()
-            self._history.clear()
-        self._identity = self._seen = identity
-        if first:
+        identity, offsets = self._look()
+        if self._identity is None:
+            self._require_same(identity)
             self._target = {partition: end for partition, (_, end) in offsets.items()}
             if self._resumed is None and not self._all_is_new:
                 self._history = dict(self._target)
                 if options.from_now:
                     self._positions = dict(self._target)
+        elif identity.topic_id != self._identity.topic_id:
+            self._note(f"warning: topic {options.topic} was made anew; all groups are followed anew")
+            self._fleet.forget_all()
+            self._positions.clear()
+            self._history.clear()
+        self._identity = self._seen = identity
         self._positions = {
             partition: self._position(partition, start, end) for partition, (start, end) in offsets.items()
         }
         self._look_at_topics()
-        reader.open(self._positions)
-        return reader
+        return RecordReader(options, self._positions)
+
+    def _connection(self) -> Connection:
+        options = self._options
+        return Connection(options.bootstrap_servers, options.client_config, options.timeout_s)
+
+    def _look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
+        """The topic, and the earliest and latest offset of each partition.
+
+        `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, `ClusterError` or
+        `SourceError` for all else.
+        """
+        connection, topic = self._connection(), self._options.topic
+        identity = identify_topic(connection, topic)
+        return identity, list_offsets(connection, topic, range(identity.partitions), connection.timeout_s)
 
     def _position(self, partition: int, start: int, end: int) -> int:
         at = self._positions.get(partition, start)
@@ -302,7 +283,7 @@ class Watcher:
 
     def _require_same(self, found: TopicIdentity) -> None:
         state, file = self._resumed, self._options.state
-        if state is None or self._identity is not None:
+        if state is None:
             return
         if (state.cluster_id, state.topic_id) != (found.cluster_id, found.topic_id):
             raise WatchError(
@@ -326,8 +307,7 @@ class Watcher:
                 self._caught_up = True
             if once and self._caught_up:
                 return
-            ends = reader.ends()
-            self._lag = sum(max(0, end - self._positions[partition]) for partition, end in ends.items())
+            self._lag = reader.lag()
             self._look_after(reader)
             if self._seen != self._identity:
                 return  # there are more partitions, or the topic was made anew
@@ -355,7 +335,7 @@ class Watcher:
         if now >= self._next_look:
             self._fleet.evict(_now())
             with contextlib.suppress(SourceError, ClusterError):
-                self._seen, _ = reader.look()
+                self._seen, _ = self._look()
                 self._look_at_topics()
                 reader.down = False
             self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else self._options.look_s)
@@ -372,12 +352,10 @@ class Watcher:
 
     def _name_hidden(self) -> None:
         """Name the topics of the groups that are hidden, each once until it is visible."""
-        options = self._options
         self._hidden -= self._visible
         unknown = sorted(self._fleet.topics() - self._visible - self._hidden)[:_MOST_ASKED]
         if unknown:
-            connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_s)
-            hidden = describe_topics(connection, unknown).hidden
+            hidden = describe_topics(self._connection(), unknown).hidden
             self._hidden |= hidden
             if problem := hidden_topics_warning(hidden, "groups"):
                 self._note(f"warning: {problem}")
@@ -398,11 +376,11 @@ class Watcher:
         )
         try:
             save_state(file, state, self._topics.catalogue)
-            self._changed = False
         except WatchError as error:
             self._errors += 1
             self._state_troubles.add(error, "trying again")
         else:
+            self._changed = False
             self._state_troubles.clear()
 
 
