@@ -132,7 +132,10 @@ class Run:
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
-                self._require_unchanged()
+                # A topic that was made anew, or truncated, ends the archiver; without an answer it goes on.
+                with contextlib.suppress(SourceError):
+                    require_same(self._archive.folder.path, self._archive.manifest, identify(self._options))
+                    self._ends()
                 late = is_late_worker(error)
                 late_workers += late
                 may_start = late and late_workers <= _MOST_LATE_WORKERS
@@ -145,12 +148,6 @@ class Run:
             if self._stop.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-
-    def _require_unchanged(self) -> None:
-        """`ArchiveError` if the topic was made anew or its log was truncated; no error without an answer."""
-        with contextlib.suppress(SourceError):
-            require_same(self._archive.folder.path, self._archive.manifest, identify(self._options))
-            self._ends()
 
     def _start(self) -> StreamingQuery:
         spark, options, entry = self._archive.spark, self._options, self._archive.entry

@@ -106,11 +106,6 @@ class GroupFinding:
         return self.recorded.moved - self.best.moved
 
     @property
-    def saved_share(self) -> float:
-        """`saved_moves` as a share of what production moved; 0.0 if it moved nothing."""
-        return self.saved_moves / self.recorded.moved if self.recorded.moved else 0.0
-
-    @property
     def better_balance(self) -> bool:
         return self.best.load_stddev < self.recorded.load_stddev - _EQUAL_STDDEV
 
@@ -224,7 +219,10 @@ def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSumma
         equals=tuple(
             verdict.strategy
             for verdict in of_group
-            if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
+            if verdict.strategy not in (RECORDED, best.strategy)
+            and not verdict.failed
+            and verdict.moved == best.moved
+            and verdict.load_stddev <= best.load_stddev + _EQUAL_STDDEV
         ),
         days=1.0 if summary is None else days_of(summary),
         eager=eager,
@@ -257,7 +255,7 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
     if finding.saved_moves < 0:
         text = f"{instead}. That buys better balance: {fullest}."
     else:
-        fewer = f" ({finding.saved_share:.0%} fewer)" if finding.saved_moves else ""
+        fewer = f" ({finding.saved_moves / recorded.moved:.0%} fewer)" if finding.saved_moves else ""
         text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is equally good'}."
     if best.second_rounds:
         text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
@@ -379,21 +377,10 @@ def _best(recorded: Verdict, verdicts: Iterable[Verdict], eager: bool) -> Verdic
     fewest = min(verdict.moved for verdict in balanced)
     frugal = [verdict for verdict in balanced if verdict.moved == fewest]
     most_paused_s = min(_paused_s(verdict, eager) for verdict in frugal) * _EQUAL_PAUSES
-    return min((v for v in frugal if _paused_s(v, eager) <= most_paused_s), key=_preference)
-
-
-def _preference(verdict: Verdict) -> tuple[bool, bool]:
-    """What decides between strategies that do equally well; the first of what is left in a tie wins."""
-    recorded = verdict.strategy == RECORDED
-    return (not recorded, not recorded and not runs_cooperatively(verdict.strategy))
-
-
-def _as_good(verdict: Verdict, best: Verdict) -> bool:
-    return (
-        not verdict.failed
-        and verdict.moved == best.moved
-        and verdict.load_stddev <= best.load_stddev + _EQUAL_STDDEV
-    )
+    equal = [verdict for verdict in frugal if _paused_s(verdict, eager) <= most_paused_s]
+    if recorded in equal:
+        return recorded
+    return min(equal, key=lambda verdict: not runs_cooperatively(verdict.strategy))
 
 
 def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, float, str]:

@@ -22,7 +22,6 @@ from kafka_assignors_spark.watch import WatchError
 from kafka_assignors_spark.watch.metrics import (
     GROUP_METRICS,
     WATCH_METRICS,
-    MetricKind,
     Sample,
     Scrape,
     WatchedMetric,
@@ -61,7 +60,7 @@ class _WatchCollector(Collector):
 
 
 def _family(metric: WatchedMetric[Any], labels: Iterable[str] = (), samples: Iterable[Sample] = ()) -> Metric:
-    kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = kind(metric.name, metric.help, labels=list(labels))
     for values, value in samples:
         family.add_metric(values, value)

@@ -340,7 +340,9 @@ class Fleet:
         if is_commit(record.key):
             self.counts.records[RecordKind.OFFSET_COMMIT.value] += 1
             return None
-        key = _followed_key(record.key)
+        key = None
+        if record.key is not None and int.from_bytes(record.key[:2], "big") in _GROUP_KEYS:
+            key = group_of(record.key)
         if key is not None and key not in self.groups and not self._admits(key, record.value is not None):
             return None
         event = decode_record(record.key, record.value)
@@ -429,11 +431,6 @@ class Fleet:
                 presence.recent.extend(now.monotonic_s for _ in step.generations)
 
 
-def _followed_key(key: bytes | None) -> bytes | None:
-    """The bytes of the group's name, if the record is about a consumer group."""
-    return None if key is None or int.from_bytes(key[:2], "big") not in _GROUP_KEYS else group_of(key)
-
-
 class WatchedTopics:
     """Keeps the `catalogue` that all folds share, from one look at the brokers to the next."""
 
@@ -442,20 +439,18 @@ class WatchedTopics:
         self._entries: dict[str, deque[CatalogueEntry]] = {}
         self._gone: dict[str, None] = {}
 
-    def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
-        """Remember the topics that changed since the last look, and return how many they are."""
-        changes = 0
-        seen = set()
+    def note(self, found: Iterable[LiveTopic], now: datetime) -> None:
+        """Remember the topics that changed since the last look."""
+        changed, seen = False, set()
         for live in found:
             name = live.topic.name
             seen.add(name)
             entries = self._entries.setdefault(name, deque(maxlen=_MOST_ENTRIES))
             if (entry := live.changed(entries[-1] if entries else None, now)) is not None:
                 entries.append(entry)
-                changes += 1
+                changed = True
         self._gone = {name: None for name in (*self._gone, *self._entries) if name not in seen}
         for name in [*self._gone][:-_MOST_GONE]:
             del self._gone[name], self._entries[name]
-        if changes:
+        if changed:
             self.catalogue.set_entries(entry for history in self._entries.values() for entry in history)
-        return changes

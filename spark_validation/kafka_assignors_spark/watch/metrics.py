@@ -6,10 +6,9 @@ table is made from here.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.watch.fleet import (
@@ -24,13 +23,6 @@ from kafka_assignors_spark.watch.fleet import (
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, without that of `group`, and the value."""
-
-
-class MetricKind(str, enum.Enum):
-    """Prometheus' type of a metric."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +60,9 @@ class WatchedMetric(Generic[Shown]):
     labels: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> MetricKind:
-        return MetricKind.COUNTER if self.name.endswith("_total") else MetricKind.GAUGE
+    def kind(self) -> Literal["counter", "gauge"]:
+        """Prometheus' type of the metric."""
+        return "counter" if self.name.endswith("_total") else "gauge"
 
 
 def _one(figure: str) -> Callable[[Any], Iterator[Sample]]:
