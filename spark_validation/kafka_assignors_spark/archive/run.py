@@ -10,7 +10,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -276,7 +276,7 @@ def run_archive(
     started = time.monotonic()
     _check(options)
     on_progress(ArchiveProgress("asking the cluster"))
-    with _one_line_errors():
+    try:
         found = identify(options)
         warnings = compaction_warnings(options)
         for warning in warnings:
@@ -288,6 +288,10 @@ def run_archive(
         ):
             run = Run(archive, options, on_progress, on_warning, stop)
             run.go()
+    except (SourceError, ReplayError, OSError) as error:
+        raise ArchiveError(str(error)) from None
+    except SPARK_ERRORS as error:
+        raise ArchiveError(one_line(error)) from None
     last = archive.entry.last_timestamp_ms
     return ArchiveResult(
         path=archive.folder.path,
@@ -316,13 +320,3 @@ def _check(options: ArchiveOptions) -> None:
         raise ArchiveError(
             f"the interval of committed offsets has at least one second, not {options.committed_offsets_s}"
         )
-
-
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except (SourceError, ReplayError, OSError) as error:
-        raise ArchiveError(str(error)) from None
-    except SPARK_ERRORS as error:
-        raise ArchiveError(one_line(error)) from None

@@ -371,9 +371,10 @@ class CatalogueLog:
 
     def __init__(self, spark: SparkSession, folder: Directory) -> None:
         self._spark, self._folder = spark, folder
-        self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
+        files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
+        self._next_file = int(files[-1].partition(".")[0]) + 1 if files else 0
         self._known: dict[str, CatalogueEntry] = {}
-        if self._files:
+        if files:
             rows = spark.read.schema(from_arrow_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
             read = map(CatalogueEntry.from_row, collect_with_micros(rows))
             for entry in sorted(read, key=lambda entry: (entry.since is not None, entry.since)):
@@ -383,16 +384,11 @@ class CatalogueLog:
         """Remember what has changed since the last look; how many topics that were."""
         changes = (live.changed(self._known.get(live.topic.name), now) for live in found)
         if new := [entry for entry in changes if entry is not None]:
-            self._write(new)
+            rows = self._spark.createDataFrame([entry.row() for entry in new], from_arrow_schema(TOPICS))
+            self._folder.write_parquet(rows.coalesce(1), TOPICS_FOLDER, f"{self._next_file:010d}")
+            self._next_file += 1
             self._known.update((entry.topic.name, entry) for entry in new)
         return len(new)
-
-    def _write(self, entries: Iterable[CatalogueEntry]) -> None:
-        number = int(self._files[-1].partition(".")[0]) + 1 if self._files else 0
-        rows = self._spark.createDataFrame([entry.row() for entry in entries], from_arrow_schema(TOPICS))
-        name = f"{number:010d}"
-        self._folder.write_parquet(rows.coalesce(1), TOPICS_FOLDER, name)
-        self._files.append(f"{name}.parquet")
 
 
 CHECKPOINT = "_archive/checkpoint"

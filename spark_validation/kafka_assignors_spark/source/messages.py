@@ -66,6 +66,21 @@ class MessageCounts:
         """How many records of groups there are."""
         return sum(self.group_records.values())
 
+    def add(self, key: bytes | None) -> None:
+        """One record with this key."""
+        if key is None:
+            self.without_key += 1
+        elif is_commit(key):
+            self.offset_commits += 1
+        else:
+            version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
+            self.group_records[version] = self.group_records.get(version, 0) + 1
+
+    def add_gap(self, offsets: int) -> None:
+        """So many offsets in a row without a record."""
+        self.missing += offsets
+        self.longest_gap = max(self.longest_gap, offsets)
+
     def __add__(self, other: MessageCounts) -> MessageCounts:
         return self._with(other, operator.add)
 
@@ -118,34 +133,38 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
     names = map(group_bytes, options.groups or ())
     prefixes = tuple(len(name).to_bytes(2, "big") + name for name in names)
     rows: list[Message] = []
-    size = 0
-    counter = _Counter(work)
-    report, interval_s = counter.report, options.committed_offsets_s
+    size, next_ = 0, work.start
+    counts = MessageCounts(work.end - work.start)
+    report = RangeReport(work.partition, work.start, work.end, counts, log_start=work.log_start)
+    interval_s = options.committed_offsets_s
     thinner = None if interval_s is None else CommitThinner(interval_s)
     with contextlib.closing(_messages(options, work)) as messages:
         for message in messages:
-            key = message.key()
-            counter.message(message, key)
-            if key is None or (thinner is None and is_commit(key)):
+            key, offset = message.key(), _offset_of(message)
+            counts.add_gap(offset - next_)
+            counts.add(key)
+            next_ = offset + 1
+            report.last_timestamp_ms = _micros(message) // 1000
+            if (epoch := message.leader_epoch()) is not None:
+                report.last_read = LastRead(next_, epoch)
+            if key is None or (prefixes and not key.startswith(prefixes, 2)):
                 continue
-            if prefixes and not key.startswith(prefixes, 2):
-                continue
-            if thinner is not None and is_commit(key):
-                thinner.add(_offset_of(message), _micros(message), key, message.value())
+            if not is_commit(key):
+                rows.append(message)
+                size += len(message)
+                if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
+                    yield _batch(options, work.partition, rows)
+                    rows, size = [], 0
+            elif thinner is not None:
+                thinner.add(offset, _micros(message), key, message.value())
                 if thinner.full:
                     yield _commit_batch(options, work.partition, thinner)
-                continue
-            rows.append(message)
-            size += len(message)
-            if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield _batch(options, work.partition, rows)
-                rows, size = [], 0
     if rows:
         yield _batch(options, work.partition, rows)
-    counter.records_up_to(work.end)
+    counts.add_gap(work.end - next_)
     if thinner is not None:
         yield _commit_batch(options, work.partition, thinner)
-        report.counts.commits_kept, report.counts.commits_undecodable = thinner.kept, thinner.undecodable
+        counts.commits_kept, counts.commits_undecodable = thinner.kept, thinner.undecodable
     if options.reports:
         row = {"partition": report.partition, "report": report.to_json()}
         yield pa.RecordBatch.from_pylist([row], options.columns)
@@ -160,34 +179,6 @@ def _offset_of(message: Message) -> int:
 def _micros(message: Message) -> int:
     # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
     return millis_to_micros(message.timestamp()[1])
-
-
-class _Counter:
-    def __init__(self, work: OffsetRange) -> None:
-        counts = MessageCounts(work.end - work.start)
-        self.report = RangeReport(work.partition, work.start, work.end, counts, log_start=work.log_start)
-        self._next = work.start
-
-    def message(self, message: Message, key: bytes | None) -> None:
-        report, counts, offset = self.report, self.report.counts, _offset_of(message)
-        self.records_up_to(offset)
-        self._next = offset + 1
-        report.last_timestamp_ms = _micros(message) // 1000
-        if (epoch := message.leader_epoch()) is not None:
-            report.last_read = LastRead(offset + 1, epoch)
-        if key is None:
-            counts.without_key += 1
-        elif is_commit(key):
-            counts.offset_commits += 1
-        else:
-            version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
-            counts.group_records[version] = counts.group_records.get(version, 0) + 1
-
-    def records_up_to(self, offset: int) -> None:
-        """Between the last record and this offset there is none."""
-        gap, counts = offset - self._next, self.report.counts
-        counts.missing += gap
-        counts.longest_gap = max(counts.longest_gap, gap)
 
 
 def _batch(options: SourceOptions, partition: int, messages: Iterable[Message]) -> pa.RecordBatch:

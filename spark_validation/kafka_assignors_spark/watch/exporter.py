@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -94,9 +94,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def server_bind(self) -> None:
         # The base class asks the name service for the name of the host, which may take a minute.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
+        TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 

@@ -366,14 +366,8 @@ class Watcher:
         file, identity = self._options.state, self._identity
         if file is None or identity is None or not self._changed:
             return
-        state = WatchState(
-            identity.cluster_id,
-            identity.topic_id,
-            self._started_s,
-            self._positions,
-            self._fleet.counts,
-            self._fleet.groups,
-        )
+        counted = self._fleet.counts, self._fleet.groups
+        state = WatchState(identity.cluster_id, identity.topic_id, self._started_s, self._positions, *counted)
         try:
             save_state(file, state, self._topics.catalogue)
         except WatchError as error:
