@@ -82,10 +82,7 @@ def describe_offsets_topic(connection: Connection, topic: str) -> Any:
     if topic in described.found:
         return described.found[topic]
     if topic in described.hidden:
-        raise SourceError(
-            f"cannot read topic {topic!r} at {connection.servers}: "
-            f"this principal needs Read on Topic {topic!r}"
-        )
+        raise _not_readable(topic, connection.servers)
     raise NoTopicError(
         f"there is no topic {topic!r} at {connection.servers}, so no consumer group has ever been there: "
         f"{described.refused[topic]}"
@@ -169,7 +166,14 @@ def reader_config(
     }
 
 
-def is_end(message: Message, topic: str) -> bool:
+def _not_readable(topic: str, servers: str) -> SourceError:
+    # The same text from each request that finds it: a watch tells each text once.
+    return SourceError(
+        f"cannot read topic {topic!r} at {servers}: this principal needs Read on Topic {topic!r}"
+    )
+
+
+def is_end(message: Message, topic: str, servers: str) -> bool:
     """Whether a message that is an error says that its partition has no more records for now.
 
     False for an error that does no harm; `SourceError` for all else.
@@ -182,9 +186,9 @@ def is_end(message: Message, topic: str) -> bool:
         return False  # librdkafka looks up the coordinator of the group that is never used
     if error.code() == KafkaError._PARTITION_EOF:
         return True
-    right = KafkaError.TOPIC_AUTHORIZATION_FAILED
-    needed = f": this principal needs Read on Topic {topic!r}" if error.code() == right else ""
-    raise SourceError(f"{topic}[{message.partition()}]: {error.str()}{needed}")
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise _not_readable(topic, servers)
+    raise SourceError(f"{topic}[{message.partition()}]: {error.str()}")
 
 
 def live_catalogue(

@@ -50,10 +50,11 @@ class GroupFinding:
     `equals` names the other strategies with as few moves and as good a balance as `best`; the protocol then
     decides. `saved_moves` counts the partitions that would have stayed where production moved them; it is
     negative where better balance costs moves, and so are the other savings. `days` is the length of the
-    group's history. `eager` says that the group has members of a client that stops under any strategy, so
-    that a cooperative one saves it no pauses; `cooperative` is then the best verdict if all members used the
-    cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a strategy
-    of the name of `best`, in a client of its own, so that the change is the consumer.
+    group's history. `paused_s_per_day` are the paused partition-seconds by the model, as recorded and under
+    `best`: a day, or in the whole history if that is shorter. Members of a client that stops under any
+    strategy save no pauses by a cooperative one; `cooperative` is then the best verdict if all members used
+    the cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a
+    strategy of the name of `best`, in a client of its own, so that the change is the consumer.
     """
 
     group: str
@@ -62,8 +63,9 @@ class GroupFinding:
     best: Verdict
     equals: tuple[str, ...]
     days: float
-    eager: bool
+    paused_s_per_day: tuple[float, float]
     cooperative: Verdict | None = None
+    cooperative_paused_s_per_day: float | None = None
     same_name: bool = False
 
     @property
@@ -71,22 +73,6 @@ class GroupFinding:
         """`best` in words that differ from those for production."""
         name = self.best.strategy
         return f"{name} with the consumer of kafka-assignors" if self.same_name else name
-
-    @property
-    def paused_s_per_day(self) -> tuple[float, float]:
-        """Paused partition-seconds by the model, as recorded and under `best`: a day, or in the whole history
-        if that is shorter.
-        """
-        recorded, best = _paused_s(self.recorded, self.eager), _paused_s(self.best, self.eager)
-        return self._a_day(recorded), self._a_day(best)
-
-    @property
-    def cooperative_paused_s_per_day(self) -> float | None:
-        """The same under `cooperative`; None without it."""
-        return None if self.cooperative is None else self._a_day(self.cooperative.paused_s)
-
-    def _a_day(self, seconds: float) -> float:
-        return seconds / max(1.0, self.days)
 
     @property
     def saved_paused_s_per_day(self) -> float:
@@ -211,6 +197,10 @@ def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSumma
     eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
     best = _best(recorded, of_group, eager)
     cooperative = _best(recorded, of_group, eager=False) if eager else None
+    if cooperative is not None and not runs_cooperatively(cooperative.strategy):
+        cooperative = None
+    days = 1.0 if summary is None else days_of(summary)
+    periods = max(1.0, days)
     return GroupFinding(
         group=recorded.group,
         mode=recorded.mode,
@@ -224,9 +214,10 @@ def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSumma
             and verdict.moved == best.moved
             and verdict.load_stddev <= best.load_stddev + _EQUAL_STDDEV
         ),
-        days=1.0 if summary is None else days_of(summary),
-        eager=eager,
-        cooperative=cooperative if cooperative and runs_cooperatively(cooperative.strategy) else None,
+        days=days,
+        paused_s_per_day=(_paused_s(recorded, eager) / periods, _paused_s(best, eager) / periods),
+        cooperative=cooperative,
+        cooperative_paused_s_per_day=None if cooperative is None else cooperative.paused_s / periods,
         same_name=summary is not None and summary.protocols == (best.strategy,),
     )
 

@@ -281,7 +281,7 @@ def _ends(
         raise SourceError(
             f"{where}: offset {position} is gone, the log was cleaned up while it was read: run again"
         )
-    if not is_end(message, options.topic):
+    if not is_end(message, options.topic, options.bootstrap_servers):
         return False
     if (offset := _offset_of(message)) < work.end:
         raise SourceError(

@@ -98,10 +98,10 @@ class RecordReader:
     def __init__(self, options: WatchOptions, positions: Mapping[int, int]) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        self._topic, self.down = options.topic, False
+        self._topic, self._servers, self.down = options.topic, options.bootstrap_servers, False
         self.positions, self.unread = dict(positions), set(positions)
         config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **options.client_config}
-        self._consumer = Consumer(reader_config(options.bootstrap_servers, config, self._hear))
+        self._consumer = Consumer(reader_config(self._servers, config, self._hear))
         self._consumer.assign(
             [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
         )
@@ -136,7 +136,7 @@ class RecordReader:
     def _record(self, message: Message) -> Record | None:
         partition, offset = message.partition(), message.offset()
         assert partition is not None
-        if message.error() is not None and not is_end(message, self._topic):
+        if message.error() is not None and not is_end(message, self._topic, self._servers):
             return None
         assert offset is not None  # a record, and the end of a partition, have one
         self.unread.discard(partition)
