@@ -204,8 +204,8 @@ def live_catalogue(
         return Catalogue(()), ""
     with source_errors():
         described = describe_topics(Connection(bootstrap_servers, config, timeout_seconds), names)
-    found = (topic_of(name, description) for name, description in described.found.items())
-    catalogue = Catalogue(CatalogueEntry(None, topic) for topic in found)
+    found = described.found.items()
+    catalogue = Catalogue(CatalogueEntry(None, topic_of(name, description)) for name, description in found)
     return catalogue, hidden_topics_warning(described.hidden, "history")
 
 

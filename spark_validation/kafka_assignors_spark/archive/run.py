@@ -75,6 +75,7 @@ _MOST_LATE_WORKERS = 30
 """Starts that may fail for want of processor time in a run that otherwise ends with its first error: with
 fifteen busy processes for each core most do, and each takes ten seconds."""
 
+
 _OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
 
 

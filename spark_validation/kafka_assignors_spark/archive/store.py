@@ -211,12 +211,9 @@ class LedgerEntry:
             last_read,
         )
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
     @classmethod
     def from_json(cls, text: str) -> LedgerEntry:
-        """The inverse; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
+        """The inverse of `asdict`; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
         read: dict[str, Any] = json.loads(text)
         return cls(
             next={int(partition): offset for partition, offset in read.pop("next").items()},
@@ -243,7 +240,7 @@ class Ledger:
                 raise ArchiveError(f"{folder.at(where)}: not an entry of the ledger: {error!r}") from None
 
     def append(self, entry: LedgerEntry) -> None:
-        self._folder.write(f"{_LEDGER}/{entry.batches:010d}.json", entry.to_json() + "\n")
+        self._folder.write(f"{_LEDGER}/{entry.batches:010d}.json", json.dumps(asdict(entry)) + "\n")
         self.latest = entry
         for name in self._folder.names(_LEDGER)[:-_KEPT]:
             self._folder.delete(f"{_LEDGER}/{name}")

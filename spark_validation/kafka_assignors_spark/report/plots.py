@@ -137,7 +137,8 @@ def timeline(
     period = _period([row for own in shown.values() for row in own])
     if period is None:
         return None, ()
-    merged = {group: grouped(own, lambda row: period.at(row.timestamp)) for group, own in shown.items()}
+    place = period.at
+    merged = {group: grouped(own, lambda row: place(row.timestamp)) for group, own in shown.items()}
     most = max(sum(row.moved for row in at) for places in merged.values() for at in places.values()) or 1
     strips = (
         Strip(group, tuple(_dot(at, own, most) for at, own in places.items()))

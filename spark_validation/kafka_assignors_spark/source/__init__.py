@@ -56,7 +56,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -123,10 +123,13 @@ class GroupRecordsReader(_RangeReader, DataSourceReader):
         return ranges
 
 
-try:
+if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-except ImportError:  # before PySpark 4.2
-    SupportsTriggerAvailableNow = object  # type: ignore[misc, assignment]
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:  # before PySpark 4.2
+        SupportsTriggerAvailableNow = object
 
 
 class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -173,7 +173,11 @@ class Watcher:
         self._next_look = self._next_save = 0.0
         self._changed = False
         if options.state is not None:
-            self._resume(options.state)
+            self._resumed = load_state(options.state, self._topics.catalogue)
+        if self._resumed is not None:
+            self._fleet.restore(self._resumed.groups, self._resumed.counts, _now())
+            self._positions = dict(self._resumed.offsets)
+            self._started_s = self._resumed.started_s
 
     def status(self) -> WatchStatus:
         return WatchStatus(self._up, self._caught_up, self._lag, self._started_s, self._errors)
@@ -219,13 +223,6 @@ class Watcher:
                 self._troubles.add(error, "trying again until it succeeds")
                 stop.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
-
-    def _resume(self, file: Path) -> None:
-        self._resumed = load_state(file, self._topics.catalogue)
-        if self._resumed is not None:
-            self._fleet.restore(self._resumed.groups, self._resumed.counts, _now())
-            self._positions = dict(self._resumed.offsets)
-            self._started_s = self._resumed.started_s
 
     def _open(self) -> RecordReader:
         """A reader that goes on where the last one ended."""
