@@ -197,6 +197,29 @@ def test_a_ledger_keeps_its_latest_entries(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "1",
+        "[]",
+        '"x"',
+        '{"next": 1}',
+        '{"batches": 1, "next": {"0": 1}, "counts": 1, "last_read": {}}',
+        '{"batches": 1, "next": {"0": 1}, "counts": {"group_records": {}}, "last_read": {"0": ["a", "b"]}}',
+    ],
+)
+def test_a_ledger_of_another_form_is_refused_by_name(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    folder = Directory(spark, str(tmp_path))
+    begun(folder)
+    (entry,) = tmp_path.glob("_archive/ledger/0*.json")
+    entry.with_name(f".{entry.name}.crc").unlink()
+    entry.write_text(text)
+    with pytest.raises(ArchiveError, match=r"ledger/0000000000\.json: not an entry of the ledger"):
+        Ledger(folder)
+
+
+@pytest.mark.parametrize(
     ("found", "message"),
     [
         (

@@ -213,7 +213,8 @@ class LedgerEntry:
 
     @classmethod
     def from_json(cls, text: str) -> LedgerEntry:
-        """The inverse of `asdict`; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
+        """The inverse of `asdict`; an error of Python (`ValueError`, `TypeError`, `KeyError`, `AttributeError`)
+        if this is no entry."""
         read: dict[str, Any] = json.loads(text)
         return cls(
             next={int(partition): offset for partition, offset in read.pop("next").items()},
@@ -236,7 +237,7 @@ class Ledger:
             where = f"{_LEDGER}/{names[-1]}"
             try:
                 self.latest = LedgerEntry.from_json(folder.read(where))
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise ArchiveError(f"{folder.at(where)}: not an entry of the ledger: {error!r}") from None
 
     def append(self, entry: LedgerEntry) -> None:

@@ -19,7 +19,7 @@ from kafka_assignors_spark.live_cluster import SourceError, is_end, reader_confi
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message, TopicPartition
+    from confluent_kafka import Message
 
 _BATCH_ROWS = 10_000
 _BATCH_BYTES = 32 << 20
@@ -204,12 +204,19 @@ def _commit_batch(options: SourceOptions, partition: int, thinner: CommitThinner
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
     """Every message of the range that is still in the log, in order; `SourceError` if it ends early."""
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, TopicPartition
 
     position = max(work.start, work.log_start)
     if position >= work.end:
         return
-    start = _start(options, work, position)
+    start = TopicPartition(options.topic, work.partition, position)
+    last_read, begin = options.last_read.get(work.partition), options.starting.of(work.partition, 0, 0)
+    after_epoch = last_read is not None and position == begin and last_read.offset >= work.log_start
+    if last_read is not None and after_epoch:
+        # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between
+        # it and `position` no offset had a record.
+        epoch = last_read.leader_epoch
+        start = TopicPartition(options.topic, work.partition, last_read.offset, leader_epoch=epoch)
     complaints: list[str] = []
     # The client reads ahead, and what lies behind the range is another task's.
     ahead = str(max(1, min(100_000, work.end - position)))
@@ -234,7 +241,7 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                 )
             for message in messages:
                 if message.error() is not None:
-                    if _ends(message, options, work, position, after_epoch=start.leader_epoch is not None):
+                    if _ends(message, options, work, position, after_epoch=after_epoch):
                         return
                     continue
                 offset = _offset_of(message)
@@ -244,21 +251,6 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                 yield message
     finally:
         consumer.close()
-
-
-def _start(options: SourceOptions, work: OffsetRange, position: int) -> TopicPartition:
-    """Where the client begins, for records from `position` on."""
-    from confluent_kafka import TopicPartition
-
-    last_read = options.last_read.get(work.partition)
-    begins = position == options.starting.of(work.partition, 0, 0)
-    if last_read is None or not begins or last_read.offset < work.log_start:
-        return TopicPartition(options.topic, work.partition, position)
-    # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between it
-    # and `position` no offset had a record.
-    return TopicPartition(
-        options.topic, work.partition, last_read.offset, leader_epoch=last_read.leader_epoch
-    )
 
 
 def _ends(
