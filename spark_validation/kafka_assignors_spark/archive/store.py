@@ -213,8 +213,8 @@ class LedgerEntry:
 
     @classmethod
     def from_json(cls, text: str) -> LedgerEntry:
-        """The inverse of `asdict`; an error of Python (`ValueError`, `TypeError`, `KeyError`, `AttributeError`)
-        if this is no entry."""
+        """The inverse of `asdict`; `ValueError`, `TypeError`, `KeyError` or `AttributeError` if this is no
+        entry."""
         read: dict[str, Any] = json.loads(text)
         return cls(
             next={int(partition): offset for partition, offset in read.pop("next").items()},
