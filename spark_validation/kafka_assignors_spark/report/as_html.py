@@ -40,13 +40,7 @@ from kafka_assignors_spark.report.findings import (
     strategies_in_order,
     totals,
 )
-from kafka_assignors_spark.result import (
-    RECORDED,
-    Churn,
-    Mode,
-    ReplayResult,
-    Verdict,
-)
+from kafka_assignors_spark.result import RECORDED, Churn, Mode, ReplayResult, Verdict
 from kafka_assignors_spark.schemas import TABLES
 
 _SHOWN_GROUPS = 200

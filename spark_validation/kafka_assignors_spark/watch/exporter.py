@@ -19,13 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.metrics import (
-    GROUP_METRICS,
-    WATCH_METRICS,
-    Sample,
-    Scrape,
-    WatchedMetric,
-)
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """What answers a request (PEP 3333)."""

@@ -150,9 +150,7 @@ GROUP_METRICS: tuple[WatchedMetric[GroupSnapshot], ...] = (
         _one("counts.since_s"),
     ),
     WatchedMetric(
-        "kafka_assignors_group_generations_total",
-        "Recorded generations.",
-        _one("counts.generations"),
+        "kafka_assignors_group_generations_total", "Recorded generations.", _one("counts.generations")
     ),
     WatchedMetric(
         "kafka_assignors_group_generations_skipped_total",
