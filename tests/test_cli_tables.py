@@ -26,8 +26,7 @@ from kafka_assignors_cli.watch_table import watch_tables
 from kafka_assignors_spark.policy import judge, read_policy
 from kafka_assignors_spark.report.as_json import read_report
 from kafka_assignors_spark.result import to_json
-from kafka_assignors_spark.watch.fleet import FleetCounts, FleetSnapshot, GroupSnapshot
-from kafka_assignors_spark.watch.group import Counts, GroupFigures
+from kafka_assignors_spark.watch.fleet import Counts, FleetCounts, FleetSnapshot, GroupFigures, GroupSnapshot
 from kafka_assignors_spark.watch.metrics import WatchStatus
 from spark_validation.tests.report_sample import sample
 from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
