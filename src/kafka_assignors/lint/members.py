@@ -164,10 +164,14 @@ def live_members(
         uses = tuple(listed)
         # If the broker assigns, the group's "protocol" is the broker's assignor, and no vote chose it.
         if not uses and group.protocol and group.group_type != CONSUMER:
-            use = stock_strategy(client, version, group.protocol)
-            # The Python clients' own strategies join with version 0 or 1, ours with 3.
-            joined = member.subscription.version if member.subscription is not None else 0
-            uses = (dataclasses.replace(use, ours=client.runs_our_strategies and joined > 1),)
+            uses = (StrategyUse(group.protocol),)
+        # The Python clients' own strategies join with version 0 or 1, ours with 3.
+        joined = member.subscription.version if member.subscription is not None else 0
+        ours = client.runs_our_strategies and joined > 1
+        uses = tuple(
+            use if use.ours else dataclasses.replace(stock_strategy(client, version, use.name), ours=ours)
+            for use in uses
+        )
         members.append(
             MemberConfig(
                 member.id,
