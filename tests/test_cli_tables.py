@@ -22,7 +22,7 @@ from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
 from kafka_assignors_cli.lint import report_renderables
 from kafka_assignors_cli.live_view import description, group_list
 from kafka_assignors_cli.validate import judgement_renderables
-from kafka_assignors_cli.watch_table import watch_tables
+from kafka_assignors_cli.watch import watch_tables
 from kafka_assignors_spark.policy import judge, read_policy
 from kafka_assignors_spark.report.as_json import read_report
 from kafka_assignors_spark.result import to_json

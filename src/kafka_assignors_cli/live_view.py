@@ -170,43 +170,25 @@ def _try(read: Read, progress: ProgressReport) -> tuple[Snapshot | None, CannotR
 # ---- groups as JSON objects
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """The row of a group in the list. Unknown values are None: loads during a rebalance, lag without commits.
+def summary_json(live: LiveGroup) -> dict[str, Any]:
+    """The row of a group in the list. Unknown values are null: loads during a rebalance, lag without commits.
 
     `idle` counts the members without a partition. `max_over_mean` is the greatest load over the mean load; it
-    is None also if no member has a partition.
+    is null also if no member has a partition.
     """
-
-    group: str
-    type: str
-    state: str
-    protocol: str | None
-    members: int
-    idle: int | None
-    partitions: int | None
-    max_over_mean: float | None
-    lag: int | None
-
-
-def summarize(live: LiveGroup) -> GroupRow:
     loads = live.loads
     total = sum(loads) if loads is not None else None
-    return GroupRow(
-        group=live.id,
-        type=live.group_type,
-        state=live.state,
-        protocol=live.protocol,
-        members=len(live.members),
-        idle=None if loads is None else loads.count(0),
-        partitions=total,
-        max_over_mean=max(loads) * len(loads) / total if loads and total else None,
-        lag=live.lag,
-    )
-
-
-def summary_json(live: LiveGroup) -> dict[str, Any]:
-    return dataclasses.asdict(summarize(live))
+    return {
+        "group": live.id,
+        "type": live.group_type,
+        "state": live.state,
+        "protocol": live.protocol,
+        "members": len(live.members),
+        "idle": None if loads is None else loads.count(0),
+        "partitions": total,
+        "max_over_mean": max(loads) * len(loads) / total if loads and total else None,
+        "lag": live.lag,
+    }
 
 
 def _rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
@@ -365,18 +347,18 @@ def group_list(groups: Sequence[LiveGroup], problems: Sequence[str] = ()) -> lis
         return [Text("no groups"), *indented(problems)]
     table = FittedTable(_GROUP_COLUMNS)
     for live in groups:
-        summary = summarize(live)
+        row = summary_json(live)
         table.add(
             [
-                _name(summary.group),
-                summary.type,
-                Text(summary.state, style="" if summary.state in ("Stable", "Empty") else "bold yellow"),
-                _name(summary.protocol),
-                f"{summary.members:,}",
-                Text(_count(summary.idle), style="bold yellow" if summary.idle else ""),
-                _count(summary.partitions),
-                _UNKNOWN if summary.max_over_mean is None else f"{summary.max_over_mean:.2f}",
-                _count(summary.lag),
+                _name(live.id),
+                live.group_type,
+                Text(live.state, style="" if live.state in ("Stable", "Empty") else "bold yellow"),
+                _name(live.protocol),
+                f"{len(live.members):,}",
+                Text(_count(row["idle"]), style="bold yellow" if row["idle"] else ""),
+                _count(row["partitions"]),
+                _UNKNOWN if row["max_over_mean"] is None else f"{row['max_over_mean']:.2f}",
+                _count(live.lag),
             ]
         )
     own = [f"{live.id}: {problem}" for live in groups for problem in _problems(live)]
@@ -396,18 +378,17 @@ def description(live: LiveGroup, comparison: StrategyComparison | None) -> list[
 
 
 def _head(live: LiveGroup) -> RenderableType:
-    summary = summarize(live)
+    row, node = summary_json(live), live.coordinator
+    facts = [
+        f"{live.group_type}, {live.state}",
+        f"assignor {printable(live.protocol)}" if live.protocol else "",
+        f"coordinator {node.id} ({printable(node.host)}:{node.port})" if node is not None else "",
+        f"{len(live.members):,} members ({_count(row['idle'])} idle)",
+        f"{_count(row['partitions'])} partitions",
+        f"lag {_count(live.lag)}",
+    ]
     text = Text(printable(live.id), style="bold")
-    facts = [f"{summary.type}, {summary.state}"]
-    if summary.protocol:
-        facts.append(f"assignor {printable(summary.protocol)}")
-    if live.coordinator is not None:
-        node = live.coordinator
-        facts.append(f"coordinator {node.id} ({printable(node.host)}:{node.port})")
-    facts.append(f"{summary.members:,} members ({_count(summary.idle)} idle)")
-    facts.append(f"{_count(summary.partitions)} partitions")
-    facts.append(f"lag {_count(summary.lag)}")
-    return text.append(f": {', '.join(facts)}", style="not bold")
+    return text.append(f": {', '.join(filter(None, facts))}", style="not bold")
 
 
 def _members(live: LiveGroup) -> FittedTable:
