@@ -11,7 +11,8 @@ import pytest
 from rich.console import RenderableType
 
 from kafka_assignors.group import Assignment, Topic
-from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
+from kafka_assignors.lint import LintReport
+from kafka_assignors.lint.rules import LintFinding, NotJudged, Severity
 from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.quality import compare_strategies, measure
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin

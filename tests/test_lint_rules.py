@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.lint import (
-    RULES,
+from kafka_assignors.lint import RULES, lint
+from kafka_assignors.lint.members import live_members
+from kafka_assignors.lint.rules import (
     BrokerBounds,
     LintFacts,
     LintFinding,
@@ -17,8 +18,6 @@ from kafka_assignors.lint import (
     NotJudged,
     Severity,
     StrategyUse,
-    lint,
-    live_members,
 )
 from kafka_assignors.live_group import LiveGroup, LiveMember
 from kafka_assignors.strategies import MemberContext, load_strategy

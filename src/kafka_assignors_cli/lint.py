@@ -16,22 +16,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kafka_assignors.lint import (
-    RULES,
+from kafka_assignors.lint import RULES, LintReport, lint
+from kafka_assignors.lint.members import InvalidSettingError, live_members, member_config, strategy_use
+from kafka_assignors.lint.rules import (
     BrokerBounds,
     Client,
-    InvalidSettingError,
     LintFacts,
     LintFinding,
-    LintReport,
     MemberConfig,
     NotJudged,
     Severity,
     StrategyUse,
-    lint,
-    live_members,
-    member_config,
-    strategy_use,
 )
 from kafka_assignors.live_group import CLASSIC, LiveGroup
 from kafka_assignors.strategies import load_strategy
