@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FrameType, TracebackType
+from types import TracebackType
 
 from rich.align import Align
 from rich.box import SIMPLE_HEAD
@@ -135,15 +135,11 @@ def note(message: str) -> None:
 @contextlib.contextmanager
 def sigterm_interrupts() -> Iterator[None]:
     """In the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def indented(sentences: Iterable[str]) -> list[RenderableType]:

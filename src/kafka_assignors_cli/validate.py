@@ -249,7 +249,7 @@ def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -
         "verdict": judgement.outcome.value,
         "policy": policy,
         "source": report.source,
-        "rules": [_rule_to_json(each) for each in judgement.rules],
+        "rules": list(map(_rule_to_json, judgement.rules)),
     }
 
 

@@ -17,6 +17,7 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import (
     CannotRun,
     Column,
@@ -31,18 +32,6 @@ from kafka_assignors_cli.console import (
     sigterm_interrupts,
 )
 from kafka_assignors_cli.live_view import Looks, Snapshot, show
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    BootstrapServer,
-    ClusterOptions,
-    CommandConfig,
-    JsonFile,
-    Timeout,
-    output_option,
-    parse_endpoint,
-    refuse,
-    require_extra,
-)
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
 
 if TYPE_CHECKING:
@@ -62,7 +51,7 @@ The records in __consumer_offsets from before the start make the groups known, a
 Brokers compact that topic, so what is left of the past is no measure; --once and --count-history count it, \
 too. With --state the counts go on where the last run ended, also after a kill: no record counts twice.
 
-{CONFIG_EPILOG}
+{options.CONFIG_EPILOG}
 
 A broker that does not answer, and a right that is missing, are named once and tried again until Ctrl-C or \
 SIGTERM ends the watch; a second Ctrl-C ends it at once.
@@ -82,7 +71,7 @@ _WAIT_S = 0.2
 
 Prometheus = Annotated[
     str | None,
-    output_option(
+    options.output_option(
         metavar="[HOST]:PORT", help="Serve metrics to Prometheus here; without HOST on all addresses."
     ),
 ]
@@ -127,12 +116,12 @@ Count = Annotated[int | None, _option(metavar="N", min=1, help="End after so man
 def watch(
     context: typer.Context,
     *,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     prometheus: Prometheus = None,
     once: Once = False,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
     interval: Interval = _INTERVAL_S,
     count: Count = None,
     matching: Matching = None,
@@ -144,18 +133,18 @@ def watch(
     state_interval: StateInterval = 30.0,
 ) -> None:
     """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
-    address = ClusterOptions(bootstrap_server, command_config, timeout).address()
-    endpoint = None if prometheus is None else parse_endpoint("--prometheus", prometheus)
+    address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
+    endpoint = None if prometheus is None else options.parse_endpoint("--prometheus", prometheus)
     if once:
-        refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
+        options.refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
     if from_now and count_history:
         raise CannotRun("--from-now and --count-history exclude each other: the one reads no history")
     require_json_file(json_file)
     if state is None:
-        refuse(context, ("state_interval",), "without --state")
+        options.refuse(context, ("state_interval",), "without --state")
     else:
         require_writable(state)
-    with require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
+    with options.require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
         import confluent_kafka  # noqa: F401
 
         from kafka_assignors_spark.watch.fleet import FleetLimits
@@ -163,7 +152,7 @@ def watch(
 
         if endpoint is not None:
             import prometheus_client  # noqa: F401
-    options = WatchOptions(
+    asked = WatchOptions(
         bootstrap_servers=address.bootstrap_servers,
         client_config=address.config,
         timeout_s=address.timeout_s,
@@ -175,7 +164,7 @@ def watch(
     looks = Looks(None if once else interval, count, json_file)
     notes: deque[str] = deque(maxlen=_SHOWN_NOTES)
     on_terminal = sys.stdout.isatty() and not once and not is_stdout(json_file)
-    with _running(options, notes.append if on_terminal else note, once=once) as run:
+    with _running(asked, notes.append if on_terminal else note, once=once) as run:
         with contextlib.nullcontext() if endpoint is None else _served(*endpoint, run):
             if endpoint is not None and json_file is None and count is None and not sys.stdout.isatty():
                 run.wait()
@@ -245,13 +234,13 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
+def _running(asked: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
     """Start the watch; in the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
     from kafka_assignors_spark.watch import WatchError
     from kafka_assignors_spark.watch.watcher import Watcher
 
     with cannot_run_on(WatchError):
-        watcher = Watcher(options, on_note)
+        watcher = Watcher(asked, on_note)
     with sigterm_interrupts():
         yield _Run(watcher, once=once)
 
