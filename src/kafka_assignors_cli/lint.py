@@ -130,7 +130,7 @@ def lint_members(
 
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
-        address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
+        address = options.cluster_address(bootstrap_server, command_config, timeout)
         listed = [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
         live = read_live(address, group, listed)
         facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))

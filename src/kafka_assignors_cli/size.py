@@ -191,7 +191,7 @@ def size(
         return _show(_sized(_from_history(history, str(group), percentile), wanted), json_file)
     if group is None:
         return _show(_sized(_from_files(file, weights), wanted), json_file)
-    with options.ClusterOptions(bootstrap_server, command_config, timeout).address().connected() as cluster:
+    with options.cluster_address(bootstrap_server, command_config, timeout).connected() as cluster:
         looks = GroupLooks(cluster, group, over, drain)
 
         def measured(progress: ProgressReport) -> Report:

@@ -133,7 +133,7 @@ def watch(
     state_interval: StateInterval = 30.0,
 ) -> None:
     """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
-    address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
+    address = options.cluster_address(bootstrap_server, command_config, timeout)
     endpoint = None if prometheus is None else options.parse_endpoint("--prometheus", prometheus)
     if once:
         options.refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")

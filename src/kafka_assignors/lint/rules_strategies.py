@@ -197,11 +197,7 @@ def second_roll_due(facts: LintFacts) -> Iterator[Found]:
     for member in facts.after:
         several = len(member.names) > 1 and "cooperative-sticky" in member.names
         if several and member.classic and member.client is Client.JAVA:
-            yield Found(
-                (member.source,),
-                f"It stays eager with the list [{', '.join(member.names)}].",
-                "Restart it with [cooperative-sticky] once every member lists cooperative-sticky.",
-            )
+            yield Found((member.source,), f"It stays eager with the list [{', '.join(member.names)}].")
 
 
 # ---- the clients
@@ -352,7 +348,6 @@ def unreadable_sticky_data(facts: LintFacts) -> Iterator[Found]:
             sources(own),
             f"kafka-python 3's own sticky and {enumerated(sources(others))} cannot read what the other had: "
             "each rebalance moves partitions that could stay.",
-            "Use the sticky of kafka-assignors in these members.",
         )
 
 
@@ -372,7 +367,6 @@ def join_per_strategy(facts: LintFacts) -> Iterator[Found]:
             yield Found(
                 (member.source,),
                 f"aiokafka joins {len(member.names)} times with [{', '.join(member.names)}].",
-                "Keep the list during the change; list one strategy afterwards.",
             )
 
 
@@ -394,12 +388,7 @@ def never_settles(facts: LintFacts) -> Iterator[Found]:
     ]
     if len({member.names[0] for member in several}) > 1:
         offers = strategy_lists((member.source, member.names) for member in several)
-        yield Found(
-            sources(several),
-            f"aiokafka members with {offers} never settle with each other.",
-            "Let the lists begin with the same strategy; during a change, list a single strategy on one "
-            "side.",
-        )
+        yield Found(sources(several), f"aiokafka members with {offers} never settle with each other.")
 
 
 def _joins_for_each(member: MemberConfig) -> bool:
@@ -437,5 +426,4 @@ def rack_not_told(facts: LintFacts) -> Iterator[Found]:
             yield Found(
                 (member.source,),
                 f"client.rack is {member.rack}, and its own strategies do not send it to the leader.",
-                "Use the strategies of kafka-assignors.",
             )
