@@ -164,7 +164,8 @@ def describe(
             comparisons = []
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
-                comparisons.append(_comparison(live, tried))
+                known = live.settled and not live.hidden_topics
+                comparisons.append(compare_strategies(as_group(live), tried) if known else None)
             return _described(list(zip(found, comparisons, strict=True)), json_file)
 
         show(read, looks)
@@ -285,10 +286,6 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
     ]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
     return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
-
-
-def _comparison(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> StrategyComparison | None:
-    return compare_strategies(as_group(live), strategies) if live.settled and not live.hidden_topics else None
 
 
 def _described(

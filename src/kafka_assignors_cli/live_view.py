@@ -9,7 +9,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,24 +108,25 @@ def show(read: Read, looks: Looks) -> None:
         return
 
 
-def _watch_as_lines(read: Read, snapshot: Snapshot | None, looks: Looks, interval_s: float) -> None:
+def _watch_as_lines(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
     from kafka_assignors_confluent import Troubles
 
     shown, troubles = 0, Troubles(note)
+    seen: Snapshot | CannotRun = snapshot
     while True:
-        if snapshot is not None:
+        if isinstance(seen, CannotRun):
+            troubles.add(seen, "trying again")
+        else:
             troubles.clear()
-            looks.emit(snapshot)
-            if snapshot.problem:
-                note(snapshot.problem)
+            looks.emit(seen)
+            if seen.problem:
+                note(seen.problem)
         shown += 1
         if shown == looks.count:
             return
         time.sleep(interval_s)
         with _progress() as progress:
-            snapshot, trouble = _try(read, progress)
-        if trouble is not None:
-            troubles.add(trouble, "trying again")
+            seen = _try(read, progress)
 
 
 def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
@@ -141,8 +142,9 @@ def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s:
                 return
             time.sleep(interval_s)
             # This progress is never started: the terminal belongs to the tables.
-            newer, trouble = _try(read, _progress())
-            snapshot = newer or snapshot
+            seen = _try(read, _progress())
+            trouble = seen if isinstance(seen, CannotRun) else None
+            snapshot = snapshot if isinstance(seen, CannotRun) else seen
             live.update(_framed(snapshot, trouble, interval_s), refresh=True)
 
 
@@ -160,11 +162,11 @@ def _progress() -> ProgressReport:
     return ProgressReport("asking the cluster")
 
 
-def _try(read: Read, progress: ProgressReport) -> tuple[Snapshot | None, CannotRun | None]:
+def _try(read: Read, progress: ProgressReport) -> Snapshot | CannotRun:
     try:
-        return read(progress), None
+        return read(progress)
     except CannotRun as error:
-        return None, error
+        return error
 
 
 # ---- groups as JSON objects
@@ -219,34 +221,32 @@ def _member_lag(live: LiveGroup, member: LiveMember) -> int | None:
     return sum(lags) if lags else None
 
 
-def _assumptions(live: LiveGroup) -> tuple[str, ...]:
+def _assumptions(live: LiveGroup) -> Iterator[str]:
     """Facts that the cluster does not show, and the assumptions of the figures, one sentence each."""
-    found = []
     if live.group_type == CONSUMER:
-        found.append(
+        yield (
             "KIP-848: the broker assigns and no strategy of a client runs; "
             "what strategies would do is for a group moved back to the classic protocol"
         )
-    undecodable = [member for member in live.members if member.problem is not None]
-    if undecodable:
-        found.append(
+    if undecodable := [member for member in live.members if member.problem is not None]:
+        yield (
             f"{len(undecodable)} members joined with bytes that do not decode, the first being "
             f"{undecodable[0].id!r}: {undecodable[0].problem}"
         )
     hidden = sum(member.subscription is None and member.problem is None for member in live.members)
     if hidden and live.settled:
-        found.append(
+        yield (
             f"subscriptions and racks of {hidden} members are hidden: "
             "they are taken to subscribe to all topics of the group"
         )
     if (loads := live.weighed) is not None:
         unknown = f", with {loads.unknown} weights unknown" if loads.unknown else ""
-        found.append(
+        yield (
             f"load is what the leader's weights made of it when it assigned: the greatest is "
             f"{loads.greatest:,}, and no assignment could have less than {loads.bound:,}{unknown}"
         )
-    found += [f"topic {name!r} is not shown: {why}" for name, why in live.unknown_topics.items()]
-    return tuple(found)
+    for name, why in live.unknown_topics.items():
+        yield f"topic {name!r} is not shown: {why}"
 
 
 def _problems(live: LiveGroup) -> tuple[str, ...]:
