@@ -113,19 +113,15 @@ def read_member_file(path: Path) -> MemberFile:
     if path.suffix == ".toml":
         settings = _flat(parse_toml(path, text))
     elif path.suffix == ".json":
-        settings = _flat(_settings_object(path, text))
+        table = read_document("object of settings", text, str(path))
+        if not isinstance(table, dict):
+            raise CannotRun(f"{path}:1: expected an object of settings")
+        if problem := excess(table):
+            raise CannotRun(f"{path}: {problem}")
+        settings = _flat(table)
     else:
         settings = _java_properties(path, text)
     return MemberFile(path, settings, text)
-
-
-def _settings_object(path: Path, text: str) -> dict[str, Any]:
-    settings = read_document("object of settings", text, str(path))
-    if not isinstance(settings, dict):
-        raise CannotRun(f"{path}:1: expected an object of settings")
-    if problem := excess(settings):
-        raise CannotRun(f"{path}: {problem}")
-    return settings
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
