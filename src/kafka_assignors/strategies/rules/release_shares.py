@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from kafka_assignors.group import Topic
-from kafka_assignors.strategies.java_order import topics_by_subscribers
+from kafka_assignors.strategies.range_roundrobin import topics_by_subscribers
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, piece_name
 
 MOST_SHARING = 16

@@ -50,7 +50,7 @@ from kafka_assignors.criteria import FEWEST_MOVES
 from kafka_assignors.group import Group, Member, TopicPartitions
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.levels import find_levels
-from kafka_assignors.strategies.java_order import topics_by_subscribers
+from kafka_assignors.strategies.range_roundrobin import topics_by_subscribers
 from kafka_assignors.strategies.rules.basic import LevelPartitions
 from kafka_assignors.strategies.rules.release_shares import (
     Release,
