@@ -169,19 +169,14 @@ class Announcement:
     """
 
     def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+        self.facts = facts
 
     def __repr__(self) -> str:
-        return f"Announcement({self._facts!r})"
-
-    @property
-    def facts(self) -> Facts:
-        """The facts that the member announces at its next join."""
-        return self._facts
+        return f"Announcement({self.facts!r})"
 
     def change(self, **facts: Any) -> None:
         """Replace the named facts from the next join on. Raises `InvalidFactError`."""
-        self._facts = replace(self._facts, **facts)
+        self.facts = replace(self.facts, **facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +229,6 @@ def with_supposed(group: Group, facts: AnnouncedFacts, supposed: Sequence[Suppos
         # A member says in every release which rules it runs.
         silent = replace(announced, rules=None) == Facts()
         name = group.members[member_id].instance_id or member_id
-        members[member_id] = replace(_first(name, supposed), rules=announced.rules) if silent else announced
+        fitting = (each.facts for each in supposed if fnmatchcase(name, each.member))
+        members[member_id] = replace(next(fitting, Facts()), rules=announced.rules) if silent else announced
     return AnnouncedFacts(members, facts.findings)
-
-
-def _first(name: str, supposed: Sequence[Supposed]) -> Facts:
-    return next((each.facts for each in supposed if fnmatchcase(name, each.member)), Facts())

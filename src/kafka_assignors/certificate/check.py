@@ -177,11 +177,7 @@ def _sum(one: Price, other: Price) -> Price:
 
 def _shown(price: Price) -> str:
     """`3/0/0`; with a fraction `7/4, 0, 0`."""
-    return ("/" if all(map(_is_whole, price)) else ", ").join(map(str, price))
-
-
-def _is_whole(number: int | Fraction) -> bool:
-    return number == int(number)
+    return ("/" if all(number == int(number) for number in price) else ", ").join(map(str, price))
 
 
 def _shown_scale(scale: Scale, member_id: str) -> str:

@@ -122,7 +122,9 @@ class Composed(Strategy):
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
         members = problem.group.members
-        plain = balance.scale(problem.without_favour()).among(members) if problem.favoured else None
+        plain = (
+            balance.scale(replace(problem, favoured=frozenset())).among(members) if problem.favoured else None
+        )
         return Reduced(
             problem.as_group(),
             self._balanced(problem),
