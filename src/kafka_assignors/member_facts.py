@@ -5,19 +5,10 @@ same to each of them, and a strategy composed of rules (`kafka_assignors.strateg
 format of its own:
 
     version   int16            1
-    facts     tagged fields    as at the end of a struct of a flexible version (KIP-482)
-
-| tag | fact       | type of Kafka's protocol                                                     |
-|-----|------------|------------------------------------------------------------------------------|
-| 0   | release    | compact string, 1 to 255 bytes                                               |
-| 1   | share      | unsigned varint, 0 to 10,000: ten-thousandths that the release asks for      |
-| 2   | draining   | boolean                                                                      |
-| 3   | capacity   | unsigned varint, 1 to 10,000                                                 |
-| 4   | standby    | boolean                                                                      |
-| 5   | rules      | compact string, 1 to 64 bytes: a digest of the rules that the member runs    |
+    facts     tagged fields    as in a struct of a flexible version (KIP-482); `docs/wire-format.md` has them
 
 A later version may only add fields. This code skips tags that it does not know, so members of several
-versions may share a group; known fields must be as the table says. The bytes come from other processes. A
+versions may share a group; known fields must be within their bounds. The bytes come from other processes. A
 member whose bytes do not decode counts as one that announced nothing, and a finding names it.
 
 **Assumed facts.** Members of a recorded history announced nothing to a strategy that they did not run, nor do
@@ -58,7 +49,7 @@ _FIELDS: Sequence[tuple[str, type]] = (
     ("standby", bool),
     ("rules", str),
 )
-"""The name and type of the fact of each tag, from 0 on."""
+"""The name and type of the fact of each tag, from 0 on: a compact string, an unsigned varint or a boolean."""
 
 
 class InvalidFactError(ValueError):
