@@ -16,7 +16,8 @@ import pytest
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.lint import Client, InvalidSettingError, strategy_use
+from kafka_assignors.lint.members import InvalidSettingError, strategy_use
+from kafka_assignors.lint.rules import Client
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Kip848Range, Kip848Uniform, RebalanceProtocol, load_strategy
 from kafka_assignors.strategies.kip848 import collection_capacity, in_hash_order, uuid_hash

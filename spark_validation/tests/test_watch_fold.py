@@ -22,8 +22,7 @@ from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
-from kafka_assignors_spark.watch.group import Step
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now, Step
 from kafka_assignors_spark.watch.watcher import WatchState, load_state, save_state
 from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import raw_rows
