@@ -25,7 +25,7 @@ from statistics import median
 from kafka_assignors.group import Group, Topic
 from kafka_assignors.live_group import LiveGroup, LiveMember, as_group
 from kafka_assignors.sizing import Size, SizeError, of_kind, size_group
-from kafka_assignors.sizing.rates import PER_RECORD
+from kafka_assignors.sizing.autoscaling import PER_RECORD
 from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,

@@ -15,8 +15,8 @@ import typer
 from kafka_assignors.group import Group, Topic
 from kafka_assignors.live_group import HiddenTopicsError, LiveGroup, UnsettledGroupError, as_group
 from kafka_assignors.sizing import Look, ScalingPolicy, SizeError, of_kind, rates_from, size_group
+from kafka_assignors.sizing.autoscaling import PER_RECORD
 from kafka_assignors.sizing.packing import NODES
-from kafka_assignors.sizing.rates import PER_RECORD
 from kafka_assignors.weights import parse_weights, weigh
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import (
