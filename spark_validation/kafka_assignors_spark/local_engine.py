@@ -250,6 +250,7 @@ class LocalEngine:
                     continue
                 group = group_of(key)
                 if self._wanted is None or group in self._wanted:
+                    # A null in place of a number is refused by the survey.
                     yield (group, 0, partition, offset, key, micros, value, None, None, None, None, None)
 
 
