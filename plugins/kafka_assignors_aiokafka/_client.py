@@ -102,8 +102,7 @@ from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.join_sync import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
 
-# A release that lacks one of these is refused when the consumer first joins: by `adopt`, and by `require_inside`
-# for the lists of the cooperative consumer.
+# `adopt` refuses a release that lacks one of these when the consumer first joins.
 _TOUCHED_OF_COORDINATOR = (
     "generation",  # the generation last joined, -1 after it was lost
     "group_id",
@@ -247,7 +246,7 @@ _TOUCHED_OF_FETCHER = (
     "_wait_consume_future",  # with `_notify`, what makes it look for something to fetch
     "_notify",
     "_create_fetch_waiter",  # replaced on the instance: what a call for records waits on
-    # Replaced on the instance: (assignment, node, partitions). It asks the assignment for `state_value` alone.
+    # Replaced on the instance: (assignment, node, partitions), and asks for nothing but `state_value`.
     "_update_fetch_positions",
     "_retry_backoff",  # seconds
     "_fetch_task",  # with `error_future`, the task that fetches

@@ -6,32 +6,19 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance import MemberState, events, lease
+from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
+if TYPE_CHECKING:
+    from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
+
 log = logging.getLogger("kafka_assignors_aiokafka")
-
-
-class _Coordinator(Protocol):
-    """The part of the coordinator that calls of the listener use."""
-
-    group_id: str
-
-    @property
-    def member(self) -> MemberState: ...
-    @property
-    def is_closed(self) -> bool: ...
-    @property
-    def longest_call_s(self) -> float: ...
-    def handle(self, event: events.Event) -> None: ...
-    def tell_user(self, error: Exception) -> None: ...
-    async def commit_revoked(self, partitions: set[TopicPartition]) -> None: ...
 
 
 class ListenerCalls:
@@ -39,7 +26,7 @@ class ListenerCalls:
 
     def __init__(
         self,
-        coordinator: _Coordinator,
+        coordinator: CooperativeCoordinator,
         subscription: CooperativeSubscriptionState,
         session: Session,
     ) -> None:

@@ -13,30 +13,20 @@ import enum
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import MemberState, events, lease
+from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
 
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
+
 log = logging.getLogger("kafka_assignors_kafka_python")
-
-
-class _Coordinator(Protocol):
-    """The part of the coordinator that calls of the listener use."""
-
-    group_id: str
-    config: Mapping[str, Any]
-
-    @property
-    def member(self) -> MemberState: ...
-    def handle(self, event: events.Event) -> None: ...
-    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
 
 
 class ListenerCalls:
@@ -48,7 +38,7 @@ class ListenerCalls:
 
     def __init__(
         self,
-        coordinator: _Coordinator,
+        coordinator: CooperativeCoordinator,
         subscription: CooperativeSubscriptionState,
         session: Session,
         *,
