@@ -45,7 +45,6 @@ Touched besides, with what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_F
         member_id, coordinator_id, coordinator_dead, _retry_backoff_ms
         _enable_auto_commit, _auto_commit_interval_ms
         check_errors                    replaced: what it raises in the user's next call
-        _push_error_to_user             replaced: raises in the user's call, and waits for the next
         start_commit_offsets_refresh_task
                                         extended: its end wakes the coordination routine
         commit_offsets, reset_generation, maybe_leave_group, close

@@ -77,8 +77,8 @@ class ListenerCalls:
         except (Exception, asyncio.CancelledError) as error:
             if coordinator.is_closed:
                 raise
-            failed = f"{method_of(asked, listener)} of {listener!r}"
-            coordinator.tell_user(self._session.listener_failed(failed, error))
+            failed = f"{method_of(asked, listener)} of {listener!r} failed"
+            coordinator.tell_user(self._session.unexpected(failed, error))
         finally:
             call.cancel()
         coordinator.handle(events.ListenerReturned())

@@ -154,7 +154,7 @@ class ListenerCalls:
             else:
                 method(partitions)
         except Exception as error:
-            raised = self._session.listener_failed(f"{name} of {listener!r}", error)
+            raised = self._session.unexpected(f"{name} of {listener!r} failed", error)
             self._error = self._error or raised
 
 
