@@ -374,6 +374,15 @@ def require_client_rack(value: object) -> str | None:
     return optional_name("client_rack", None if value == "" else value)
 
 
+def require_reason(value: object) -> str:
+    """The reason that the user gives for a rebalance; TypeError for anything but a str or None."""
+    if value is None or value == "":
+        return "the application asked for it"
+    if not isinstance(value, str):
+        raise TypeError(f"reason must be a str or None, not {value!r}")
+    return value.encode("utf-8", "replace").decode()  # A lone surrogate fits in no request.
+
+
 def require_group(group_id: object, stock_consumer: str) -> None:
     """Raise TypeError for a cooperative consumer without a group; `stock_consumer` needs none."""
     if not isinstance(group_id, str) or not group_id:

@@ -133,6 +133,11 @@ class CooperativeCoordinator(RequestingCoordinator):
         return bool(self._closing.done())
 
     @property
+    def is_called_by_listener(self) -> bool:
+        """Whether the code that asks is a call of the listener, for whose end a close has to wait."""
+        return self._listener_calls.is_current_task
+
+    @property
     def longest_call_s(self) -> float:
         """How long a call of the listener may take while the consumer stops."""
         return float(self._max_poll_interval)
@@ -321,6 +326,8 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def start_commit_offsets_refresh_task(self, assignment: Any) -> None:
         """Look up the committed offsets that the assignment is asked for."""
+        if self.is_closed:  # Nothing would end the task any more.
+            return
         super().start_commit_offsets_refresh_task(assignment)
         self._commit_refresh_task.add_done_callback(lambda _: self._changed.set())
 

@@ -35,6 +35,7 @@ class ListenerCalls:
         self._subscription = subscription
         self._told: Any = None
         """The listener that knows what is owned."""
+        self._call_under_way: asyncio.Future[None] | None = None
         self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -42,6 +43,11 @@ class ListenerCalls:
         """Whether there is a listener now that was not told of any assignment."""
         listener = self._subscription.listener
         return listener is not None and listener is not self._told
+
+    @property
+    def is_current_task(self) -> bool:
+        """Whether the current task is the one that calls the listener."""
+        return self._call_under_way is not None and asyncio.current_task() is self._call_under_way
 
     def close(self) -> None:
         """Wait for `max_poll_interval_ms` from now on, and no longer, for each call to return."""
@@ -55,7 +61,8 @@ class ListenerCalls:
         the listener has been called.
         """
         listener = self._subscription.listener
-        return self._wait(asyncio.ensure_future(self._call(listener, asked)), listener, asked)
+        self._call_under_way = call = asyncio.ensure_future(self._call(listener, asked))
+        return self._wait(call, listener, asked)
 
     async def _wait(self, call: asyncio.Future[None], listener: Any, asked: events.CallListener) -> None:
         """Wait until the listener has returned.

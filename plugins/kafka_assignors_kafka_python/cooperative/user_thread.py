@@ -87,7 +87,14 @@ class ListenerCalls:
             finally:
                 self._is_under_way = False
                 self._committing = None  # That of this call, if it was not waited for.
-                self._coordinator.on_io_thread(self._returned)
+                if self.asked is asked:  # Otherwise `end_if_under_way` has ended it.
+                    self._coordinator.on_io_thread(self._returned)
+
+    def end_if_under_way(self) -> None:
+        """The listener itself closes the consumer: its call counts as returned, and the next come now."""
+        if self._is_under_way:
+            self._is_under_way = False
+            self._coordinator.on_io_thread(self._returned)
 
     def tell_lost(self, partitions: events.Partitions) -> None:
         """Call `on_partitions_lost` where the machine cannot ask for it any more."""
