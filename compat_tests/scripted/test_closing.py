@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 import aiokafka
@@ -15,6 +16,7 @@ from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 pytestmark = pytest.mark.timeout(120)
@@ -49,13 +51,15 @@ async def closed_by_aiokafkas_listener(broker: ScriptedBroker, group: Group) -> 
     return told
 
 
-async def closed_by_kafka_pythons_listener(broker: ScriptedBroker, group: Group) -> list[str]:
+async def closed_by_kafka_pythons_listener(
+    broker: ScriptedBroker, group: Group, method: str = "close"
+) -> list[str]:
     told = []
 
     class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
         def on_partitions_assigned(self, assigned: Any) -> None:
             told.append("assigned")
-            consumer.close()
+            getattr(consumer, method)()
 
         def on_partitions_revoked(self, revoked: Any) -> None:
             told.append("revoked")
@@ -66,15 +70,24 @@ async def closed_by_kafka_pythons_listener(broker: ScriptedBroker, group: Group)
         consumer.subscribe([TOPIC], listener=Listener())
         while not told:
             assert consumer.poll(timeout_ms=100) == {}
-        with pytest.raises(kafka.errors.IllegalStateError):
-            consumer.poll()
+        if method == "close":
+            with pytest.raises(kafka.errors.IllegalStateError):
+                consumer.poll()
+        consumer.close()
 
     consumer: Any = None
     await asyncio.get_running_loop().run_in_executor(None, run)
     return told
 
 
-@pytest.mark.parametrize("run", [closed_by_aiokafkas_listener, closed_by_kafka_pythons_listener])
+@pytest.mark.parametrize(
+    "run",
+    [
+        closed_by_aiokafkas_listener,
+        closed_by_kafka_pythons_listener,
+        partial(closed_by_kafka_pythons_listener, method="unsubscribe"),
+    ],
+)
 def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_member_leaves(
     run: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -144,5 +157,34 @@ def test_a_reason_that_no_request_can_carry_is_refused_at_once_or_made_fit(clien
                 await group.until(lambda: len(group.sent("JoinGroup")) > joins)
                 await user.close()
             assert user.raised == []
+
+    asyncio.run(scene())
+
+
+INTERVALS = ("heartbeat_interval_ms", "max_poll_interval_ms", "auto_commit_interval_ms", "retry_backoff_ms")
+
+
+@pytest.mark.parametrize("kind", [CooperativeAIOKafkaConsumer, CooperativeKafkaConsumer])
+@pytest.mark.parametrize("interval", [*INTERVALS, "session_timeout_ms"])
+@pytest.mark.parametrize("wrong", [0, -5, float("nan"), "3000"])
+def test_an_interval_that_would_make_a_storm_of_requests_is_refused(
+    kind: Any, interval: str, wrong: object
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"{interval} must be"):
+        kind(TOPIC, group_id="closing", bootstrap_servers="127.0.0.1:1", **{interval: wrong})
+
+
+def test_partitions_that_come_and_go_for_ever_leave_nothing_behind() -> None:
+    """As with a pattern, and topics that are made and deleted again and again."""
+
+    async def scene() -> None:
+        assignment = CooperativeAssignment()
+        first = aiokafka.TopicPartition("orders-0", 0)
+        for number in range(1000):
+            assignment.become([aiokafka.TopicPartition(f"orders-{number}", 0)])
+        assert len(assignment._tp_state) == 1
+        # A fetch of the first may still be under way, and finds a state that gives nothing.
+        assert assignment.state_value(first).paused
+        assert not assignment.state_value(first).has_valid_position
 
     asyncio.run(scene())

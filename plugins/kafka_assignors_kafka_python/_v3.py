@@ -104,7 +104,7 @@ def eager_protocols() -> list[Any]:
 
 def is_called_by_cooperative_consumer() -> bool:
     """Whether the consumer that is being constructed is a `CooperativeKafkaConsumer`."""
-    return getattr(caller_of(KafkaConsumer), "is_cooperative", False)
+    return getattr(caller_of(KafkaConsumer), "_is_cooperative", False)
 
 
 def rack_of_caller() -> str | None:

@@ -16,6 +16,7 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
+from kafka_assignors.arguments import require_intervals
 from kafka_assignors.assignor import (
     Assignor,
     require_client_rack,
@@ -125,6 +126,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_aiokafka", "AIOKafkaConsumer")
+        require_intervals(settings)
         self._rack_of_member = require_client_rack(client_rack)
         rack: dict[str, Any] = {"client_rack": client_rack} if _HAS_RACK else {}
         self._observer = require_observer("observer", observer)

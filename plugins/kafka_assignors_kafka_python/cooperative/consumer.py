@@ -17,6 +17,7 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
+from kafka_assignors.arguments import require_intervals
 from kafka_assignors.assignor import (
     Assignor,
     require_client_rack,
@@ -135,7 +136,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     a KafkaError. See docs/kafka-python.md.
     """
 
-    is_cooperative: ClassVar = True
+    _is_cooperative: ClassVar = True
     """Tells an assignor that kafka-python asks for its protocols which kind of consumer it is for."""
 
     def __init__(
@@ -160,6 +161,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_kafka_python", "KafkaConsumer")
+        require_intervals(settings)
         self._rack_of_member = require_client_rack(client_rack)
         self._observer = require_observer("observer", observer)
         super().__init__(
