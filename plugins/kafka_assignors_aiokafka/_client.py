@@ -167,37 +167,24 @@ def adopt(coordinator: Any) -> None:
         return await stock_perform_assignment(response)
 
     coordinator._perform_assignment = perform_assignment
-    _join_once(coordinator)
-    _warn_where_the_broker_assigns(coordinator)
+    _exchange_sending(coordinator)
 
 
-def _join_once(coordinator: Any) -> None:
+def _exchange_sending(coordinator: Any) -> None:
     """Have the coordinator send one JoinGroup with all its strategies, where aiokafka sends one for each.
 
     It asks with the first one, then with the first two, and so on, and goes by the last answer alone. Each
     request starts a rebalance: two members with two strategies can go on interrupting each other for ever.
+    Besides, warn once where the broker assigns.
     """
-    stock_send = coordinator._send_req
-
-    async def send(request: Any) -> Any:
-        offered = getattr(request, "_group_protocols", None) or getattr(request, "group_protocols", None)
-        if offered and len(offered) < len(coordinator._assignors):
-            return _NOT_SENT
-        return await stock_send(request)
-
-    coordinator._send_req = send
-
-
-_NOT_SENT = SimpleNamespace(error_code=0)
-"""The response in place of a JoinGroup request that is not sent."""
-
-
-def _warn_where_the_broker_assigns(coordinator: Any) -> None:
     stock_send = coordinator._send_req
     warned = False
 
     async def send(request: Any) -> Any:
         nonlocal warned
+        offered = getattr(request, "_group_protocols", None) or getattr(request, "group_protocols", None)
+        if offered and len(offered) < len(coordinator._assignors):
+            return _NOT_SENT
         response = await stock_send(request)
         # Only a JoinGroup response has a leader; one with an error never names it.
         if not warned and getattr(response, "leader_id", None) == "" and response.error_code == 0:
@@ -207,6 +194,10 @@ def _warn_where_the_broker_assigns(coordinator: Any) -> None:
         return response
 
     coordinator._send_req = send
+
+
+_NOT_SENT = SimpleNamespace(error_code=0)
+"""The response in place of a JoinGroup request that is not sent."""
 
 
 def rack_of_consumer(coordinator: Any) -> str | None:
