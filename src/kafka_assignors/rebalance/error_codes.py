@@ -120,6 +120,7 @@ class Errors(Protocol):
 
     def for_code(self, error_code: int, /) -> Any:
         """The exception class of an error code."""
+        ...
 
 
 def error_of(error_code: int, group_id: str, errors: Errors, offered: Iterable[str] = ()) -> Any:

@@ -49,9 +49,11 @@ class Wakeup(Protocol):
 
     async def __call__(self, timeout_s: float | None = None, /) -> None:
         """Wait for `notify`, or for a `notify` since the last wait; at most so many seconds."""
+        ...
 
     def notify(self) -> None:
         """End the wait."""
+        ...
 
 
 class Outcome(Protocol):
@@ -59,9 +61,11 @@ class Outcome(Protocol):
 
     def resolve(self, error: Exception | None = None) -> None:
         """End the operation, with an error if one is given. Only the first call has an effect."""
+        ...
 
     async def wait(self, timeout_s: float | None) -> None:
         """Wait for the end; raises its error, or the client's KafkaTimeoutError."""
+        ...
 
 
 class Transport(Protocol):
@@ -71,33 +75,42 @@ class Transport(Protocol):
 
     def now(self) -> float:
         """Seconds of the clock of the lease: `kafka_assignors.rebalance.lease`."""
+        ...
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
         """Run a task. An exception of it means that the consumer cannot go on."""
+        ...
 
     async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
         """The result of `function`, called in a thread of its own, or its error.
 
         The thread does not keep the process from ending, and the consumer does not wait for it to close.
         """
+        ...
 
     async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic], /) -> Weighed:
         """Ask the source of the assignor, as in a join. Raises `NoWeightsError` if it gives none in time."""
+        ...
 
     def wakeup(self) -> Wakeup:
         """A new wakeup."""
+        ...
 
     def outcome(self) -> Outcome:
         """A new outcome."""
+        ...
 
     async def back_off(self) -> None:
         """Wait for the client's retry backoff."""
+        ...
 
     async def find_coordinator(self, timeout_s: float) -> None:
         """Wait until the coordinator is known. Raises the client's KafkaError, also after the timeout."""
+        ...
 
     def forget_coordinator(self, error_code: int) -> None:
         """The coordinator has moved, says this error code: look it up before the next request."""
+        ...
 
     async def join_group(
         self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
@@ -108,22 +121,27 @@ class Transport(Protocol):
         need a connection of their own: a broker answers the requests of a connection one by one, and
         JoinGroup when the last member has joined.
         """
+        ...
 
     async def sync_group(
         self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
     ) -> SyncGroupResponse:
         """Send SyncGroup; a leader has `assignments`, by member id."""
+        ...
 
     async def heartbeat(self, membership: Membership) -> int:
         """Send Heartbeat; returns the error code."""
+        ...
 
     async def leave_group(self, member_id: str, reason: str) -> None:
         """Send LeaveGroup, and wait for the response, whose error code does not matter."""
+        ...
 
     async def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]
     ) -> Mapping[Partition, int]:
         """Send OffsetCommit, with the client's own values; returns an error code for each partition."""
+        ...
 
     def give_up(self, join: object) -> None:
         """Wait no longer for the response to a JoinGroup or SyncGroup; `join` is what `spawn` returned.
@@ -132,6 +150,7 @@ class Transport(Protocol):
         (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`). What was sent after that on
         the same connection would wait as well.
         """
+        ...
 
 
 class Consumer(Protocol):
@@ -140,34 +159,45 @@ class Consumer(Protocol):
     @property
     def member(self) -> MemberState:
         """The machine as it is now."""
+        ...
 
     @property
     def retries_commits(self) -> bool:
         """Whether a commit without a response is sent again, until its caller's timeout."""
+        ...
 
     def handle(self, event: Event, /) -> None:
         """Tell the machine what happened, and carry out its actions."""
+        ...
 
     def stop_leading(self) -> None:
         """A join begins: watch no topics of other members."""
+        ...
 
     async def assign(self, assignor: Assignor, joined: JoinGroupResponse, /) -> EncodedAssignments | None:
         """The assignment of each member, by a leader; None if the group went on without this member."""
+        ...
 
     def partition_count(self, topic: str, /) -> int | None:
         """How many partitions the client's metadata show of a topic; None if they do not show it."""
+        ...
 
     async def refresh_metadata(self) -> None:
         """Get newer metadata, if they come soon."""
+        ...
 
     def assigned(self, partitions: Partitions, /, *, racks: bool) -> None:
         """The member was assigned: watch the topics that make it rejoin, with `racks` their replicas too."""
+        ...
 
     def seconds_since_poll(self) -> float:
         """How long ago the user polled, without the time of a suspended computer."""
+        ...
 
     async def raise_to_user(self, error: Exception, /) -> None:
         """Raise an error in the user's call, and wait until it makes sense to join again."""
+        ...
 
     def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:
         """A heartbeat was answered, or not. `error` is for the user; `accepted` withdraws an earlier one."""
+        ...
