@@ -179,8 +179,9 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
 
     async def _updated_metadata(self) -> bool:
         """Whether newer metadata have come; ConsumerStoppedError if `stop` comes first: it ends updates."""
+        coordinator: Any = self._coordinator
         update = self._client.force_metadata_update()
-        await asyncio.wait([update, self._coordinator._closing], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([update, coordinator._closing], return_when=asyncio.FIRST_COMPLETED)
         if self._closed:
             raise ConsumerStoppedError
         return bool(update.result())
@@ -252,7 +253,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             self._closed = True
         if self._stopping is None or self._stopping.cancelled():
             self._stopping = asyncio.ensure_future(self._stop())
-        if self._coordinator is None or not self._coordinator.is_called_by_listener:
+        coordinator = self._coordinator
+        if not (isinstance(coordinator, CooperativeCoordinator) and coordinator.is_called_by_listener):
             await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
