@@ -92,7 +92,6 @@ def generation_of(value: bytes, number: int) -> Generation:
         replacement=False,
         skipped=0,
         starts_late=False,
-        decodes=True,
         members={member.member_id: member for member in members},
         leader=members[0].member_id,
     )
@@ -120,7 +119,7 @@ def main() -> None:
         causes.feed(record)
         for _ in faults.feed(record):
             pass
-        check_generation(record, strategies["range"], catalogue, record.leader or "", 0)
+        check_generation(record, strategies["range"], catalogue)
         if number % step == 0:
             most = tracemalloc.get_traced_memory()[1]
             tracemalloc.reset_peak()

@@ -25,7 +25,7 @@ from statistics import median
 from kafka_assignors.group import Group, Topic
 from kafka_assignors.live_group import LiveGroup, LiveMember, as_group
 from kafka_assignors.sizing import Size, SizeError, of_kind, size_group
-from kafka_assignors.sizing.rates import PER_RECORD
+from kafka_assignors.sizing.autoscaling import PER_RECORD
 from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,
@@ -33,8 +33,7 @@ from kafka_assignors.wire import (
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_spark.history import read_records, record_files
-from kafka_assignors_spark.history_rates import rates_of_history
+from kafka_assignors_spark.history import rates_of_history, read_records, record_files
 from kafka_assignors_spark.result import ReplayError
 
 _MOST_ROWS = 20

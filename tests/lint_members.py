@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_assignors.lint import LintFacts, MemberConfig, Severity, lint, member_config
+from kafka_assignors.lint import lint
+from kafka_assignors.lint.members import member_config
+from kafka_assignors.lint.rules import LintFacts, MemberConfig, Severity
 from kafka_assignors.strategies import load_strategy
 
 __all__ = ["aiokafka", "findings", "java", "kafka_python", "librdkafka", "member"]

@@ -7,9 +7,8 @@ from typing import Any
 import promql_parser as promql
 
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT
-from kafka_assignors_spark.watch.group import STATES, UNDECODABLE
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, MetricKind, WatchedMetric
+from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, STATES, UNDECODABLE
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 
 _ALL: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]
 METRICS = {metric.name: metric for metric in _ALL}
@@ -80,8 +79,8 @@ def _labels(tree: promql.Expr, function: str | None) -> frozenset[str] | None:
 def _selected(selector: promql.VectorSelector, function: str | None) -> frozenset[str]:
     name = selector.name or ""
     labels = labels_of(name)
-    if (METRICS[name].kind is MetricKind.COUNTER) != (function in OF_COUNTERS):
-        raise WrongQuery(f"{name} is a {METRICS[name].kind.value}, inside {function or 'no function'}")
+    if (METRICS[name].kind == "counter") != (function in OF_COUNTERS):
+        raise WrongQuery(f"{name} is a {METRICS[name].kind}, inside {function or 'no function'}")
     if selector.matchers.or_matchers:
         raise WrongQuery(f"{name}: only newer servers know `or` between labels")
     for matcher in selector.matchers.matchers:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.lint import LintFinding, LintReport, NotJudged, Severity
+from kafka_assignors.lint import LintReport
+from kafka_assignors.lint.rules import LintFinding, NotJudged, Severity
 from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky

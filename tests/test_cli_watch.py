@@ -15,9 +15,8 @@ import pytest
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.options import parse_endpoint
-from kafka_assignors_cli.watch_table import group_json, in_order_of_attention
-from kafka_assignors_spark.watch.fleet import GroupSnapshot
-from kafka_assignors_spark.watch.group import Counts, GroupFigures
+from kafka_assignors_cli.watch import group_json, in_order_of_attention
+from kafka_assignors_spark.watch.fleet import Counts, GroupFigures, GroupSnapshot
 
 CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
 

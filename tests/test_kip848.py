@@ -16,10 +16,11 @@ import pytest
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.lint import Client, InvalidSettingError, strategy_use
+from kafka_assignors.lint.members import InvalidSettingError, strategy_use
+from kafka_assignors.lint.rules import Client
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Kip848Range, Kip848Uniform, RebalanceProtocol, load_strategy
-from kafka_assignors.strategies.java_order import collection_capacity, in_hash_order, uuid_hash
+from kafka_assignors.strategies.kip848 import collection_capacity, in_hash_order, uuid_hash
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors.strategy import Strategy, contract_problem

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.lint import RULES, Client, strategy_use
+from kafka_assignors.lint import RULES
+from kafka_assignors.lint.members import strategy_use
+from kafka_assignors.lint.rules import Client
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_cli import main
 from tools.lint_docs import PAGE, page_with_rules

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.lint import (
-    RULES,
+from kafka_assignors.lint import RULES, lint
+from kafka_assignors.lint.members import live_members
+from kafka_assignors.lint.rules import (
     BrokerBounds,
     LintFacts,
     LintFinding,
     MemberConfig,
     NotJudged,
     Severity,
-    lint,
-    live_members,
+    StrategyUse,
 )
 from kafka_assignors.live_group import LiveGroup, LiveMember
 from kafka_assignors.strategies import MemberContext, load_strategy
@@ -136,63 +139,120 @@ def test_a_strategy_that_the_client_has_is_none(member: object) -> None:
     assert "strategy-not-in-client" not in findings(member)  # type: ignore[arg-type]
 
 
-def eager_finding(*members: MemberConfig) -> LintFinding:
-    (found,) = [one for one in lint(LintFacts(members)).findings if one.rule == "eager-consumer"]
+def eager_finding(*members: MemberConfig, before: tuple[MemberConfig, ...] = (), **facts: Any) -> LintFinding:
+    report = lint(LintFacts(members, before, **facts))
+    (found,) = [one for one in report.findings if one.rule == "eager-consumer"]
     assert found.severity is INFO
     return found
 
 
 def test_our_strategies_are_eager_in_the_stock_consumers() -> None:
     for member in (kafka_python("cooperative-sticky"), aiokafka("rack-aware-sticky")):
-        found = eager_finding(member)
-        assert found.what.startswith("Unless these members are of Cooperative")
-        assert "restart every member once with Cooperative" in found.to_do
+        assert eager_finding(member).what.startswith("Unless these members are of Cooperative")
     assert "eager-consumer" not in findings(librdkafka("cooperative-sticky"))
     assert "eager-consumer" not in findings(aiokafka("stock:sticky"))
 
 
+@pytest.mark.parametrize("member", [aiokafka("sticky"), kafka_python("cooperative-sticky", "stock:range")])
+def test_a_list_with_an_eager_strategy_is_eager_in_every_class(member: MemberConfig) -> None:
+    assert eager_finding(member).what.startswith("The consumers of these members are eager")
+
+
+# ---- the next step of docs/migrate.md, for each state of a group
+
+STOCK, OLD = aiokafka("stock:sticky"), aiokafka("sticky")
+BOTH, NEW = aiokafka("cooperative-sticky", "sticky"), aiokafka("cooperative-sticky")
+
+TWICE = (
+    "If the pauses matter, restart twice: first every member with CooperativeAIOKafkaConsumer and the "
+    "strategies of kafka-assignors [cooperative-sticky, sticky]; when all have these, with the list "
+    "[cooperative-sticky] alone."
+)
+FIRST_OF_TWO = (
+    "If the pauses matter, this change is the first of two restarts. When every member has this list, "
+    "restart every member with CooperativeAIOKafkaConsumer and the list [cooperative-sticky] alone."
+)
+LAST = (
+    "If the pauses matter, restart every member with CooperativeAIOKafkaConsumer and the list "
+    "[cooperative-sticky] alone: beside an eager strategy it stays eager."
+)
+
+
 @pytest.mark.parametrize(
-    ("member", "first_restart"),
+    ("before", "after", "next_step"),
     [
-        (
-            aiokafka("sticky"),
-            "CooperativeAIOKafkaConsumer and the strategies of kafka-assignors [cooperative-sticky, sticky]",
-        ),
-        (
-            kafka_python("cooperative-sticky", "stock:range"),
-            "CooperativeKafkaConsumer (kafka-python 3) and the strategies of kafka-assignors "
-            "[cooperative-sticky, range]",
-        ),
+        pytest.param((), (OLD,), TWICE, id="only the old"),
+        pytest.param((), (BOTH, replace(OLD, source="b.toml")), TWICE, id="first restart half done"),
+        pytest.param((), (BOTH,), LAST, id="both"),
+        pytest.param((), (BOTH, replace(NEW, source="b.toml")), LAST, id="last restart half done"),
+        pytest.param((), (NEW,), LAST, id="only the new"),
+        pytest.param((STOCK,), (BOTH,), FIRST_OF_TWO, id="stock to both"),
+        pytest.param((OLD,), (BOTH,), FIRST_OF_TWO, id="old to both"),
+        pytest.param((BOTH,), (NEW,), LAST, id="both to new"),
+        pytest.param((OLD,), (NEW,), TWICE, id="old to new at once, which is refused"),
+        pytest.param((NEW,), (BOTH,), LAST, id="new back to both"),
     ],
 )
-def test_a_list_with_an_eager_strategy_is_eager_in_every_class(
-    member: MemberConfig, first_restart: str
+def test_the_advice_is_the_next_step_of_the_migration(
+    before: tuple[MemberConfig, ...], after: tuple[MemberConfig, ...], next_step: str
 ) -> None:
-    found = eager_finding(member)
-    assert found.what.startswith("The consumers of these members are eager")
-    assert first_restart in found.to_do
+    report = lint(LintFacts(after, before))
+    assert {one.to_do for one in report.findings if one.rule == "eager-consumer"} == {next_step}
+
+
+def test_the_class_for_kafka_python_and_strategies_of_its_own_are_named() -> None:
+    to_do = eager_finding(kafka_python("weighted", "stock:range")).to_do
+    assert "with CooperativeKafkaConsumer (kafka-python 3) and the list [weighted] alone" in to_do
+
+
+def joined(strategy: str, owned: dict[str, list[int]], *, held: bool = False) -> LiveGroup:
+    """A group of one aiokafka member that joined with these partitions."""
+    context = MemberContext(frozenset({"orders"}), owned, 7 if owned else -1)
+    metadata = encode_member(load_strategy(strategy), context, held=held)
+    member = LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1").with_metadata(metadata)
+    return LiveGroup("orders", "classic", "Stable", strategy, members=(member,))
+
+
+def test_a_live_group_that_runs_the_old_strategy_is_before_the_first_restart_or_in_it() -> None:
+    group = joined("sticky", {"orders": [0]})
+    members, _ = live_members(group, None)
+    found = eager_finding(*members, live=group)
+    assert found.to_do == f"{TWICE} If the first restart has begun, finish it."
+
+
+@pytest.mark.parametrize("listed", [(), ("cooperative-sticky",), ("cooperative-sticky", "sticky")])
+def test_a_live_group_after_the_first_restart_is_told_the_list_of_the_last(listed: tuple[str, ...]) -> None:
+    """A broker does not show that the old strategy is still listed: "the same list" would change nothing."""
+    group = joined("cooperative-sticky", {"orders": [0]})
+    members, _ = live_members(group, None, [StrategyUse(name) for name in listed])
+    found = eager_finding(*members, live=group)
+    assert found.to_do == LAST
+    eager_list = found.what.startswith("The consumers of these members are eager, for not every strategy in")
+    assert eager_list is (len(listed) > 1)
+
+
+def test_a_cooperative_member_is_told_of_a_list_that_would_make_it_eager() -> None:
+    group = joined("cooperative-sticky", {"orders": [0]}, held=True)
+    before, _ = live_members(group, None)
+    assert "eager-consumer" not in findings(*before, live=group)
+    after = replace(before[0], strategies=BOTH.strategies)
+    assert eager_finding(after, before=before, live=group).to_do == LAST
 
 
 @pytest.mark.parametrize("held", [True, False])
 def test_a_live_member_shows_whether_it_joined_with_its_partitions(held: bool) -> None:
-    def joined(owned: dict[str, list[int]], generation: int) -> MemberConfig:
-        context = MemberContext(frozenset({"orders"}), owned, generation)
-        one = LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1").with_metadata(
-            encode_member(load_strategy("cooperative-sticky"), context, held=held)
-        )
-        group = LiveGroup("orders", "classic", "Stable", "cooperative-sticky", members=(one,))
-        ((member,), _) = live_members(group, None)
-        return member
-
-    newcomer = joined({}, -1)
+    ((newcomer,), _) = live_members(joined("cooperative-sticky", {}, held=held), None)
     assert newcomer.kept_partitions is None
     assert eager_finding(newcomer).what.startswith("Unless these members are of Cooperative")
-    member = joined({"orders": [0, 1]}, 7)
+    ((member,), _) = live_members(joined("cooperative-sticky", {"orders": [0, 1]}, held=held), None)
     assert member.kept_partitions is held
     if held:
         assert "eager-consumer" not in findings(member)
     else:
         assert eager_finding(member).what.startswith("These members joined last without their partitions")
+
+
+# ---- clients, continued
 
 
 def test_the_sticky_data_of_kafka_python_3_is_for_itself_alone() -> None:

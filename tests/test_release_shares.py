@@ -8,7 +8,8 @@ from math import ceil, floor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.strategies.rules.release_shares import WHOLE, TopicShares, round_shares, scaled
+from kafka_assignors.member_facts import WHOLE_SHARE
+from kafka_assignors.strategies.rules.release_shares import TopicShares, round_shares, scaled
 
 
 @st.composite
@@ -19,7 +20,7 @@ def shared_topics(
     drawn = []
     for _ in range(draw(st.integers(1, topics))):
         weights = draw(
-            st.dictionaries(st.integers(0, releases - 1), st.integers(0, WHOLE), min_size=1).filter(
+            st.dictionaries(st.integers(0, releases - 1), st.integers(0, WHOLE_SHARE), min_size=1).filter(
                 lambda weights: any(weights.values())
             )
         )
@@ -44,7 +45,7 @@ def moved(topics: list[TopicShares], given: list[dict[int, int]]) -> int:
 
 def exact_totals(topics: list[TopicShares]) -> dict[int, float]:
     numbers = {number for topic in topics for number in topic.shares}
-    return {n: sum(t.partitions * t.shares.get(n, 0) for t in topics) / WHOLE for n in numbers}
+    return {n: sum(t.partitions * t.shares.get(n, 0) for t in topics) / WHOLE_SHARE for n in numbers}
 
 
 @given(shared_topics())
@@ -53,7 +54,7 @@ def test_topics_and_releases_are_rounded_up_or_down(topics: list[TopicShares]) -
     for topic, quotas in zip(topics, given, strict=True):
         assert sum(quotas.values()) == topic.partitions
         for number, share in topic.shares.items():
-            exact = topic.partitions * share / WHOLE
+            exact = topic.partitions * share / WHOLE_SHARE
             assert floor(exact) <= quotas[number] <= ceil(exact)
     for number, exact in exact_totals(topics).items():
         assert floor(exact) <= sum(quotas.get(number, 0) for quotas in given) <= ceil(exact)
@@ -65,7 +66,7 @@ def test_no_other_rounding_with_these_totals_moves_less(topics: list[TopicShares
     totals = {n: sum(quotas.get(n, 0) for quotas in given) for topic in topics for n in topic.shares}
     choices = []
     for topic in topics:
-        exact = {number: topic.partitions * share / WHOLE for number, share in topic.shares.items()}
+        exact = {number: topic.partitions * share / WHOLE_SHARE for number, share in topic.shares.items()}
         ups = product(*({floor(e), ceil(e)} for e in exact.values()))
         choices.append([dict(zip(exact, up, strict=True)) for up in ups if sum(up) == topic.partitions])
     assert moved(topics, given) == min(
@@ -92,11 +93,11 @@ def test_a_share_gets_its_first_partition() -> None:
 
 
 def test_nothing_is_nothing() -> None:
-    assert round_shares([TopicShares(12, {0: 0, 1: WHOLE}, {})]) == [{0: 0, 1: 12}]
+    assert round_shares([TopicShares(12, {0: 0, 1: WHOLE_SHARE}, {})]) == [{0: 0, 1: 12}]
     assert round_shares([]) == []
 
 
 def test_scaled_shares_keep_their_proportions() -> None:
     assert scaled({0: 8000, 1: 8000}) == {0: 5000, 1: 5000}
     assert scaled({0: 1, 1: 1, 2: 1}) == {0: 3334, 1: 3333, 2: 3333}
-    assert sum(scaled(dict.fromkeys(range(11), 7)).values()) == WHOLE
+    assert sum(scaled(dict.fromkeys(range(11), 7)).values()) == WHOLE_SHARE

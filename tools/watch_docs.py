@@ -22,7 +22,7 @@ def page_with_metrics(page: str) -> str:
 
 
 def _row(metric: WatchedMetric[Any], labels: tuple[str, ...]) -> str:
-    return f"| `{metric.name}` | {metric.kind.value} | {_labels(labels)} | {metric.help} |\n"
+    return f"| `{metric.name}` | {metric.kind} | {_labels(labels)} | {metric.help} |\n"
 
 
 def _labels(labels: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from rich.console import CONSOLE_SVG_FORMAT, Console
 
-from kafka_assignors_cli.watch_table import watch_tables
+from kafka_assignors_cli.watch import watch_tables
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.folds.records import to_micros

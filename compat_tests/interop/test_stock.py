@@ -27,7 +27,7 @@ from compat_tests.interop.mixed_group import (
     MixedGroup,
 )
 from compat_tests.support.acting import PARTITION_WEIGHT
-from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import RACKS, Kafka, KafkaCluster
 from kafka_assignors_confluent import Cluster
 
 
@@ -49,6 +49,39 @@ def test_aiokafka_and_librdkafka_order_static_members_among_the_others_where_jav
             partition[next(name for name in settled.names if 0 in settled.of(name)[group.topic("orders")])]
             == first
         )
+
+
+@pytest.mark.parametrize(
+    ("leader", "looks_at_racks"),
+    [
+        (OUR_AIOKAFKA, True),
+        (OUR_KAFKA_PYTHON, True),
+        (JAVA, True),
+        (LIBRDKAFKA, True),
+        (STOCK_AIOKAFKA, False),
+        (STOCK_KAFKA_PYTHON, False),
+    ],
+    ids=lambda value: value.label if isinstance(value, Kind) else None,
+)
+def test_range_of_stock_python_leaders_looks_at_no_racks(
+    kafka3: KafkaCluster, leader: Kind, looks_at_racks: bool
+) -> None:
+    """Of two consecutive partitions, at most one has its replica in a member's rack."""
+    brokers = [[1], [2], [3]] * 2
+    with MixedGroup(kafka3, "range", {}) as group:
+        topic = f"orders-{group.run}"
+        kafka3.create_topic(topic, replicas=brokers)
+        group.topics[topic] = len(brokers)
+        racks = {group.join(leader, rack="a"): "a"}
+        group.settle()
+        racks |= {group.join(kind, rack=rack): rack for kind, rack in ((LIBRDKAFKA, "b"), (JAVA, "c"))}
+        settled = group.settle()
+        missed = sum(
+            racks[name] != RACKS[brokers[number][0] - 1]
+            for name in settled.names
+            for number in settled.of(name)[topic]
+        )
+        assert (missed == 0) == looks_at_racks
 
 
 @pytest.mark.parametrize("prefix", ["guarded:", "weighed:"])

@@ -23,7 +23,8 @@ from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors.group_json import assignment_to_json, group_to_json
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Kip848Range, Kip848Uniform, Strategy
-from kafka_assignors.strategies.java_order import java_order, timeline_position
+from kafka_assignors.strategies.kip848 import timeline_position
+from kafka_assignors.strategies.range_roundrobin import java_order
 from kafka_assignors.wire.consumer_offsets import string_hash
 
 GROUPS = 2000

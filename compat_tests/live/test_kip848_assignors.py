@@ -14,12 +14,7 @@ from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.live_group import LiveGroup, as_group
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Strategy, load_strategy
-from kafka_assignors.strategies.java_order import (
-    HASH_MAP_CAPACITY,
-    timeline_position,
-    uuid_hash,
-)
-from kafka_assignors.strategies.kip848 import topic_id
+from kafka_assignors.strategies.kip848 import HASH_MAP_CAPACITY, timeline_position, topic_id, uuid_hash
 from kafka_assignors.wire.consumer_offsets import string_hash
 from kafka_assignors_confluent import Cluster
 

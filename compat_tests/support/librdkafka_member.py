@@ -27,6 +27,7 @@ def consume(
             "group.id": spec.group,
             "client.id": spec.name,
             "auto.offset.reset": "earliest",
+            "client.rack": spec.rack or "",
             **protocol,
         }
     )

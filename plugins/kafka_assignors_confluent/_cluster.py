@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_assignors.live_group import LiveGroup, Offsets
@@ -67,9 +66,7 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # The client ends when the last reference to it goes.
         del self._connection
 
@@ -193,21 +190,20 @@ class Cluster:
     # ---- offsets
 
     def _with_offsets(self, groups: Sequence[LiveGroup], progress: Progress) -> list[LiveGroup]:
-        committed: dict[str, dict[str, dict[int, int]]] = {}
-        refused: dict[str, str] = {}
+        committed: dict[str, Offsets | str] = {}
         for batch in _batches([group.id for group in groups], _GROUPS_AT_ONCE):
             progress("reading committed offsets", len(committed), len(groups))
-            self._committed(batch, committed, refused)
+            committed |= self._committed(batch)
         wanted: dict[str, set[int]] = {}
-        for topics in committed.values():
-            for topic, partitions in topics.items():
+        for offsets in committed.values():
+            for topic, partitions in offsets.items() if not isinstance(offsets, str) else ():
                 wanted.setdefault(topic, set()).update(partitions)
         ends = self._ends(wanted, progress)
         found = []
         for group in groups:
-            offsets = committed.get(group.id)
-            if offsets is None:
-                problem = f"committed offsets are not shown: {refused[group.id]}"
+            offsets = committed[group.id]
+            if isinstance(offsets, str):
+                problem = f"committed offsets are not shown: {offsets}"
                 found.append(replace(group, problems=(*group.problems, problem)))
                 continue
             own_ends: Offsets = {
@@ -221,15 +217,12 @@ class Cluster:
             found.append(replace(group, committed=offsets, ends=own_ends))
         return found
 
-    def _committed(
-        self,
-        groups: Sequence[str],
-        committed: dict[str, dict[str, dict[int, int]]],
-        refused: dict[str, str],
-    ) -> None:
+    def _committed(self, groups: Sequence[str]) -> dict[str, Offsets | str]:
+        """The committed offsets of each group, or why they are not shown."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         connection = self._connection
+        found: dict[str, Offsets | str] = {}
         # One request for each group is all the client can do; they are under way at the same time.
         futures: dict[str, Any] = {}
         for group in groups:
@@ -240,13 +233,14 @@ class Cluster:
             if not hasattr(result, "topic_partitions"):
                 if _is_timeout(result):
                     raise connection.failure(f"cannot read the offsets of group {group!r}", result)
-                refused[group] = reason(result)
+                found[group] = reason(result)
                 continue
             offsets: dict[str, dict[int, int]] = {}
             for one in result.topic_partitions or ():
                 if one.offset >= 0 and one.error is None:
                     offsets.setdefault(one.topic, {})[one.partition] = one.offset
-            committed[group] = offsets
+            found[group] = offsets
+        return found
 
     def _ends(self, wanted: Mapping[str, Iterable[int]], progress: Progress) -> dict[str, dict[int, int]]:
         """The end offset of each partition that has one."""

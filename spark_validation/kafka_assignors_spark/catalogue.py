@@ -63,6 +63,11 @@ class CatalogueEntry:
         return topic.name, topic.id, self.since, topic.partitions, racks
 
 
+def _place(entry: CatalogueEntry) -> tuple[bool, Any]:
+    """The place of an entry among those of its topic."""
+    return entry.since is not None, entry.since
+
+
 class Catalogue:
     """Topics over time. A lookup takes time logarithmic in the number of the topic's entries."""
 
@@ -74,19 +79,12 @@ class Catalogue:
         by_topic: dict[str, list[CatalogueEntry]] = {}
         for entry in entries:
             by_topic.setdefault(entry.topic.name, []).append(entry)
-        self._entries = {
-            name: sorted(history, key=lambda entry: (entry.since is not None, entry.since))
-            for name, history in by_topic.items()
-        }
+        self._entries = {name: sorted(history, key=_place) for name, history in by_topic.items()}
         self._names = {
             entry.topic.id: name
             for name, history in self._entries.items()
             for entry in history
             if entry.topic.id is not None
-        }
-        self._since = {
-            name: [entry.since for entry in history if entry.since is not None]
-            for name, history in self._entries.items()
         }
 
     def __len__(self) -> int:
@@ -94,13 +92,9 @@ class Catalogue:
 
     def at(self, topic: str, when: datetime) -> Topic | None:
         """The topic as of `when`; None if there is no entry so early, or none at all."""
-        history = self._entries.get(topic)
-        if history is None:
-            return None
-        since = self._since[topic]
-        open_ended = len(history) - len(since)
-        position = bisect_right(since, when) + open_ended - 1
-        return history[position].topic if position >= 0 else None
+        history = self._entries.get(topic, ())
+        position = bisect_right(history, (True, when), key=_place)
+        return history[position - 1].topic if position else None
 
     def name_of(self, topic_id: str) -> str | None:
         """The name of the topic that has, or had, this id; None if there is no entry with it."""
@@ -158,10 +152,8 @@ def leader_view(
             continue
         entry = catalogue.at(name, when)
         covers_all = len(numbers) == max(numbers) + 1 and min(numbers) == 0
-        if entry is not None and entry.partitions == len(numbers) and covers_all:
-            topics.append(entry)
-            continue
-        confirmed = next((each for each in catalogue.entries(name) if each.partitions == len(numbers)), None)
+        known = (entry, *catalogue.entries(name))
+        confirmed = next((each for each in known if each and each.partitions == len(numbers)), None)
         if covers_all and confirmed is not None:
             topics.append(confirmed)
         elif entry is not None and max(numbers) < entry.partitions:

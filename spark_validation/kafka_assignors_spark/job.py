@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 
 import kafka_assignors
-from kafka_assignors.group import InvalidGroupError
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
@@ -39,7 +38,7 @@ from kafka_assignors_spark.folds.sums import (
     undecodable_of,
     verdicts_of,
 )
-from kafka_assignors_spark.history import DamagedError, damaged_files, table_on_disk
+from kafka_assignors_spark.history import DamagedError, catalogue_of, damaged_files, table_on_disk
 from kafka_assignors_spark.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
 from kafka_assignors_spark.result import (
     RECORDED,
@@ -96,8 +95,7 @@ def run_replay(
     left_out = frozenset(Path(each.file) for each in damaged)
     with (
         tempfile.TemporaryDirectory(prefix="kafka-assignors-") as notes,
-        _ended_strategies(notes),
-        _damage_explained(options),
+        _explained_errors(options, notes),
         open_engine(choice.name, options, left_out, phases.tasks) as opened,
     ):
         phases.begin()
@@ -146,32 +144,31 @@ def _result(
         undecodable=undecodable,
         warnings=(),
         files=engine.write_tables(options.tables) if options.tables is not None else (),
-        versions=_versions(),
+        versions={
+            "kafka-assignors": kafka_assignors.__version__,
+            "pyarrow": pa.__version__,
+            "python": platform.python_version(),
+        },
         seconds=0.0,
     )
     return replace(result, timeline=_timeline(engine, result), ownership=_ownership(engine, result))
 
 
 @contextlib.contextmanager
-def _damage_explained(options: ReplayOptions) -> Iterator[None]:
-    """An error of a damaged file says how the replay goes on without it."""
-    try:
-        yield
-    except DamagedError as error:
-        if options.skip_corrupt or options.path is None or "://" in options.path:
-            raise
-        raise ReplayError(f"{error}; --skip-corrupt goes on without damaged files") from error
-
-
-@contextlib.contextmanager
-def _ended_strategies(notes: str) -> Iterator[None]:
-    """An error of the block names the strategies that ran in processes which ended."""
+def _explained_errors(options: ReplayOptions, notes: str) -> Iterator[None]:
+    """An error of a damaged file says how the replay goes on without it, and any error of the block names the
+    strategies that ran in processes which ended."""
     try:
         yield
     except ReplayError as error:
-        if (strategies := ended_in(notes)) is None:
+        said = str(error)
+        if isinstance(error, DamagedError) and options.on_disk and not options.skip_corrupt:
+            said += "; --skip-corrupt goes on without damaged files"
+        if (strategies := ended_in(notes)) is not None:
+            said = f"a process ended while it ran {strategies} ({said})"
+        if said == str(error):
             raise
-        raise ReplayError(f"a process ended while it ran {strategies} ({error})") from error
+        raise ReplayError(said) from error
 
 
 def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue, notes: str) -> FoldWork:
@@ -241,14 +238,7 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
         except SourceError as error:
             raise ReplayError(str(error)) from None
         return catalogue, (warning,) if warning else ()
-    found = engine.catalogue_rows()
-    if found is None:
-        return Catalogue(()), ()
-    place, rows = found
-    try:
-        return Catalogue.from_rows(rows), ()
-    except InvalidGroupError as error:
-        raise ReplayError(f"{place}: {error}") from None
+    return catalogue_of(engine.catalogue_rows()), ()
 
 
 def _without_rates(engine: Engine, options: ReplayOptions) -> tuple[str, ...]:
@@ -282,14 +272,6 @@ def _description(
     }
 
 
-def _versions() -> dict[str, str]:
-    return {
-        "kafka-assignors": kafka_assignors.__version__,
-        "pyarrow": pa.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def _source(options: ReplayOptions) -> str:
     return options.path or f"{options.topic} at {options.bootstrap_servers}"
 
@@ -320,7 +302,7 @@ def _check(options: ReplayOptions) -> None:
     """Refuse invalid options before anything starts."""
     if (options.path is None) == (options.bootstrap_servers is None):
         raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
-    if options.skip_corrupt and (options.path is None or "://" in options.path):
+    if options.skip_corrupt and not options.on_disk:
         raise ReplayError(
             f"{_source(options)}: --skip-corrupt is for a history on a disk of this machine: copy the "
             "history to a disk, or remove the damaged file that the error names without it"
@@ -344,7 +326,7 @@ def _check(options: ReplayOptions) -> None:
         _check_folder(options.tables)
     if options.checkpoint is not None and options.path is None:
         raise ReplayError("a checkpoint needs a history: what a live cluster shows is another one each time")
-    if options.path is not None and "://" not in options.path and not Path(options.path).exists():
+    if options.path is not None and options.on_disk and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
 
 

@@ -24,7 +24,7 @@ from kafka_assignors_confluent import (
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 
 if TYPE_CHECKING:
-    from confluent_kafka import KafkaError
+    from confluent_kafka import KafkaError, Message
 
 _SHOWN_TOPICS = 5
 
@@ -82,10 +82,7 @@ def describe_offsets_topic(connection: Connection, topic: str) -> Any:
     if topic in described.found:
         return described.found[topic]
     if topic in described.hidden:
-        raise SourceError(
-            f"cannot read topic {topic!r} at {connection.servers}: "
-            f"this principal needs Read on Topic {topic!r}"
-        )
+        raise _not_readable(topic, connection.servers)
     raise NoTopicError(
         f"there is no topic {topic!r} at {connection.servers}, so no consumer group has ever been there: "
         f"{described.refused[topic]}"
@@ -117,34 +114,31 @@ def list_offsets(
 
     `NoLeaderError` if a partition has no leader now, `ClusterError` for all else.
     """
+    from confluent_kafka import IsolationLevel, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-    numbers = tuple(partitions)
-    earliest = _list_offsets(connection, topic, numbers, OffsetSpec.earliest(), wait_s)  # type: ignore[no-untyped-call]
-    latest = _list_offsets(connection, topic, numbers, OffsetSpec.latest(), wait_s)  # type: ignore[no-untyped-call]
+    what, numbers = f"cannot read the offsets of topic {topic!r}", tuple(partitions)
+
+    def ends(spec: Any) -> dict[int, int]:
+        futures = connection.admin.list_offsets(
+            {TopicPartition(topic, partition): spec for partition in numbers},
+            # Group records belong to no transaction: neither a hanging nor an aborted one hides them.
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=wait_s,
+        )
+        found: dict[int, int] = {}
+        for asked, future in futures.items():
+            offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
+            if offset < 0:
+                # The client's answer for a partition whose leader has just gone; it is no error to it.
+                place = f"{topic}[{asked.partition}]"
+                raise NoLeaderError(f"{what}: {place} has no leader that answers; try again")
+            found[asked.partition] = offset
+        return found
+
+    earliest = ends(OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    latest = ends(OffsetSpec.latest())  # type: ignore[no-untyped-call]
     return {number: (earliest[number], latest[number]) for number in numbers}
-
-
-def _list_offsets(
-    connection: Connection, topic: str, partitions: Iterable[int], spec: Any, wait_s: float
-) -> dict[int, int]:
-    from confluent_kafka import IsolationLevel, TopicPartition
-
-    futures = connection.admin.list_offsets(
-        {TopicPartition(topic, partition): spec for partition in partitions},
-        # Group records belong to no transaction: neither a hanging nor an aborted one hides them.
-        isolation_level=IsolationLevel.READ_UNCOMMITTED,
-        request_timeout=wait_s,
-    )
-    what = f"cannot read the offsets of topic {topic!r}"
-    offsets: dict[int, int] = {}
-    for asked, future in futures.items():
-        offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
-        if offset < 0:
-            # The client's answer for a partition whose leader has just gone; it is no error to it.
-            raise NoLeaderError(f"{what}: {topic}[{asked.partition}] has no leader that answers; try again")
-        offsets[asked.partition] = offset
-    return offsets
 
 
 def reader_config(
@@ -172,6 +166,31 @@ def reader_config(
     }
 
 
+def _not_readable(topic: str, servers: str) -> SourceError:
+    # The same text from each request that finds it: a watch tells each text once.
+    return SourceError(
+        f"cannot read topic {topic!r} at {servers}: this principal needs Read on Topic {topic!r}"
+    )
+
+
+def is_end(message: Message, topic: str, servers: str) -> bool:
+    """Whether a message that is an error says that its partition has no more records for now.
+
+    False for an error that does no harm; `SourceError` for all else.
+    """
+    from confluent_kafka import KafkaError
+
+    error = message.error()
+    assert error is not None
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return False  # librdkafka looks up the coordinator of the group that is never used
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise _not_readable(topic, servers)
+    raise SourceError(f"{topic}[{message.partition()}]: {error.str()}")
+
+
 def live_catalogue(
     bootstrap_servers: str, config: Mapping[str, str], topics: Iterable[str], timeout_seconds: float
 ) -> tuple[Catalogue, str]:
@@ -185,8 +204,8 @@ def live_catalogue(
         return Catalogue(()), ""
     with source_errors():
         described = describe_topics(Connection(bootstrap_servers, config, timeout_seconds), names)
-    found = (topic_of(name, description) for name, description in described.found.items())
-    catalogue = Catalogue(CatalogueEntry(None, topic) for topic in found)
+    found = described.found.items()
+    catalogue = Catalogue(CatalogueEntry(None, topic_of(name, description)) for name, description in found)
     return catalogue, hidden_topics_warning(described.hidden, "history")
 
 

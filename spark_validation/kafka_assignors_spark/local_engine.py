@@ -232,7 +232,7 @@ class LocalEngine:
                 group = group_of(key)
                 if self._wanted is None or group in self._wanted:
                     # A null in place of a number is refused by the survey.
-                    yield SortedRecord(group, 0, partition, offset, key, micros, value)  # type: ignore[arg-type]
+                    yield SortedRecord(group, 0, partition, offset, key, micros, value)
 
     def _commit_rows(self) -> Iterator[SortedRecord]:
         for rows in read_commits(self._committed):

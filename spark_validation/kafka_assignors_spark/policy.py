@@ -287,15 +287,13 @@ class _Missing(Exception):
 
 
 def judge(policy: Policy, report: ReplayReport) -> Judgement:
-    truth = None
     if policy.require_truth and not report.truth_holds:
-        truth = "the accuracy check fails: the replay does not repeat the recorded assignments"
-    return Judgement(tuple(_judged_rule(rule, report, truth) for rule in policy.rules))
+        reason = "the accuracy check fails: the replay does not repeat the recorded assignments"
+        return Judgement(tuple(RuleJudgement(rule, (), reason) for rule in policy.rules))
+    return Judgement(tuple(_judged_rule(rule, report) for rule in policy.rules))
 
 
-def _judged_rule(rule: PolicyRule, report: ReplayReport, truth: str | None) -> RuleJudgement:
-    if truth is not None:
-        return RuleJudgement(rule, (), truth)
+def _judged_rule(rule: PolicyRule, report: ReplayReport) -> RuleJudgement:
     for name in (rule.strategy, rule.relative_to):
         if name not in (None, LEAST) and name not in report.strategies:
             return RuleJudgement(rule, (), f"{name} was not replayed")
@@ -314,19 +312,20 @@ def _judged_rule(rule: PolicyRule, report: ReplayReport, truth: str | None) -> R
 
 def _matching(rule: PolicyRule, report: ReplayReport) -> Iterator[str]:
     for group in report.groups:
-        matches = False
-        for pattern in rule.groups:
-            if fnmatchcase(group, pattern.removeprefix("!")):
-                matches = not pattern.startswith("!")
-        if matches:
+        matching = [each for each in rule.groups if fnmatchcase(group, each.removeprefix("!"))]
+        if matching and not matching[-1].startswith("!"):
             yield group
 
 
 def _group(rule: PolicyRule, name: str, report: ReplayReport) -> GroupJudgement:
+    factor = 1.0
     try:
         _require_replayed(rule, report.groups[name])
         value = _figure(rule, name, rule.strategy, rule.metric, report)
-        factor = 1.0 if rule.relative_to is None else _reference(rule, name, report)
+        if rule.relative_to == LEAST:
+            factor = _figure(rule, name, rule.strategy, LEAST_OF[rule.metric], report)
+        elif rule.relative_to is not None:
+            factor = _figure(rule, name, rule.relative_to, rule.metric, report)
     except _Missing as missing:
         return GroupJudgement(name, RuleOutcome.NOT_JUDGED, reason=str(missing))
     low = None if rule.min is None else rule.min * factor
@@ -343,13 +342,6 @@ def _require_replayed(rule: PolicyRule, group: ReportedGroup) -> None:
             f"{missing:.0%} of its rebalances were not replayed, and max_not_replayed allows "
             f"{rule.max_not_replayed:.0%}"
         )
-
-
-def _reference(rule: PolicyRule, group: str, report: ReplayReport) -> float:
-    if rule.relative_to == LEAST:
-        return _figure(rule, group, rule.strategy, LEAST_OF[rule.metric], report)
-    assert rule.relative_to is not None
-    return _figure(rule, group, rule.relative_to, rule.metric, report)
 
 
 def _figure(rule: PolicyRule, group: str, strategy: str, key: str, report: ReplayReport) -> float:
@@ -377,8 +369,5 @@ def _between(low: float | None, value: float, high: float | None) -> RuleOutcome
 
 
 def _worst(outcomes: Iterable[RuleOutcome]) -> RuleOutcome:
-    found = set(outcomes)
-    return next(
-        (outcome for outcome in (RuleOutcome.VIOLATED, RuleOutcome.NOT_JUDGED) if outcome in found),
-        RuleOutcome.HOLDS,
-    )
+    severity = [RuleOutcome.HOLDS, RuleOutcome.NOT_JUDGED, RuleOutcome.VIOLATED]
+    return max(outcomes, key=severity.index, default=RuleOutcome.HOLDS)

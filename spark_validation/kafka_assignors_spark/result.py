@@ -92,6 +92,11 @@ class ReplayOptions:
     strategy_timeout_s: float = 60.0
     skip_corrupt: bool = False
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the history is on a disk of this machine."""
+        return self.path is not None and "://" not in self.path
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

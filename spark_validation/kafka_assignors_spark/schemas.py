@@ -24,7 +24,7 @@ microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Any, get_args, get_type_hints
 
@@ -32,14 +32,10 @@ import pyarrow as pa
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.folds.faults import Fault, FaultKind
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import MemberRecord
 from kafka_assignors_spark.folds.replay import Replayed
-from kafka_assignors_spark.folds.table_rows import (
-    AssignmentRow,
-    CauseRow,
-    CurrentRow,
-    GenerationRow,
-    MemberRow,
-)
+from kafka_assignors_spark.folds.table_rows import GENERATIONS, MEMBERS
 from kafka_assignors_spark.folds.truth import CheckedGeneration
 from kafka_assignors_spark.result import Mode, Verdict
 
@@ -48,6 +44,7 @@ _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
 _TIMESTAMP = pa.timestamp("us", "UTC")
 _STRINGS = pa.list_(_STRING)
 _NUMBERS = pa.list_(_INT)
+_PARTITIONS = pa.map_(_STRING, _NUMBERS)
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
@@ -64,20 +61,26 @@ _OF_TYPES: dict[Any, pa.DataType] = {
     datetime: _TIMESTAMP,
     tuple[str, ...]: _STRINGS,
     Sequence[str]: _STRINGS,
-    Sequence[int]: _NUMBERS,
-    TopicPartitions: pa.map_(_STRING, _NUMBERS),
-    Sequence[Mapping[str, str]]: pa.list_(pa.struct([("fact", _STRING), ("subject", _STRING)])),
+    TopicPartitions: _PARTITIONS,
 }
 
 
-def _columns_of(kind: Any, whole: pa.DataType = _INT) -> pa.Schema:
-    """The fields of a class of rows, which says what each means; `whole` is the type of whole numbers."""
+def _columns(
+    kind: Any, names: Sequence[str] = (), whole: pa.DataType = _INT, **own: pa.DataType
+) -> pa.Schema:
+    """The fields of a class, which says what each means, and `own` columns: all of them, or those of `names`.
+    `whole` is the type of whole numbers."""
+    hints = get_type_hints(kind)
     types: dict[Any, pa.DataType] = {**_OF_TYPES, int: whole}
-    columns = []
-    for name, hint in get_type_hints(kind).items():
-        plain = hint if hint in types else next(each for each in get_args(hint) if each in types)
-        columns.append((name, _LONG if name == "offset" else types[plain]))
-    return pa.schema(columns)
+
+    def type_of(name: str) -> pa.DataType:
+        if name in own:
+            return own[name]
+        if name == "offset":
+            return _LONG
+        return next(types[each] for each in (hints[name], *get_args(hints[name])) if each in types)
+
+    return _schema(**{name: type_of(name) for name in names or (*hints, *own)})
 
 
 RAW = _schema(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
@@ -112,17 +115,44 @@ TOPICS = pa.schema(
     ]
 )
 
+_PLACE = {"group": _STRING, "partition": _INT, "offset": _LONG}
+_OF_GENERATION = {"group": _STRING, "offset": _LONG, "generation": _INT}
+
 TABLES: dict[str, pa.Schema] = {
-    "generations": _columns_of(GenerationRow),
-    "members": _columns_of(MemberRow),
-    "assignments": _columns_of(AssignmentRow),
-    "current": _columns_of(CurrentRow),
-    "causes": _columns_of(CauseRow),
-    "replayed": _columns_of(Replayed),
-    "metrics": _columns_of(Verdict, whole=_LONG).append(pa.field("date", _DATE)),
+    "generations": _columns(
+        Generation,
+        GENERATIONS,
+        gap_before=_BOOL,
+        facts=pa.list_(pa.struct([("fact", _STRING), ("subject", _STRING)])),
+        member_count=_INT,
+        clients=_STRINGS,
+        topics=_STRINGS,
+        holds=_BOOL,
+    ),
+    "members": _columns(MemberRecord, MEMBERS, **_OF_GENERATION, client=_STRING),
+    "assignments": _schema(**_OF_GENERATION, member_id=_STRING, topic=_STRING, partitions=_NUMBERS),
+    # `epoch` is the group epoch that the member has reached, -2 for a static member that is away, null where
+    # the record is the end of the member; the rest is null then. `state` is "stable", "unrevoked partitions"
+    # (it has yet to revoke `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or
+    # "unknown".
+    "current": _schema(
+        **_PLACE,
+        timestamp=_TIMESTAMP,
+        member_id=_STRING,
+        epoch=_INT,
+        previous_epoch=_INT,
+        state=_STRING,
+        assigned=_PARTITIONS,
+        pending_revocation=_PARTITIONS,
+        unknown_topics=_STRINGS,
+    ),
+    # `causes` are of class `folds.causes.Cause`, in its order; never empty.
+    "causes": _schema(**_PLACE, generation=_INT, timestamp=_TIMESTAMP, causes=_STRINGS),
+    "replayed": _columns(Replayed),
+    "metrics": _columns(Verdict, whole=_LONG, date=_DATE),
     "churn": _schema(date=_DATE, group=_STRING, cause=_STRING, generations=_LONG),
-    "faults": _columns_of(Fault),
-    "checked": _columns_of(CheckedGeneration),
+    "faults": _columns(Fault),
+    "checked": _columns(CheckedGeneration),
 }
 """The tables that a replay writes as Parquet, a folder each; the classes of their rows say what columns mean.
 A row of `metrics` is a `result.Verdict` of one day."""

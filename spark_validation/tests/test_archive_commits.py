@@ -20,11 +20,10 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
-from kafka_assignors_spark.archive.store import Ledger, remove_files_of
-from kafka_assignors_spark.archive.writer import BatchWriter
+from kafka_assignors_spark.archive.store import BatchWriter, Ledger, remove_files_of
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.rates import CommitThinner
-from kafka_assignors_spark.history_rates import rates_of_history
+from kafka_assignors_spark.history import rates_of_history
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.report.as_json import json_report

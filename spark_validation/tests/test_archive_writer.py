@@ -14,8 +14,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.archive import ArchiveError
 from kafka_assignors_spark.archive.run import Lag
-from kafka_assignors_spark.archive.store import CatalogueLog, Ledger, LedgerEntry, agree, remove_files_of
-from kafka_assignors_spark.archive.writer import BatchWriter, batch_name
+from kafka_assignors_spark.archive.store import (
+    BatchWriter,
+    CatalogueLog,
+    Ledger,
+    LedgerEntry,
+    agree,
+    batch_name,
+    remove_files_of,
+)
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.jobs.directory import Directory
 from kafka_assignors_spark.jobs.session import collect_with_micros
@@ -187,6 +194,29 @@ def test_a_ledger_keeps_its_latest_entries(spark: SparkSession, tmp_path: Path) 
         ledger.append(LedgerEntry(number, {0: number}))
     assert Ledger(folder).latest == LedgerEntry(8, {0: 8})
     assert len(list(tmp_path.glob("_archive/ledger/0*.json"))) == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "1",
+        "[]",
+        '"x"',
+        '{"next": 1}',
+        '{"batches": 1, "next": {"0": 1}, "counts": 1, "last_read": {}}',
+        '{"batches": 1, "next": {"0": 1}, "counts": {"group_records": {}}, "last_read": {"0": ["a", "b"]}}',
+    ],
+)
+def test_a_ledger_of_another_form_is_refused_by_name(spark: SparkSession, tmp_path: Path, text: str) -> None:
+    folder = Directory(spark, str(tmp_path))
+    begun(folder)
+    (entry,) = tmp_path.glob("_archive/ledger/0*.json")
+    entry.with_name(f".{entry.name}.crc").unlink()
+    entry.write_text(text)
+    with pytest.raises(ArchiveError, match=r"ledger/0000000000\.json: not an entry of the ledger"):
+        Ledger(folder)
 
 
 @pytest.mark.parametrize(

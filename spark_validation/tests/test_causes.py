@@ -9,7 +9,8 @@ import pytest
 from kafka_assignors.group import Topic
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.causes import Cause, CauseFinder
-from kafka_assignors_spark.folds.rebalances import Generation, Kip848Fact
+from kafka_assignors_spark.folds.kip848 import Kip848Fact
+from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
@@ -166,8 +167,8 @@ def test_a_generation_that_differs_in_nothing_is_unknown() -> None:
 def test_nothing_is_concluded_across_what_is_missing() -> None:
     before, after = generation(1, A), generation(2, A, B)
     assert causes(generation(7, A, starts_late=True)) == (Cause.UNKNOWN,)
-    assert causes(before, replace(after, decodes=False)) == (Cause.UNKNOWN,)
-    assert causes(replace(before, decodes=False), after) == (Cause.UNKNOWN,)
+    assert causes(before, replace(after, reason="a byte is missing")) == (Cause.UNKNOWN,)
+    assert causes(replace(before, reason="a byte is missing"), after) == (Cause.UNKNOWN,)
     assert causes(before, replace(after, problem="a reason")) == (Cause.UNKNOWN,)
     assert causes(replace(before, problem="a reason"), after) == (Cause.UNKNOWN,)
     assert causes(before, replace(after, lost=1)) == (Cause.UNKNOWN,)

@@ -21,9 +21,7 @@ MINUTE = 60
 
 def someone(name: str, life: int = 0, *, instance: str | None = None, client: str = "java") -> MemberRecord:
     """A process called `name` in its so many-th life: the member id changes, client id and host do not."""
-    return MemberRecord(
-        f"{name}-{life}", instance, None, f"{client}-{name}", f"/{name}", 3, ("t",), {}, -1, False, {}
-    )
+    return MemberRecord(f"{name}-{life}", instance, None, f"{client}-{name}", f"/{name}", ("t",), {}, 3)
 
 
 class Life:
@@ -62,7 +60,7 @@ class Life:
             replacement=replacement,
             skipped=0,
             starts_late=starts_late,
-            decodes=decodes,
+            reason=None if decodes else "a byte is missing",
             members=dict(self._members),
         )
         self.records.append(record)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_assignors_cli.app import run
-from kafka_assignors_spark.history_rates import rates_of_history
+from kafka_assignors_spark.history import rates_of_history
 from kafka_assignors_spark.result import ReplayError
 from spark_validation.tests.groups import Log, write_commits, write_history
 
@@ -68,6 +68,9 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
         rates_of_history(path, "absent")
     with pytest.raises(ValueError, match="percentile must be from 0 to 100, not 101"):
         rates_of_history(path, "g", 101)
+    pq.write_table(pq.read_table(tmp_path / "committed.parquet")[:0], tmp_path / "committed.parquet")
+    with pytest.raises(ReplayError, match="there are no committed offsets of group 'g'"):
+        rates_of_history(path, "g")
     (tmp_path / "committed.parquet").unlink()
     with pytest.raises(ReplayError, match=r"no committed offsets are kept here; archive --committed-offsets"):
         rates_of_history(path, "g")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -22,18 +23,18 @@ from kafka_assignors.wire import (
     decode_key,
 )
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.rebalances import (
+from kafka_assignors_spark.folds.kip848 import (
     DEFAULT_ASSIGNOR,
     MEMBERS_FROM_BEFORE,
     MEMBERS_WENT,
     UNPROVEN,
     UNREADABLE,
     WITHOUT_METADATA,
-    FoldedGeneration,
+    EpochFold,
     Kip848Fact,
 )
-from kafka_assignors_spark.folds.records import RecordKind, to_micros
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
@@ -49,10 +50,15 @@ def catalogue(**partitions: int) -> Catalogue:
 ORDERS = catalogue(orders=4, payments=2)
 
 
-def fold(log: Log, topics: Catalogue = ORDERS) -> list[FoldedGeneration]:
+def fold(log: Log, topics: Catalogue = ORDERS) -> list[Generation]:
     """What the records of a log give, all of one group; those that do not decode are unreadable."""
+    return [each for each in fold_with_ends(log, topics) if each is not None]
+
+
+def fold_with_ends(log: Log, topics: Catalogue = ORDERS) -> list[Generation | None]:
+    """The same with None where the group ends."""
     folder = EpochFold(topics)
-    found: list[FoldedGeneration] = []
+    found: list[Generation | None] = []
     for record in log.records:
         key, value = record["key"], record["value"]
         offset, timestamp = record["offset"], record["timestamp"]
@@ -72,14 +78,15 @@ def fold(log: Log, topics: Catalogue = ORDERS) -> list[FoldedGeneration]:
             folder.unreadable(decoded)
             continue
         said = None if value is None else decode_consumer_group_value(decoded.type, value)
-        found += folder.feed(offset, timestamp, decoded, said)
+        given = folder.feed(timestamp, decoded, said)
+        found += [each and replace(each, offset=offset) for each in given]
     return found
 
 
-def shares(generation: FoldedGeneration) -> dict[str, dict[str, list[int]]]:
+def shares(generation: Generation) -> dict[str, dict[str, list[int]]]:
     return {
         each.member_id: {topic: list(numbers) for topic, numbers in each.assigned.items()}
-        for each in generation.members
+        for each in generation.members.values()
     }
 
 
@@ -130,7 +137,7 @@ def test_members_are_what_they_said_of_themselves() -> None:
     log.epoch("g", 2)
     log.targets("g", 2, {"a": {"orders": [0, 1, 2, 3], "payments": [0, 1]}})
     (generation,) = fold(log)
-    (only,) = generation.members
+    (only,) = generation.members.values()
     assert (only.instance_id, only.client_id, only.client_host) == ("pod-0", "c", "/127.0.0.1")
     assert (only.topics, only.pattern) == (("orders", "payments"), "pay.*")
     assert generation.protocol == only.assignor == "range"
@@ -202,9 +209,10 @@ def test_a_group_without_members_is_an_empty_generation_and_its_end_a_tombstone(
     log.describes("g", "z", new_member())
     log.epoch("g", 2)
     log.targets("g", 2, {"z": ALL})
-    *_, empty, end, again = fold(log)
-    assert (empty.kind, empty.generation, empty.members) == (RecordKind.EMPTY, 5, ())
-    assert end.kind is RecordKind.TOMBSTONE
+    *_, end, _ = fold_with_ends(log)
+    *_, empty, again = fold(log)
+    assert (empty.empty, empty.generation, empty.members) == (True, 5, {})
+    assert end is None
     assert (again.generation, shares(again), again.problem) == (2, {"z": ALL}, None)
     assert not again.continues
     assert not again.starts_late
@@ -403,7 +411,7 @@ def test_a_group_that_moves_back_goes_on_with_its_life_and_a_deleted_one_does_no
             assert isinstance(decoded, ConsumerGroupKey)
             assert value is None or isinstance(value, bytes)
             said = None if value is None else decode_consumer_group_value(decoded.type, value)
-            list(folder.feed(0, datetime.min, decoded, said))
+            list(folder.feed(datetime.min, decoded, said))
         return folder.classic(3 if with_members else 4, True)
 
     assert ends(settled(), with_members=True)
@@ -510,7 +518,7 @@ def test_every_record_of_a_real_group_is_explained(recorded: str) -> None:
     for each in generations:
         given = [
             (topic, number)
-            for one in each.members
+            for one in each.members.values()
             for topic, numbers in one.assigned.items()
             for number in numbers
         ]

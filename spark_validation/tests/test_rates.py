@@ -156,15 +156,15 @@ DAY = [(59, 0), (119, 60), (179, 180), (239, 480), (299, 540)]
 def test_a_percentile_is_the_rate_that_was_not_exceeded_for_that_share_of_the_time(
     percentile: float, expected: int
 ) -> None:
-    assert history(DAY).rate_at(percentile, 60) == expected
+    assert history(DAY).rate_at(percentile) == expected
 
 
 def test_a_time_without_commits_counts_with_its_mean_and_a_reset_does_not_count() -> None:
-    assert history([(59, 0), (119, 600), (1_319, 1_800)]).rate_at(90, 60) == 1_000
-    assert history([(59, 900), (119, 0), (179, 60)]).rate_at(100, 60) == 1_000
-    assert history([(59, 0), (119, None), (179, 6_000)]).rate_at(100, 60) is None
-    assert history([]).rate_at(100, 60) is None
+    assert history([(59, 0), (119, 600), (1_319, 1_800)]).rate_at(90) == 1_000
+    assert history([(59, 900), (119, 0), (179, 60)]).rate_at(100) == 1_000
+    assert history([(59, 0), (119, None), (179, 6_000)]).rate_at(100) is None
+    assert history([]).rate_at(100) is None
 
 
 def test_only_the_last_commit_of_an_interval_counts() -> None:
-    assert history([(59, 0), (90, 5_000), (119, 60)]).rate_at(100, 60) == 1_000
+    assert history([(59, 0), (90, 5_000), (119, 60)]).rate_at(100) == 1_000

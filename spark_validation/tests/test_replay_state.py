@@ -111,8 +111,8 @@ def changed(change: Callable[[dict[str, Any]], object]) -> bytes:
         (changed(lambda state: state["shares"].insert(0, {"orders": [2**63]})), "a number of 64 bits"),
         (changed(lambda state: state["state"].pop()), "there are 2 values in place of 3"),
         (changed(lambda state: state["state"].__setitem__(0, None)), "rebalances: there is a NoneType"),
-        (changed(lambda state: state["state"][0][1].__setitem__(2, True)), "rebalances.last.generation: "),
-        (changed(lambda state: state["state"][0][1].__setitem__(4, 10**18)), "rebalances.last.timestamp: "),
+        (changed(lambda state: state["state"][0][1].__setitem__(1, True)), "rebalances.last.generation: "),
+        (changed(lambda state: state["state"][0][1].__setitem__(0, 10**18)), "rebalances.last.timestamp: "),
     ],
 )
 def test_a_text_that_is_no_state_is_refused(text: bytes, said: str) -> None:

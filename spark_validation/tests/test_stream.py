@@ -142,6 +142,16 @@ def test_available_now_ends_where_the_log_ended_when_it_began(kafka: Kafka, topi
     assert stream.latestOffset({"0": 12, "1": 7}, None) == {"0": 12, "1": 7}
 
 
+def test_partitions_that_are_added_under_available_now_are_an_error(kafka: Kafka) -> None:
+    name = f"grown-{time.time_ns()}"
+    kafka.create_topic(name, partitions=1)
+    stream = reader(kafka, name)
+    stream.prepareForTriggerAvailableNow()
+    kafka.add_partitions(name, 2)
+    with pytest.raises(SourceError, match="has 2 partitions, and had 1"):
+        stream.latestOffset({"0": 0}, None)
+
+
 @pytest.mark.parametrize(
     ("start", "message"),
     [

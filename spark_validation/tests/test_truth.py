@@ -31,7 +31,8 @@ def check(
         replace(had(name, given, instance=(instances or {}).get(name)), client_id=f"{client}-orders")
         for name, given in gets.items()
     ]
-    return check_generation(generation(1, *members), RANGE, catalogue, next(iter(gets)), 0)
+    record = replace(generation(1, *members), leader=next(iter(gets)))
+    return check_generation(record, RANGE, catalogue)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,7 @@ from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.job import run_replay
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
-from kafka_assignors_spark.watch.group import Step
+from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now, Step
 from kafka_assignors_spark.watch.watcher import WatchState, load_state, save_state
 from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import raw_rows
@@ -84,10 +83,10 @@ def tables_of(steps: Iterable[Step]) -> dict[str, list[str]]:
     """The same tables of what the watch has seen."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in NAMES}
     for step in steps:
-        for recorded, causes in step.generations:
-            rows["generations"] += table_rows.of_generation(recorded)["generations"]
-            if recorded.is_of_consumers:
-                rows["causes"].append(table_rows.causes(recorded, causes))
+        for generation, causes in step.generations:
+            rows["generations"] += table_rows.of_generation(generation)["generations"]
+            if generation.is_of_consumers:
+                rows["causes"].append(table_rows.causes(generation, causes))
         rows["replayed"] += map(table_rows.values, step.rebalances)
     return {
         name: sorted(map(repr, record_batch(found, TABLES[name]).to_pylist())) for name, found in rows.items()
@@ -114,9 +113,9 @@ def test_the_counts_are_the_sums_of_these_rows(history: Path) -> None:
     fleet, steps = watched(history)
     expected: Counter[tuple[str, str]] = Counter()
     for step in steps:
-        for recorded, causes in step.generations:
-            expected[recorded.generation.group, "generations"] += 1
-            expected.update((recorded.generation.group, f"cause {cause.value}") for cause in causes)
+        for generation, causes in step.generations:
+            expected[generation.group, "generations"] += 1
+            expected.update((generation.group, f"cause {cause.value}") for cause in causes)
         for row in step.rebalances:
             expected[row.group, "rebalances"] += 1
             expected[row.group, "moved"] += row.moved or 0

@@ -24,7 +24,6 @@ from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_spark.watch.metrics import (
     GROUP_METRICS,
     WATCH_METRICS,
-    MetricKind,
     Scrape,
     WatchedMetric,
     WatchStatus,
@@ -87,7 +86,7 @@ def test_every_metric_of_the_table_is_there_with_its_type_help_and_labels(
     families = {family.name: family for family in parse(write(scrape_of("g")))}  # type: ignore[attr-defined]
     for metric in METRICS:
         family = families[metric.name.removesuffix("_total")]
-        assert (family.type, family.documentation) == (metric.kind.value, metric.help)
+        assert (family.type, family.documentation) == (metric.kind, metric.help)
         labels = {"group", *metric.labels} if metric in GROUP_METRICS else set(metric.labels)
         assert family.samples
         assert all(set(sample.labels) == labels for sample in family.samples)
@@ -102,7 +101,7 @@ def test_no_series_comes_twice() -> None:
 def test_names_follow_the_conventions() -> None:
     for metric in METRICS:
         assert re.fullmatch(r"kafka_assignors_(group|watch)_[a-z]+(_[a-z]+)*", metric.name)
-        assert metric.name.endswith("_total") == (metric.kind is MetricKind.COUNTER)
+        assert metric.name.endswith("_total") == (metric.kind == "counter")
         assert metric.help.endswith(".")
         assert "\n" not in metric.help
 
@@ -112,7 +111,7 @@ def test_counters_of_a_group_begin_at_0_with_all_their_labels() -> None:
     feed(fleet, joined("g"), history=True)
     (group,) = fleet.snapshot(at(0)).groups
     for metric in GROUP_METRICS:
-        if metric.kind is MetricKind.COUNTER:
+        if metric.kind == "counter":
             assert {value for _, value in metric.samples(group)} == {0}
 
 

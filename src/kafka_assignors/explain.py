@@ -303,7 +303,9 @@ def explain_layers(group: Group, assignment: Assignment, layered: Layered) -> Ex
     for layer in layered.layers:
         part = explain(layered.group, layer.assignment, layered.criteria, scale=layer.scale)
         before, moves_before = len(chains), len(moves)
-        moves += (replace(move, chain=_later(move.chain, before)) for move in part.moves)
+        moves += (
+            replace(move, chain=None if move.chain is None else before + move.chain) for move in part.moves
+        )
         for chain in part.chains:
             places = tuple(moves_before + at for at in chain.moves)
             chains.append(replace(chain, moves=places, layer=layer.name))
@@ -329,14 +331,13 @@ def _in_group(
         ]
         if len(meant) == 1:
             move = replace(move, topic=meant[0].topic, partition=meant[0].partition)
-        moves.append(replace(move, reason=_why_free(meant)) if move.owner is None and meant else move)
+        if move.owner is None and meant:
+            # In the group itself its owner may not have it, or it had none for the reason of that move.
+            by_rules = any(one.owner is not None for one in meant)
+            move = replace(move, reason=Reason.RULES if by_rules else meant[0].reason)
+        moves.append(move)
     moves += (move if move.owner is None else replace(move, reason=Reason.RULES) for move in left.values())
     return replace(_sorted(moves, explanation.chains), kept=form.kept)
-
-
-def _why_free(meant: Sequence[Move]) -> Reason:
-    """Why a partition without an owner in the reduced group had none, given its moves in the group itself."""
-    return Reason.RULES if any(move.owner is not None for move in meant) else meant[0].reason
 
 
 def _sorted(moves: Sequence[Move], chains: Sequence[Chain]) -> Explanation:
@@ -346,7 +347,3 @@ def _sorted(moves: Sequence[Move], chains: Sequence[Chain]) -> Explanation:
         tuple(moves[at] for at in order),
         tuple(replace(chain, moves=tuple(place[at] for at in chain.moves)) for chain in chains),
     )
-
-
-def _later(chain: int | None, before: int) -> int | None:
-    return None if chain is None else before + chain

@@ -77,6 +77,7 @@ _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
 
 Path = tuple["str | int", ...]
 _Item = TypeVar("_Item")
+_Default = TypeVar("_Default")
 
 _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
@@ -112,15 +113,15 @@ def parse_group(obj: object) -> Group:
 
     Raises `InvalidFieldError`, which names the field, when it does not describe one.
     """
-    fields = _object(obj, (), _GROUP_KEYS)
-    if (version := fields.get("format")) is not None and (_integer(version, ("format",)) != FORMAT):
+    fields = _Fields(obj, (), _GROUP_KEYS)
+    if (version := fields.get("format", _integer, FORMAT)) != FORMAT:
         raise InvalidFieldError(("format",), f"this version reads format {FORMAT}, not {version}")
     topics = {
         name: _topic(name, value, ("topics", name))
-        for name, value in _mapping(_required(fields, "topics", ()), ("topics",)).items()
+        for name, value in fields.required("topics", _mapping).items()
     }
     members: dict[str, Member] = {}
-    for index, value in enumerate(_array(_required(fields, "members", ()), ("members",))):
+    for index, value in enumerate(fields.required("members", _array)):
         member = _member(value, ("members", index))
         if member.id in members:
             first = list(members).index(member.id)
@@ -128,8 +129,7 @@ def parse_group(obj: object) -> Group:
                 ("members", index, "id"), f"{member.id!r} is also the id of members[{first}]"
             )
         members[member.id] = member
-    generation = fields.get("generation")
-    return Group(topics, members, None if generation is None else _integer(generation, ("generation",)))
+    return Group(topics, members, fields.get("generation", _integer, None))
 
 
 def group_to_json(group: Group) -> dict[str, Any]:
@@ -160,10 +160,7 @@ def parse_assignment(obj: object, path: Path = ()) -> Assignment:
     """
     return Assignment(
         {
-            member_id: {
-                topic: _integers(partitions, (*path, member_id, topic))
-                for topic, partitions in _mapping(topics, (*path, member_id)).items()
-            }
+            member_id: _partitions(topics, (*path, member_id))
             for member_id, topics in _mapping(obj, path).items()
         }
     )
@@ -171,9 +168,8 @@ def parse_assignment(obj: object, path: Path = ()) -> Assignment:
 
 def parse_certificate(obj: object, path: Path = ()) -> Certificate:
     """The certificate that `obj`, as `json.loads` returned it, describes; raises `InvalidFieldError`."""
-    fields = _object(obj, path, _CERTIFICATE_KEYS)
-    names = _array(_required(fields, "criteria", path), (*path, "criteria"))
-    prices = _mapping(_required(fields, "prices", path), (*path, "prices"))
+    fields = _Fields(obj, path, _CERTIFICATE_KEYS)
+    names, prices = fields.required("criteria", _array), fields.required("prices", _mapping)
     try:
         criteria = require_criteria([named_criterion(name) for name in names])
     except ValueError as error:
@@ -181,7 +177,7 @@ def parse_certificate(obj: object, path: Path = ()) -> Certificate:
     return Certificate(
         criteria,
         {member_id: _price(price, (*path, "prices", member_id)) for member_id, price in prices.items()},
-        _scale(fields, path),
+        _scale(fields),
     )
 
 
@@ -201,18 +197,15 @@ def proof_to_json(proof: Certificate | Improvement) -> dict[str, Any]:
     """The result of `prove`, under the key `certificate` or `improvement`."""
     if isinstance(proof, Certificate):
         return {"certificate": certificate_to_json(proof)}
-    return {"improvement": improvement_to_json(proof)}
-
-
-def improvement_to_json(improvement: Improvement) -> dict[str, Any]:
-    """An improvement: its steps, and the change of each criterion."""
-    changes = zip(improvement.criteria, improvement.change, strict=True)
+    changes = zip(proof.criteria, proof.change, strict=True)
     return {
-        "change": {criterion.value: _number_to_json(change) for criterion, change in changes},
-        "steps": [
-            {"topic": step.topic, "partition": step.partition, "from": step.giver, "to": step.taker}
-            for step in improvement.steps
-        ],
+        "improvement": {
+            "change": {criterion.value: _number_to_json(change) for criterion, change in changes},
+            "steps": [
+                {"topic": step.topic, "partition": step.partition, "from": step.giver, "to": step.taker}
+                for step in proof.steps
+            ],
+        }
     }
 
 
@@ -226,8 +219,8 @@ def loads_to_json(report: LoadReport) -> dict[str, Any]:
 
 
 def _topic(name: str, value: object, path: Path) -> Topic:
-    fields = _object(value, path, _TOPIC_KEYS)
-    partitions = _integer(_required(fields, "partitions", path), (*path, "partitions"))
+    fields = _Fields(value, path, _TOPIC_KEYS)
+    partitions = fields.required("partitions", _integer)
     if partitions < 0:
         raise InvalidFieldError(
             (*path, "partitions"), f"a partition count cannot be negative, as {partitions} is"
@@ -236,45 +229,43 @@ def _topic(name: str, value: object, path: Path) -> Topic:
         raise InvalidFieldError(
             (*path, "partitions"), f"{partitions} partitions are more than the {MOST_PARTITIONS} read here"
         )
-    racks = _per_partition(fields, "replica_racks", path, partitions, "a list of racks", _strings)
-    topic_id = _optional_string(fields, "id", path)
+    racks = _per_partition(fields, "replica_racks", partitions, "a list of racks", _strings)
+    topic_id = fields.get("id", _string, None)
     if topic_id is not None and not _TOPIC_ID.fullmatch(topic_id):
         raise InvalidFieldError(
             (*path, "id"), f"{_found(topic_id)} is no topic id: expected 22 characters of URL-safe base64"
         )
-    weights = _per_partition(fields, "weights", path, partitions, "a weight", _weight)
+    weights = _per_partition(fields, "weights", partitions, "a weight", _weight)
     return Topic(name, partitions, racks, topic_id, weights)
 
 
 def _member(value: object, path: Path) -> Member:
-    fields = _object(value, path, _MEMBER_KEYS)
+    fields = _Fields(value, path, _MEMBER_KEYS)
     return Member(
-        id=_string(_required(fields, "id", path), (*path, "id")),
-        topics=_strings(_required(fields, "topics", path), (*path, "topics")),
-        instance_id=_optional_string(fields, "instance_id", path),
-        rack=_optional_string(fields, "rack", path),
-        owned={
-            topic: _integers(partitions, (*path, "owned", topic))
-            for topic, partitions in _mapping(_or(fields, "owned", {}), (*path, "owned")).items()
-        },
-        generation=_integer(_or(fields, "generation", NO_GENERATION), (*path, "generation")),
-        revoked=_boolean(_or(fields, "revoked", False), (*path, "revoked")),
-        data=_data(fields, path),
+        id=fields.required("id", _string),
+        topics=fields.required("topics", _strings),
+        instance_id=fields.get("instance_id", _string, None),
+        rack=fields.get("rack", _string, None),
+        owned=fields.get("owned", _partitions, {}),
+        generation=fields.get("generation", _integer, NO_GENERATION),
+        revoked=fields.get("revoked", _boolean, False),
+        data=_data(fields),
     )
 
 
-def _data(fields: Mapping[str, object], path: Path) -> bytes:
+def _data(fields: _Fields) -> bytes:
     """The bytes under `data`, or those of the member's facts."""
-    data = _bytes(_or(fields, "data", ""), (*path, "data"))
+    data = fields.get("data", _bytes, b"")
     facts = Facts()
-    given = [key for key in _FACTS if fields.get(key) is not None]
+    given = [key for key in _FACTS if fields.values.get(key) is not None]
     for key in given:
         try:
-            facts = replace(facts, **{key: _FACTS[key](fields[key], (*path, key))})
+            facts = replace(facts, **{key: fields.required(key, _FACTS[key])})
         except InvalidFactError as error:
-            raise InvalidFieldError((*path, key), str(error)) from None
+            raise InvalidFieldError((*fields.path, key), str(error)) from None
     if given and data:
-        raise InvalidFieldError((*path, "data"), f"give either data or facts; there is {given[0]!r}, too")
+        problem = f"give either data or facts; there is {given[0]!r}, too"
+        raise InvalidFieldError((*fields.path, "data"), problem)
     return encode_facts(facts) if given else data
 
 
@@ -292,18 +283,12 @@ def _data_to_json(data: bytes) -> dict[str, Any]:
     return {"data": base64.b64encode(data).decode("ascii")}
 
 
-def _scale(fields: Mapping[str, object], path: Path) -> Scale:
-    numbers: dict[str, dict[str, int]] = {
-        key: {
-            member_id: _integer(number, (*path, key, member_id))
-            for member_id, number in _mapping(_or(fields, key, {}), (*path, key)).items()
-        }
-        for key in ("capacities", "already")
-    }
+def _scale(fields: _Fields) -> Scale:
+    numbers = {key: fields.get(key, _integer_of_each, {}) for key in ("capacities", "already")}
     try:
         return Scale(**numbers)
     except InvalidScaleError as error:
-        raise InvalidFieldError(path, str(error)) from None
+        raise InvalidFieldError(fields.path, str(error)) from None
 
 
 def _price(value: object, path: Path) -> Price:
@@ -353,25 +338,24 @@ def _member_to_json(member: Member) -> dict[str, Any]:
     return {**form, **_data_to_json(member.data)}
 
 
-def _object(value: object, path: Path, keys: tuple[str, ...]) -> Mapping[str, object]:
-    fields = _mapping(value, path)
-    for key in fields:
-        if key not in keys:
-            near = difflib.get_close_matches(key, keys, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}"
-            raise InvalidFieldError((*path, key), f"there is no such key: {hint}")
-    return fields
+class _Fields:
+    """The fields of an object that may have these keys alone; a field that is null counts as absent."""
 
+    def __init__(self, value: object, path: Path, keys: tuple[str, ...]) -> None:
+        self.values, self.path = _mapping(value, path), path
+        for key in self.values:
+            if key not in keys:
+                near = difflib.get_close_matches(key, keys, n=1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}"
+                raise InvalidFieldError((*path, key), f"there is no such key: {hint}")
 
-def _required(fields: Mapping[str, object], key: str, path: Path) -> object:
-    if fields.get(key) is None:
-        raise InvalidFieldError((*path, key), "is missing")
-    return fields[key]
+    def required(self, key: str, parse: Callable[[object, Path], _Item]) -> _Item:
+        if self.values.get(key) is None:
+            raise InvalidFieldError((*self.path, key), "is missing")
+        return parse(self.values[key], (*self.path, key))
 
-
-def _or(fields: Mapping[str, object], key: str, default: object) -> object:
-    value = fields.get(key)
-    return default if value is None else value
+    def get(self, key: str, parse: Callable[[object, Path], _Item], default: _Default) -> _Item | _Default:
+        return default if self.values.get(key) is None else self.required(key, parse)
 
 
 def _mapping(value: object, path: Path) -> Mapping[str, object]:
@@ -397,32 +381,22 @@ def _string(value: object, path: Path) -> str:
     return value
 
 
-def _optional_string(fields: Mapping[str, object], key: str, path: Path) -> str | None:
-    value = fields.get(key)
-    return None if value is None else _string(value, (*path, key))
-
-
 def _strings(value: object, path: Path) -> frozenset[str]:
     return frozenset(_string(item, (*path, index)) for index, item in enumerate(_array(value, path)))
 
 
 def _per_partition(
-    fields: Mapping[str, object],
-    key: str,
-    path: Path,
-    partitions: int,
-    what: str,
-    parse: Callable[[object, Path], _Item],
+    fields: _Fields, key: str, partitions: int, what: str, parse: Callable[[object, Path], _Item]
 ) -> tuple[_Item, ...] | None:
     """An array with an item for each partition of a topic; None if the key is absent or null."""
-    if (value := fields.get(key)) is None:
+    items, path = fields.get(key, _array, None), (*fields.path, key)
+    if items is None:
         return None
-    items = _array(value, (*path, key))
     if len(items) != partitions:
         raise InvalidFieldError(
-            (*path, key), f"expected {what} for each of {partitions} partitions, found {len(items)}"
+            path, f"expected {what} for each of {partitions} partitions, found {len(items)}"
         )
-    return tuple(parse(item, (*path, key, index)) for index, item in enumerate(items))
+    return tuple(parse(item, (*path, index)) for index, item in enumerate(items))
 
 
 def _boolean(value: object, path: Path) -> bool:
@@ -466,6 +440,16 @@ def _integers(value: object, path: Path) -> list[int]:
     if set(map(type, items)) == {int} and min(items) >= _MIN_INT32 and max(items) <= _MAX_INT32:
         return items
     return [_integer(item, (*path, index)) for index, item in enumerate(items)]
+
+
+def _partitions(value: object, path: Path) -> dict[str, list[int]]:
+    """Partitions by topic."""
+    return {topic: _integers(numbers, (*path, topic)) for topic, numbers in _mapping(value, path).items()}
+
+
+def _integer_of_each(value: object, path: Path) -> dict[str, int]:
+    """An integer for each member."""
+    return {member: _integer(number, (*path, member)) for member, number in _mapping(value, path).items()}
 
 
 def _bytes(value: object, path: Path) -> bytes:

@@ -163,7 +163,7 @@ class LiveGroup:
     committed: Offsets | None = None
     ends: Offsets | None = None
     generation: int | None = None
-    problems: tuple[str, ...] = field(default=())
+    problems: tuple[str, ...] = ()
 
     @property
     def settled(self) -> bool:

@@ -5,29 +5,17 @@ the group as it is: what each member owns, and what each partition weighs now. `
 ask for a rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call.
 `leads` says that a generation has begun which this member leads.
 
-A look acts only if all of these hold, and the first that does not is the reason for not acting:
+A look acts only if all conditions of `docs/load.md` hold, and the first that does not is the reason for not
+acting. `_unusable` and `_waiting` have those that need no assignment. Only then is the strategy asked, and
+`_refusal` has the conditions on its plan. The hold begins with a look that is above `gap`. A member that
+begins to lead does not know what the last leader did: it waits, so that two leaders together act no more
+often than one and do not undo each other's work, and its budget of moves is empty. Of that budget one half
+can be spent at once and the other comes back in an hour, so no hour has more.
 
-1. The consumer is cooperative, or the trigger is `eager` too.
-2. Weights are known of nine partitions in ten, and some weight is above 0.
-3. **Gap.** The greatest load is above its lower bound by more than `gap`.
-4. **Hold.** One and the same member has been above the bound by `rest_below` at every look of the last
-   `held_s`. The hold begins with a look that is above `gap`.
-5. **Cool-down.** The last rebalance of the group, for any reason, was `cool_down_s` ago.
-6. **Budget.** 3600 / `rebalances_an_hour` seconds have passed since the last action. A member that begins to
-   lead does not act for that time and for `undo_after_s`, for it does not know what the last leader did: so
-   two leaders together act no more often than one, and do not undo each other's work.
-7. **Plan.** The strategy, asked for its assignment, moves something, and promises a lower greatest load.
-8. **Gain.** What the greatest load comes down by, times `horizon_s`, is more than what the partitions that
-   pause would have consumed in their pause (`kafka_assignors.pause_model`).
-9. **No way back.** The plan returns no partition to a member from which an action took it in the last
-   `undo_after_s`.
-10. **Moves.** The plan fits into `moves_an_hour`: one half can be spent at once, the other comes back in an
-   hour, so no hour has more. A member that begins to lead begins with none.
-
-The strategy is asked only after 1 to 6. If 7 to 10 refuse its plan, it is asked again after `cool_down_s`,
-then after twice that, up to 16 times that; or as soon as the gap has doubled, or after the hold has ended. So
-a gap that no assignment closes costs next to nothing. In the same way the wait after an action doubles as
-long as no look after it finds the gap below the middle between what it was and what was promised.
+If a plan is refused, the strategy is asked again after `cool_down_s`, then after twice that, up to 16 times
+that; or as soon as the gap has doubled, or after the hold has ended. So a gap that no assignment closes costs
+next to nothing. In the same way the wait after an action doubles as long as no look after it finds the gap
+below the middle between what it was and what was promised.
 
 **Time** is what passes between two calls that are at most three checks apart. If a clock goes back, or far
 ahead as on a machine that was suspended, nothing has passed, and the hold begins anew.

@@ -5,19 +5,10 @@ same to each of them, and a strategy composed of rules (`kafka_assignors.strateg
 format of its own:
 
     version   int16            1
-    facts     tagged fields    as at the end of a struct of a flexible version (KIP-482)
-
-| tag | fact       | type of Kafka's protocol                                                     |
-|-----|------------|------------------------------------------------------------------------------|
-| 0   | release    | compact string, 1 to 255 bytes                                               |
-| 1   | share      | unsigned varint, 0 to 10,000: ten-thousandths that the release asks for      |
-| 2   | draining   | boolean                                                                      |
-| 3   | capacity   | unsigned varint, 1 to 10,000                                                 |
-| 4   | standby    | boolean                                                                      |
-| 5   | rules      | compact string, 1 to 64 bytes: a digest of the rules that the member runs    |
+    facts     tagged fields    as in a struct of a flexible version (KIP-482); `docs/wire-format.md` has them
 
 A later version may only add fields. This code skips tags that it does not know, so members of several
-versions may share a group; known fields must be as the table says. The bytes come from other processes. A
+versions may share a group; known fields must be within their bounds. The bytes come from other processes. A
 member whose bytes do not decode counts as one that announced nothing, and a finding names it.
 
 **Assumed facts.** Members of a recorded history announced nothing to a strategy that they did not run, nor do
@@ -58,7 +49,7 @@ _FIELDS: Sequence[tuple[str, type]] = (
     ("standby", bool),
     ("rules", str),
 )
-"""The name and type of the fact of each tag, from 0 on."""
+"""The name and type of the fact of each tag, from 0 on: a compact string, an unsigned varint or a boolean."""
 
 
 class InvalidFactError(ValueError):
@@ -169,19 +160,14 @@ class Announcement:
     """
 
     def __init__(self, facts: Facts) -> None:
-        self._facts = facts
+        self.facts = facts
 
     def __repr__(self) -> str:
-        return f"Announcement({self._facts!r})"
-
-    @property
-    def facts(self) -> Facts:
-        """The facts that the member announces at its next join."""
-        return self._facts
+        return f"Announcement({self.facts!r})"
 
     def change(self, **facts: Any) -> None:
         """Replace the named facts from the next join on. Raises `InvalidFactError`."""
-        self._facts = replace(self._facts, **facts)
+        self.facts = replace(self.facts, **facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +220,6 @@ def with_supposed(group: Group, facts: AnnouncedFacts, supposed: Sequence[Suppos
         # A member says in every release which rules it runs.
         silent = replace(announced, rules=None) == Facts()
         name = group.members[member_id].instance_id or member_id
-        members[member_id] = replace(_first(name, supposed), rules=announced.rules) if silent else announced
+        fitting = (each.facts for each in supposed if fnmatchcase(name, each.member))
+        members[member_id] = replace(next(fitting, Facts()), rules=announced.rules) if silent else announced
     return AnnouncedFacts(members, facts.findings)
-
-
-def _first(name: str, supposed: Sequence[Supposed]) -> Facts:
-    return next((each.facts for each in supposed if fnmatchcase(name, each.member)), Facts())

@@ -179,18 +179,10 @@ def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]])
             least = result.quality.moved
         results.append(result)
     return StrategyComparison(
-        now=measure(group, Assignment(_owned_now(group))),
+        now=measure(group, Assignment(group.claims.prior)),
         least_moved=least_moved(group) if least is None else least,
         results=tuple(results),
     )
-
-
-def _owned_now(group: Group) -> dict[str, dict[str, list[int]]]:
-    prior = group.claims.prior
-    return {
-        member_id: {topic: list(numbers) for topic, numbers in prior.get(member_id, {}).items()}
-        for member_id in group.members
-    }
 
 
 def _result(group: Group, name: str, strategy: Strategy) -> StrategyResult:

@@ -282,9 +282,8 @@ def contract_problem(found: object) -> str | None:
     if not isinstance(found, Strategy):
         return "it does not derive from kafka_assignors.strategies.Strategy"
     strategy: Any = found
-    missing = [name for name in ("name", "version", "protocols", "assign") if not hasattr(strategy, name)]
-    if missing:
-        return f"it has no {_enumeration(missing)}"
+    if not hasattr(strategy, "name"):  # The other attributes have a default.
+        return "it has no name"
     name, version, protocols = strategy.name, strategy.version, strategy.protocols
     if not isinstance(name, str) or not name:
         return f"its name is {name!r}, not a non-empty string"
@@ -292,9 +291,11 @@ def contract_problem(found: object) -> str | None:
         return f"its name is no text of at most {LONGEST_NAME} bytes"
     if not isinstance(version, int) or isinstance(version, bool):
         return f"its version is {version!r}, not an integer"
-    if not isinstance(protocols, tuple) or not protocols:
-        return f"its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
-    if not all(isinstance(protocol, RebalanceProtocol) for protocol in protocols):
+    if (
+        not isinstance(protocols, tuple)
+        or not protocols
+        or not all(isinstance(protocol, RebalanceProtocol) for protocol in protocols)
+    ):
         return f"its protocols are {protocols!r}, not a tuple of RebalanceProtocol"
     if RebalanceProtocol.CONSUMER in protocols and len(set(protocols)) > 1:
         return "its protocols are of clients and of the broker (consumer): it can run on one side alone"
@@ -332,7 +333,3 @@ def _method_problem(strategy: object, name: str, argument: str) -> str | None:
     except ValueError:  # Something built in, without a signature to look at.
         return None
     return None
-
-
-def _enumeration(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

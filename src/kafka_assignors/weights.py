@@ -16,28 +16,15 @@ Cost by rate and lag
 ====================
 
 `PartitionCosts`, and with it `RateSource`, weighs a partition by the work that it brings, in microseconds a
-second, rounded:
+second, rounded. `docs/load.md` has the parts and the rules for what is not known:
 
     (base + rate + lag / drain_s) * seconds a record * 1,000,000
 
-- **rate**: the records that producers append in a second, averaged with weights that halve every
-  `half_life_s`. Between two looks the rate counts as constant, so that looks may be at any times: what is `t`
-  seconds old counts 0.5 ** (t / half_life_s), and several looks or one over the same time give the same.
-- **lag**: the records from the committed offset to the end, to be consumed within `drain_s` beside what comes
-  in. A group that has committed nothing yet on a partition has no lag there.
-- **seconds a record**: what the application reports by `took`, averaged over the last 100,000 records of each
-  topic. A topic without a report counts as the average of those with one. If there is no report at all, a
-  record counts as a millisecond, so a weight is in thousandths of a record a second.
-
-Rules for what is not known:
-
-- **Unknown**: a partition has no weight if the brokers give no end offset, or if it was seen once while
-  others have a rate. If no partition has a rate yet, at the first look, all are weighed by their lag.
-- **Stuck**: if a partition lags and its committed offset has not moved for `drain_s`, its lag does not count.
-  It grows for ever, and says how long nothing has been consumed, not how much work there is.
-- **Made again**: if an end offset goes back, all that was known of the partition is forgotten.
-- **Too close**: of two looks less than a second apart the second changes no rate. If the clock goes back, the
-  next interval begins with that look.
+Between two looks the rate counts as constant, so that looks may be at any times: what is `t` seconds old
+counts 0.5 ** (t / half_life_s), and several looks or one over the same time give the same. Of two looks less
+than a second apart the second changes no rate, and if the clock goes back, the next interval begins with that
+look. A group that has committed nothing yet on a partition has no lag there. The lag of a stuck partition
+does not count: it grows for ever, and says how long nothing has been consumed, not how much work there is.
 """
 
 from __future__ import annotations
@@ -341,7 +328,7 @@ class RateSource(OffsetWeights):
     A rate is the records that come in a second, averaged with a half-life of `half_life_s`; lag counts as
     what must be consumed to be rid of it in `drain_s`. `costs.took` tells what a record of a topic takes;
     without it a record counts as a millisecond. `base` is a cost that every partition has in addition, in
-    records a second. `settings` are as for `LagSource`. The module has the rules for what is unknown.
+    records a second. `settings` are as for `LagSource`.
     """
 
     def __init__(

@@ -98,7 +98,7 @@ def archive(
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
     if once:
         options.refuse(context, ("interval",), "with --once, which does not wait")
-    address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
+    address = options.cluster_address(bootstrap_server, command_config, timeout)
     properties = options.spark_properties(spark_config)
     require_json_file(json_file)
     with options.require_replay_extra("archive", spark=True):

@@ -244,10 +244,7 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
             f"{where}: strategy {strategy.name!r} raised {type(error).__name__}: {error}"
         ) from error
     if request.protocol is RebalanceProtocol.COOPERATIVE:
-        answer["withheld"] = {
-            member: {topic: list(partitions) for topic, partitions in sorted(topics.items())}
-            for member, topics in sorted(result.withheld.items())
-        }
+        answer["withheld"] = assignment_to_json(Assignment(result.withheld))
     if result.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in result.dropped_claims]
     return answer, explanation

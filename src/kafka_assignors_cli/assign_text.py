@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
 from rich.console import RenderableType
@@ -202,18 +203,18 @@ def _passed_on(explanation: Explanation) -> Iterator[str]:
             alike.setdefault(key, []).append(chain)
     for chains in alike.values():
         first = chains[0]
-        hops = [
-            (giver, taker, [one for chain in chains if (one := _hop(explanation, chain, at)) is not None])
-            for at, (giver, taker) in enumerate(zip(first.members, first.members[1:], strict=False))
+        # From each member of a chain to the next; the move of a partition without an owner comes before them.
+        handed_on = [
+            [move for at in chain.moves if (move := explanation.moves[at]).owner is not None]
+            for chain in chains
         ]
-        way = ", ".join(f"{_named(moves)}: {giver} -> {taker}" for giver, taker, moves in hops)
+        way = ", ".join(
+            f"{_named(moves)}: {giver} -> {taker}"
+            for (giver, taker), moves in zip(
+                pairwise(first.members), zip(*handed_on, strict=True), strict=True
+            )
+        )
         yield f"{way}; {_why(first)}"
-
-
-def _hop(explanation: Explanation, chain: Chain, at: int) -> Move | None:
-    """The move from the member at this place in the chain to the next."""
-    moves = [explanation.moves[number] for number in chain.moves]
-    return [move for move in moves if move.owner is not None][at]
 
 
 def _why(chain: Chain) -> str:

@@ -17,7 +17,7 @@ from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies import Strategy
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, counted, emit, printable
-from kafka_assignors_cli.files import Form, open_lines, read_forms, read_groups
+from kafka_assignors_cli.files import open_lines, read_forms, read_groups
 from kafka_assignors_cli.output_files import (
     CiCase,
     CiFormats,
@@ -51,14 +51,6 @@ DEFAULT_CRITERIA = "balance,movement,racks"
 
 _ANSWER = frozenset({"quality", "certificate"})
 """Keys that an answer of `assign` has beside the assignment, and an assignment alone has not."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Submission:
-    """An assignment, and the certificate that came with it, if any."""
-
-    assignment: Assignment
-    certificate: Certificate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,18 +172,18 @@ def _judge_all(
         open_lines(assignment_file) as (assignment_lines, assignment_source),
     ):
         groups = read_groups(group_lines, group_source)
-        submissions = read_forms(Form("assignment", _parse_submission), assignment_lines, assignment_source)
+        submissions = read_forms("assignment", _parse_submission, assignment_lines, assignment_source)
         certificates = _certificates(certificate_file)
         for group, submitted in zip_longest(groups, submissions):
             if group is None or submitted is None:
                 sources = (group_source, assignment_source)
                 more, fewer = sources if group else reversed(sources)
                 raise CannotRun(f"{more} has more in it than {fewer}: give one assignment for each group")
-            where, submission = submitted
-            given = submission.certificate if certificate_file is None else next(certificates, None)
+            where, (found, certificate) = submitted
+            given = certificate if certificate_file is None else next(certificates, None)
             if certificate_file is not None and given is None:
                 raise CannotRun(f"{certificate_file}: there is no certificate for {where}")
-            yield where, _judge(group[1], submission.assignment, given, standard, where)
+            yield where, _judge(group[1], found, given, standard, where)
 
 
 def _judge(
@@ -216,20 +208,19 @@ def _judge(
     return {"optimal": isinstance(proof, Certificate), **refusal, **proof_to_json(proof)}
 
 
-def _parse_submission(obj: object) -> _Submission:
-    if isinstance(obj, dict) and isinstance(obj.get("assignment"), dict) and _ANSWER & obj.keys():
-        given = obj.get("certificate")
-        return _Submission(
-            parse_assignment(obj["assignment"], ("assignment",)),
-            None if given is None else parse_certificate(given, ("certificate",)),
-        )
-    return _Submission(parse_assignment(obj), None)
+def _parse_submission(obj: object) -> tuple[Assignment, Certificate | None]:
+    """An assignment, and the certificate that came with it, if any."""
+    if not (isinstance(obj, dict) and isinstance(obj.get("assignment"), dict) and _ANSWER & obj.keys()):
+        return parse_assignment(obj), None
+    given = obj.get("certificate")
+    certificate = None if given is None else parse_certificate(given, ("certificate",))
+    return parse_assignment(obj["assignment"], ("assignment",)), certificate
 
 
 def _certificates(file: str | None) -> Iterator[Certificate]:
     if file is not None:
         with open_lines(file) as (lines, source):
-            for _, certificate in read_forms(Form("certificate", parse_certificate), lines, source):
+            for _, certificate in read_forms("certificate", parse_certificate, lines, source):
                 yield certificate
 
 

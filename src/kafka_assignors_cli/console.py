@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FrameType, TracebackType
 
 from rich.align import Align
 from rich.box import SIMPLE_HEAD
@@ -135,15 +134,11 @@ def note(message: str) -> None:
 @contextlib.contextmanager
 def sigterm_interrupts() -> Iterator[None]:
     """In the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def indented(sentences: Iterable[str]) -> list[RenderableType]:
@@ -180,9 +175,7 @@ class ProgressReport:
         self._start_later.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

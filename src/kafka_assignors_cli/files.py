@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Generic, NoReturn, TypeVar
+from typing import Any, BinaryIO, NoReturn, TypeVar
 
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
@@ -113,19 +113,15 @@ def read_member_file(path: Path) -> MemberFile:
     if path.suffix == ".toml":
         settings = _flat(parse_toml(path, text))
     elif path.suffix == ".json":
-        settings = _flat(_settings_object(path, text))
+        table = read_document("object of settings", text, str(path))
+        if not isinstance(table, dict):
+            raise CannotRun(f"{path}:1: expected an object of settings")
+        if problem := excess(table):
+            raise CannotRun(f"{path}: {problem}")
+        settings = _flat(table)
     else:
         settings = _java_properties(path, text)
     return MemberFile(path, settings, text)
-
-
-def _settings_object(path: Path, text: str) -> dict[str, Any]:
-    settings = read_document("object of settings", text, str(path))
-    if not isinstance(settings, dict):
-        raise CannotRun(f"{path}:1: expected an object of settings")
-    if problem := excess(settings):
-        raise CannotRun(f"{path}: {problem}")
-    return settings
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
@@ -151,20 +147,14 @@ def _java_properties(path: Path, text: str) -> dict[str, object]:
         while content.endswith("\\"):
             _, following = next(lines, (0, ""))
             content = content[:-1] + following.strip()
-        key, separator, value = _partition(content)
-        if not separator or not key:
+        separator = _SEPARATOR.search(content)
+        if separator is None or not separator.start():
             raise CannotRun(f"{path}:{number}: expected name=value")
+        key, value = content[: separator.start()], content[separator.end() :]
         if key in settings:
             raise CannotRun(f"{path}:{number}: {key} appears twice")
         settings[key] = value
     return settings
-
-
-def _partition(content: str) -> tuple[str, str, str]:
-    match = _SEPARATOR.search(content)
-    return (
-        (content, "", "") if match is None else (content[: match.start()], match[0], content[match.end() :])
-    )
 
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
@@ -215,21 +205,15 @@ def _piece(stream: BinaryIO, source: str) -> bytes:
         raise CannotRun(f"{source}: {error.strerror}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class Form(Generic[Value]):
-    """A kind of JSON object: its name in errors, and the parser of what `json` returns."""
-
-    name: str
-    parse: Callable[[object], Value]
-
-
 def read_groups(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Group]]:
     """The groups in `lines`, with `source:line` of each; see `read_forms`."""
-    return read_forms(Form("group", parse_group), lines, source)
+    return read_forms("group", parse_group, lines, source)
 
 
-def read_forms(form: Form[Value], lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Value]]:
-    """The values in `lines`, with `source:line` of each.
+def read_forms(
+    name: str, parse: Callable[[object], Value], lines: Iterable[bytes], source: str
+) -> Iterator[tuple[str, Value]]:
+    """The values in `lines`, with `source:line` of each. Errors call such a value a `name`.
 
     The input is one JSON object over any number of lines, or JSON lines with an object on each line. It is
     JSON lines if the first line is a complete JSON value; then each line is read on demand.
@@ -237,13 +221,13 @@ def read_forms(form: Form[Value], lines: Iterable[bytes], source: str) -> Iterat
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     first = next(numbered, None)
     if first is None:
-        raise CannotRun(f"{source}: there is no {form.name} in it, it is empty")
+        raise CannotRun(f"{source}: there is no {name} in it, it is empty")
     number, line = first
     text = _text(line, source, number).removeprefix("\ufeff")
     if _is_json(text):
-        yield f"{source}:{number}", _parse(form, text, source, number)
+        yield f"{source}:{number}", _parse(name, parse, text, source, number)
         for number, line in numbered:
-            yield f"{source}:{number}", _parse(form, _text(line, source, number), source, number)
+            yield f"{source}:{number}", _parse(name, parse, _text(line, source, number), source, number)
     else:
         # Blank lines were skipped; their numbers keep the line numbers of errors right.
         rest: dict[int, str] = {}
@@ -254,16 +238,12 @@ def read_forms(form: Form[Value], lines: Iterable[bytes], source: str) -> Iterat
                 raise CannotRun(f"{source}:{at}: {_TOO_LARGE}")
         last = max(rest, default=number)
         document = text + "".join(rest.get(at, "\n") for at in range(number + 1, last + 1))
-        yield f"{source}:{number}", _parse(form, document, source, number)
+        yield f"{source}:{number}", _parse(name, parse, document, source, number)
 
 
 def read_document(name: str, text: str, source: str) -> object:
     """Parse the whole `text` as one JSON value; errors call it a `name`."""
-    return _parse(Form(name, _as_it_is), text, source, 1)
-
-
-def _as_it_is(value: object) -> object:
-    return value
+    return _parse(name, lambda value: value, text, source, 1)
 
 
 _TOO_LARGE = f"larger than the {MOST_OBJECT_BYTES:,} bytes that an object may have here"
@@ -292,7 +272,7 @@ def _text(line: bytes, source: str, number: int) -> str:
         ) from None
 
 
-def _parse(form: Form[Value], text: str, source: str, first_line: int) -> Value:
+def _parse(name: str, parse: Callable[[object], Value], text: str, source: str, first_line: int) -> Value:
     """Parse `text`; `first_line` is the number of its first line in `source`."""
 
     def refusal(problem: str, offset: int, path: FieldPath) -> CannotRun:
@@ -304,9 +284,7 @@ def _parse(form: Form[Value], text: str, source: str, first_line: int) -> Value:
         value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:
         if error.msg == "Extra data":
-            problem = (
-                f"there is more after the end of the {form.name}: write one {form.name}, or one per line"
-            )
+            problem = f"there is more after the end of the {name}: write one {name}, or one per line"
             raise refusal(problem, error.pos, ()) from None
         problem = f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
         raise refusal(problem, error.pos, _path_at(text, error.pos)) from None
@@ -315,11 +293,11 @@ def _parse(form: Form[Value], text: str, source: str, first_line: int) -> Value:
     except _DuplicateKey:
         raise refusal("appears twice", *_second_of_its_path(text)) from None
     except RecursionError:
-        raise refusal(f"not a {form.name}: it is nested too deeply", 0, ()) from None
+        raise refusal(f"not a {name}: it is nested too deeply", 0, ()) from None
     except ValueError:  # Python's own limit on the digits of a number.
         raise refusal("a number of thousands of digits", *_first_parse(text, _HUGE_NUMBER)) from None
     try:
-        return form.parse(value)
+        return parse(value)
     except InvalidFieldError as error:
         raise refusal(error.problem, _offset_of(text, error.path), error.path) from None
 

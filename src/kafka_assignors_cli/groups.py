@@ -108,8 +108,7 @@ def list_groups(
 
     The commands below show a group in detail, or delete unused groups.
     """
-    asked = options.ClusterOptions(bootstrap_server, command_config, timeout)
-    context.obj = asked
+    context.obj = (bootstrap_server, command_config, timeout)
     if context.invoked_subcommand is not None:
         # If it were ignored, `--matching P delete --all-empty` would delete all empty groups.
         command = context.invoked_subcommand
@@ -120,7 +119,7 @@ def list_groups(
         )
         return
     looks = _looks(context, interval, count, json_file, watch=watch)
-    with asked.address().connected() as cluster:
+    with options.cluster_address(*context.obj).connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
             with options.cluster_errors():
@@ -154,9 +153,9 @@ def describe(
     """Show groups and their members, and the partitions that each strategy would move now."""
     looks = _looks(context, interval, count, json_file, watch=watch)
     tried = _strategies(strategy)
-    asked = options.ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    address = _address(context, bootstrap_server, command_config, timeout)
     ids = list(dict.fromkeys(group))
-    with asked.address().connected() as cluster:
+    with address.connected() as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
             with options.cluster_errors():
@@ -165,7 +164,8 @@ def describe(
             comparisons = []
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
-                comparisons.append(_comparison(live, tried))
+                known = live.settled and not live.hidden_topics
+                comparisons.append(compare_strategies(as_group(live), tried) if known else None)
             return _described(list(zip(found, comparisons, strict=True)), json_file)
 
         show(read, looks)
@@ -191,10 +191,10 @@ def delete(
         raise CannotRun("give either the ids of groups or --all-empty")
     if not all_empty:
         options.refuse(context, ("matching",), "without --all-empty")
-    asked = options.ClusterOptions(bootstrap_server, command_config, timeout).or_else(context.obj)
+    address = _address(context, bootstrap_server, command_config, timeout)
     require_json_file(json_file)
     outcome: Mapping[str, str | None] = {}
-    with asked.address().connected() as cluster:
+    with address.connected() as cluster:
         found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
         options.require_existing(cluster, found)
         _require_empty(found)
@@ -213,6 +213,16 @@ def delete(
     refusals = [f"{id_!r}: {refusal}" for id_, refusal in outcome.items() if refusal is not None]
     if refusals:
         raise CannotRun(f"not deleted: {'; '.join(refusals)}")
+
+
+def _address(
+    context: typer.Context, bootstrap_server: str | None, command_config: Path | None, timeout: float | None
+) -> options.ClusterAddress:
+    """The cluster that the options name after the subcommand, or before it."""
+    outer_server, outer_config, outer_timeout = context.obj
+    return options.cluster_address(
+        bootstrap_server or outer_server, command_config or outer_config, timeout or outer_timeout
+    )
 
 
 def _groups_to_delete(cluster: Cluster, ids: Sequence[str]) -> Sequence[LiveGroup]:
@@ -276,10 +286,6 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
     ]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
     return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
-
-
-def _comparison(live: LiveGroup, strategies: Sequence[tuple[str, Strategy]]) -> StrategyComparison | None:
-    return compare_strategies(as_group(live), strategies) if live.settled and not live.hidden_topics else None
 
 
 def _described(

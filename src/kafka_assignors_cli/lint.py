@@ -16,22 +16,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kafka_assignors.lint import (
-    RULES,
+from kafka_assignors.lint import RULES, LintReport, lint
+from kafka_assignors.lint.members import InvalidSettingError, live_members, member_config, strategy_use
+from kafka_assignors.lint.rules import (
     BrokerBounds,
     Client,
-    InvalidSettingError,
     LintFacts,
     LintFinding,
-    LintReport,
     MemberConfig,
     NotJudged,
     Severity,
     StrategyUse,
-    lint,
-    live_members,
-    member_config,
-    strategy_use,
 )
 from kafka_assignors.live_group import CLASSIC, LiveGroup
 from kafka_assignors.strategies import load_strategy
@@ -135,7 +130,7 @@ def lint_members(
 
     facts = LintFacts(tuple(map(_member, files or ())), tuple(map(_member, before or ())))
     if bootstrap_server is not None:
-        address = options.ClusterOptions(bootstrap_server, command_config, timeout).address()
+        address = options.cluster_address(bootstrap_server, command_config, timeout)
         listed = [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
         live = read_live(address, group, listed)
         facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))

@@ -9,7 +9,7 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,24 +108,25 @@ def show(read: Read, looks: Looks) -> None:
         return
 
 
-def _watch_as_lines(read: Read, snapshot: Snapshot | None, looks: Looks, interval_s: float) -> None:
+def _watch_as_lines(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
     from kafka_assignors_confluent import Troubles
 
     shown, troubles = 0, Troubles(note)
+    seen: Snapshot | CannotRun = snapshot
     while True:
-        if snapshot is not None:
+        if isinstance(seen, CannotRun):
+            troubles.add(seen, "trying again")
+        else:
             troubles.clear()
-            looks.emit(snapshot)
-            if snapshot.problem:
-                note(snapshot.problem)
+            looks.emit(seen)
+            if seen.problem:
+                note(seen.problem)
         shown += 1
         if shown == looks.count:
             return
         time.sleep(interval_s)
         with _progress() as progress:
-            snapshot, trouble = _try(read, progress)
-        if trouble is not None:
-            troubles.add(trouble, "trying again")
+            seen = _try(read, progress)
 
 
 def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
@@ -141,8 +142,9 @@ def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s:
                 return
             time.sleep(interval_s)
             # This progress is never started: the terminal belongs to the tables.
-            newer, trouble = _try(read, _progress())
-            snapshot = newer or snapshot
+            seen = _try(read, _progress())
+            trouble = seen if isinstance(seen, CannotRun) else None
+            snapshot = snapshot if isinstance(seen, CannotRun) else seen
             live.update(_framed(snapshot, trouble, interval_s), refresh=True)
 
 
@@ -160,53 +162,35 @@ def _progress() -> ProgressReport:
     return ProgressReport("asking the cluster")
 
 
-def _try(read: Read, progress: ProgressReport) -> tuple[Snapshot | None, CannotRun | None]:
+def _try(read: Read, progress: ProgressReport) -> Snapshot | CannotRun:
     try:
-        return read(progress), None
+        return read(progress)
     except CannotRun as error:
-        return None, error
+        return error
 
 
 # ---- groups as JSON objects
 
 
-@dataclass(frozen=True, slots=True)
-class GroupRow:
-    """The row of a group in the list. Unknown values are None: loads during a rebalance, lag without commits.
+def summary_json(live: LiveGroup) -> dict[str, Any]:
+    """The row of a group in the list. Unknown values are null: loads during a rebalance, lag without commits.
 
     `idle` counts the members without a partition. `max_over_mean` is the greatest load over the mean load; it
-    is None also if no member has a partition.
+    is null also if no member has a partition.
     """
-
-    group: str
-    type: str
-    state: str
-    protocol: str | None
-    members: int
-    idle: int | None
-    partitions: int | None
-    max_over_mean: float | None
-    lag: int | None
-
-
-def summarize(live: LiveGroup) -> GroupRow:
     loads = live.loads
     total = sum(loads) if loads is not None else None
-    return GroupRow(
-        group=live.id,
-        type=live.group_type,
-        state=live.state,
-        protocol=live.protocol,
-        members=len(live.members),
-        idle=None if loads is None else loads.count(0),
-        partitions=total,
-        max_over_mean=max(loads) * len(loads) / total if loads and total else None,
-        lag=live.lag,
-    )
-
-
-def summary_json(live: LiveGroup) -> dict[str, Any]:
-    return dataclasses.asdict(summarize(live))
+    return {
+        "group": live.id,
+        "type": live.group_type,
+        "state": live.state,
+        "protocol": live.protocol,
+        "members": len(live.members),
+        "idle": None if loads is None else loads.count(0),
+        "partitions": total,
+        "max_over_mean": max(loads) * len(loads) / total if loads and total else None,
+        "lag": live.lag,
+    }
 
 
 def _rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
@@ -237,34 +221,32 @@ def _member_lag(live: LiveGroup, member: LiveMember) -> int | None:
     return sum(lags) if lags else None
 
 
-def _assumptions(live: LiveGroup) -> tuple[str, ...]:
+def _assumptions(live: LiveGroup) -> Iterator[str]:
     """Facts that the cluster does not show, and the assumptions of the figures, one sentence each."""
-    found = []
     if live.group_type == CONSUMER:
-        found.append(
+        yield (
             "KIP-848: the broker assigns and no strategy of a client runs; "
             "what strategies would do is for a group moved back to the classic protocol"
         )
-    undecodable = [member for member in live.members if member.problem is not None]
-    if undecodable:
-        found.append(
+    if undecodable := [member for member in live.members if member.problem is not None]:
+        yield (
             f"{len(undecodable)} members joined with bytes that do not decode, the first being "
             f"{undecodable[0].id!r}: {undecodable[0].problem}"
         )
     hidden = sum(member.subscription is None and member.problem is None for member in live.members)
     if hidden and live.settled:
-        found.append(
+        yield (
             f"subscriptions and racks of {hidden} members are hidden: "
             "they are taken to subscribe to all topics of the group"
         )
     if (loads := live.weighed) is not None:
         unknown = f", with {loads.unknown} weights unknown" if loads.unknown else ""
-        found.append(
+        yield (
             f"load is what the leader's weights made of it when it assigned: the greatest is "
             f"{loads.greatest:,}, and no assignment could have less than {loads.bound:,}{unknown}"
         )
-    found += [f"topic {name!r} is not shown: {why}" for name, why in live.unknown_topics.items()]
-    return tuple(found)
+    for name, why in live.unknown_topics.items():
+        yield f"topic {name!r} is not shown: {why}"
 
 
 def _problems(live: LiveGroup) -> tuple[str, ...]:
@@ -365,18 +347,18 @@ def group_list(groups: Sequence[LiveGroup], problems: Sequence[str] = ()) -> lis
         return [Text("no groups"), *indented(problems)]
     table = FittedTable(_GROUP_COLUMNS)
     for live in groups:
-        summary = summarize(live)
+        row = summary_json(live)
         table.add(
             [
-                _name(summary.group),
-                summary.type,
-                Text(summary.state, style="" if summary.state in ("Stable", "Empty") else "bold yellow"),
-                _name(summary.protocol),
-                f"{summary.members:,}",
-                Text(_count(summary.idle), style="bold yellow" if summary.idle else ""),
-                _count(summary.partitions),
-                _UNKNOWN if summary.max_over_mean is None else f"{summary.max_over_mean:.2f}",
-                _count(summary.lag),
+                _name(live.id),
+                live.group_type,
+                Text(live.state, style="" if live.state in ("Stable", "Empty") else "bold yellow"),
+                _name(live.protocol),
+                f"{len(live.members):,}",
+                Text(_count(row["idle"]), style="bold yellow" if row["idle"] else ""),
+                _count(row["partitions"]),
+                _UNKNOWN if row["max_over_mean"] is None else f"{row['max_over_mean']:.2f}",
+                _count(live.lag),
             ]
         )
     own = [f"{live.id}: {problem}" for live in groups for problem in _problems(live)]
@@ -396,18 +378,17 @@ def description(live: LiveGroup, comparison: StrategyComparison | None) -> list[
 
 
 def _head(live: LiveGroup) -> RenderableType:
-    summary = summarize(live)
+    row, node = summary_json(live), live.coordinator
+    facts = [
+        f"{live.group_type}, {live.state}",
+        f"assignor {printable(live.protocol)}" if live.protocol else "",
+        f"coordinator {node.id} ({printable(node.host)}:{node.port})" if node is not None else "",
+        f"{len(live.members):,} members ({_count(row['idle'])} idle)",
+        f"{_count(row['partitions'])} partitions",
+        f"lag {_count(live.lag)}",
+    ]
     text = Text(printable(live.id), style="bold")
-    facts = [f"{summary.type}, {summary.state}"]
-    if summary.protocol:
-        facts.append(f"assignor {printable(summary.protocol)}")
-    if live.coordinator is not None:
-        node = live.coordinator
-        facts.append(f"coordinator {node.id} ({printable(node.host)}:{node.port})")
-    facts.append(f"{summary.members:,} members ({_count(summary.idle)} idle)")
-    facts.append(f"{_count(summary.partitions)} partitions")
-    facts.append(f"lag {_count(summary.lag)}")
-    return text.append(f": {', '.join(facts)}", style="not bold")
+    return text.append(f": {', '.join(filter(None, facts))}", style="not bold")
 
 
 def _members(live: LiveGroup) -> FittedTable:

@@ -184,41 +184,21 @@ class ClusterAddress:
             yield cluster
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The values of the options that name a cluster; a subcommand has them before or after its name."""
-
-    bootstrap_server: str | None = None
-    command_config: Path | None = None
-    given_timeout_s: float | None = None
-
-    def or_else(self, outer: object) -> ClusterOptions:
-        """These options, completed by those of the outer command."""
-        if not isinstance(outer, ClusterOptions):
-            return self
-        return ClusterOptions(
-            self.bootstrap_server or outer.bootstrap_server,
-            self.command_config or outer.command_config,
-            self.given_timeout_s or outer.given_timeout_s,
+def cluster_address(
+    bootstrap_server: str | None, command_config: Path | None, timeout_s: float | None
+) -> ClusterAddress:
+    """The cluster that the options name, or the properties if they have `bootstrap.servers`."""
+    config = _client_config(command_config)
+    servers = bootstrap_server or config.get("bootstrap.servers")
+    if not servers:
+        raise CannotRun(
+            "give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of --command-config"
         )
+    return ClusterAddress(servers, config, timeout_s or _TIMEOUT_S)
 
-    @property
-    def timeout_s(self) -> float:
-        return self.given_timeout_s or _TIMEOUT_S
 
-    def read_config(self) -> dict[str, str]:
-        """librdkafka's properties from the file of `--command-config`, if it is given."""
-        return read_client_properties(self.command_config) if self.command_config is not None else {}
-
-    def address(self) -> ClusterAddress:
-        """The cluster that the options name, or the properties if they have `bootstrap.servers`."""
-        config = self.read_config()
-        servers = self.bootstrap_server or config.get("bootstrap.servers")
-        if not servers:
-            raise CannotRun(
-                "give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of --command-config"
-            )
-        return ClusterAddress(servers, config, self.timeout_s)
+def _client_config(file: Path | None) -> dict[str, str]:
+    return {} if file is None else read_client_properties(file)
 
 
 def cluster_errors() -> contextlib.AbstractContextManager[None]:
@@ -357,8 +337,8 @@ def replay_options(
         refuse(context, ("command_config", "timeout"), "on a history")
     if engine == "local":
         refuse(context, ("master", "spark_config"), "with --engine local")
-    cluster = ClusterOptions(server, _path(given["command_config"]), given["timeout"])
-    client_config, properties = cluster.read_config(), spark_properties(_path(given["spark_config"]))
+    client_config = _client_config(_path(given["command_config"]))
+    properties = spark_properties(_path(given["spark_config"]))
     with require_replay_extra(str(context.info_name), spark=needs_spark(server, engine)):
         from kafka_assignors_spark.result import ReplayOptions
     return ReplayOptions(
@@ -370,7 +350,7 @@ def replay_options(
         strict=given["strict"],
         skip_corrupt=given["skip_corrupt"],
         client_config=client_config,
-        timeout_seconds=cluster.timeout_s,
+        timeout_seconds=given["timeout"] or _TIMEOUT_S,
         master=given["master"],
         spark_config=properties,
         checkpoint=given["checkpoint"],

@@ -236,7 +236,9 @@ def github_annotation(case: CiCase) -> str | None:
         return None
     properties = {"file": case.file, "line": case.line, "title": f"{case.area}: {case.name}"}
     given = ",".join(
-        f"{name}={_escaped_property(str(value))}" for name, value in properties.items() if value is not None
+        f"{name}={_escaped(str(value)).replace(':', '%3A').replace(',', '%2C')}"
+        for name, value in properties.items()
+        if value is not None
     )
     return f"::{level} {given}::{_escaped(case.message)}"
 
@@ -244,7 +246,3 @@ def github_annotation(case: CiCase) -> str | None:
 def _escaped(text: str) -> str:
     escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
     return printable(escaped)
-
-
-def _escaped_property(text: str) -> str:
-    return _escaped(text).replace(":", "%3A").replace(",", "%2C")

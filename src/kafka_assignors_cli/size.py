@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections import deque
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -16,8 +15,8 @@ import typer
 from kafka_assignors.group import Group, Topic
 from kafka_assignors.live_group import HiddenTopicsError, LiveGroup, UnsettledGroupError, as_group
 from kafka_assignors.sizing import Look, ScalingPolicy, SizeError, of_kind, rates_from, size_group
+from kafka_assignors.sizing.autoscaling import PER_RECORD
 from kafka_assignors.sizing.packing import NODES
-from kafka_assignors.sizing.rates import PER_RECORD
 from kafka_assignors.weights import parse_weights, weigh
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import (
@@ -191,7 +190,7 @@ def size(
         return _show(_sized(_from_history(history, str(group), percentile), wanted), json_file)
     if group is None:
         return _show(_sized(_from_files(file, weights), wanted), json_file)
-    with options.ClusterOptions(bootstrap_server, command_config, timeout).address().connected() as cluster:
+    with options.cluster_address(bootstrap_server, command_config, timeout).connected() as cluster:
         looks = GroupLooks(cluster, group, over, drain)
 
         def measured(progress: ProgressReport) -> Report:
@@ -332,7 +331,7 @@ def _from_files(file: str | None, weights: Path | None) -> _Costs:
 
 def _from_history(folder: str, group: str, percentile: float) -> _Costs:
     with options.require_replay_extra("size", spark=False):
-        from kafka_assignors_spark.history_rates import rates_of_history
+        from kafka_assignors_spark.history import rates_of_history
         from kafka_assignors_spark.result import ReplayError
 
     with cannot_run_on(ReplayError):
@@ -377,7 +376,7 @@ class GroupLooks:
     def __init__(self, cluster: Cluster, group_id: str, over_s: float, drain_s: float | None) -> None:
         self._cluster, self._group_id = cluster, group_id
         self._over_s, self._drain_s = over_s, drain_s
-        self._looks: deque[_Seen] = deque(maxlen=_MOST_LOOKS)
+        self._looks: list[_Seen] = []
 
     def measure(self, progress: ProgressReport) -> _Costs:
         """Look once more, and take the rates since the latest look that is old enough, or wait for one."""
@@ -390,14 +389,10 @@ class GroupLooks:
             )
             time.sleep(min(_WAIT_S, left_s))
         second = self._look(progress)
-        first = max(
-            (seen for seen in self._looks if seen.look.at_s <= second.look.at_s - self._over_s),
-            key=lambda seen: seen.look.at_s,
-        )
+        old_enough = [seen for seen in self._looks if seen.look.at_s <= second.look.at_s - self._over_s]
+        first = old_enough[-1]
         # A look is kept while it, or a later one, can be the first of two.
-        self._looks = deque(
-            (seen for seen in self._looks if seen.look.at_s >= first.look.at_s), maxlen=_MOST_LOOKS
-        )
+        self._looks = self._looks[len(old_enough) - 1 :]
         if len(self._looks) < _MOST_LOOKS:
             self._looks.append(second)
         return _measured(first, second, self._over_s, self._drain_s)

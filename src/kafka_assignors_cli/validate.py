@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -181,19 +182,17 @@ def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[Re
     return [table, *lines, Text(_verdict_line(judgement, report), style="bold")]
 
 
-def _lines(judged: RuleJudgement) -> list[Text]:
+def _lines(judged: RuleJudgement) -> Iterator[Text]:
     name = printable(judged.rule.name)
-    lines = [] if judged.reason is None else [Text(f"{name}: not judged: {printable(judged.reason)}")]
+    if judged.reason is not None:
+        yield Text(f"{name}: not judged: {printable(judged.reason)}")
     not_holding = [each for each in judged.groups if each.outcome.name != "HOLDS"]
     # Violations first.
     not_holding.sort(key=lambda each: each.outcome.name == "NOT_JUDGED")
-    lines += [
-        Text(f"{name}: {printable(each.group)}: {printable(_found(each))}")
-        for each in not_holding[:_SHOWN_GROUPS]
-    ]
+    for each in not_holding[:_SHOWN_GROUPS]:
+        yield Text(f"{name}: {printable(each.group)}: {printable(_found(each))}")
     if len(not_holding) > _SHOWN_GROUPS:
-        lines.append(Text(f"{name}: and {len(not_holding) - _SHOWN_GROUPS} more groups"))
-    return lines
+        yield Text(f"{name}: and {len(not_holding) - _SHOWN_GROUPS} more groups")
 
 
 def _found(judged: GroupJudgement) -> str:
@@ -249,7 +248,7 @@ def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -
         "verdict": judgement.outcome.value,
         "policy": policy,
         "source": report.source,
-        "rules": [_rule_to_json(each) for each in judgement.rules],
+        "rules": list(map(_rule_to_json, judgement.rules)),
     }
 
 

@@ -9,37 +9,34 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
+from kafka_assignors_cli import options
 from kafka_assignors_cli.console import (
     CannotRun,
+    Column,
+    ColumnKind,
+    FittedTable,
     ProgressReport,
     cannot_run_on,
     counted,
+    indented,
     note,
+    printable,
     sigterm_interrupts,
 )
 from kafka_assignors_cli.live_view import Looks, Snapshot, show
-from kafka_assignors_cli.options import (
-    CONFIG_EPILOG,
-    BootstrapServer,
-    ClusterOptions,
-    CommandConfig,
-    JsonFile,
-    Timeout,
-    output_option,
-    parse_endpoint,
-    refuse,
-    require_extra,
-)
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
-from kafka_assignors_cli.watch_table import group_json, in_order_of_attention, watch_tables
 
 if TYPE_CHECKING:
+    from kafka_assignors_spark.watch.fleet import FleetSnapshot, GroupSnapshot
+    from kafka_assignors_spark.watch.metrics import WatchStatus
     from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
 
 EPILOG = f"""Examples:
@@ -54,7 +51,7 @@ The records in __consumer_offsets from before the start make the groups known, a
 Brokers compact that topic, so what is left of the past is no measure; --once and --count-history count it, \
 too. With --state the counts go on where the last run ended, also after a kill: no record counts twice.
 
-{CONFIG_EPILOG}
+{options.CONFIG_EPILOG}
 
 A broker that does not answer, and a right that is missing, are named once and tried again until Ctrl-C or \
 SIGTERM ends the watch; a second Ctrl-C ends it at once.
@@ -74,7 +71,7 @@ _WAIT_S = 0.2
 
 Prometheus = Annotated[
     str | None,
-    output_option(
+    options.output_option(
         metavar="[HOST]:PORT", help="Serve metrics to Prometheus here; without HOST on all addresses."
     ),
 ]
@@ -119,12 +116,12 @@ Count = Annotated[int | None, _option(metavar="N", min=1, help="End after so man
 def watch(
     context: typer.Context,
     *,
-    bootstrap_server: BootstrapServer = None,
-    command_config: CommandConfig = None,
-    timeout: Timeout = None,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
     prometheus: Prometheus = None,
     once: Once = False,
-    json_file: JsonFile = None,
+    json_file: options.JsonFile = None,
     interval: Interval = _INTERVAL_S,
     count: Count = None,
     matching: Matching = None,
@@ -136,18 +133,18 @@ def watch(
     state_interval: StateInterval = 30.0,
 ) -> None:
     """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
-    address = ClusterOptions(bootstrap_server, command_config, timeout).address()
-    endpoint = None if prometheus is None else parse_endpoint("--prometheus", prometheus)
+    address = options.cluster_address(bootstrap_server, command_config, timeout)
+    endpoint = None if prometheus is None else options.parse_endpoint("--prometheus", prometheus)
     if once:
-        refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
+        options.refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
     if from_now and count_history:
         raise CannotRun("--from-now and --count-history exclude each other: the one reads no history")
     require_json_file(json_file)
     if state is None:
-        refuse(context, ("state_interval",), "without --state")
+        options.refuse(context, ("state_interval",), "without --state")
     else:
         require_writable(state)
-    with require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
+    with options.require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
         import confluent_kafka  # noqa: F401
 
         from kafka_assignors_spark.watch.fleet import FleetLimits
@@ -155,7 +152,7 @@ def watch(
 
         if endpoint is not None:
             import prometheus_client  # noqa: F401
-    options = WatchOptions(
+    asked = WatchOptions(
         bootstrap_servers=address.bootstrap_servers,
         client_config=address.config,
         timeout_s=address.timeout_s,
@@ -167,7 +164,7 @@ def watch(
     looks = Looks(None if once else interval, count, json_file)
     notes: deque[str] = deque(maxlen=_SHOWN_NOTES)
     on_terminal = sys.stdout.isatty() and not once and not is_stdout(json_file)
-    with _running(options, notes.append if on_terminal else note, once=once) as run:
+    with _running(asked, notes.append if on_terminal else note, once=once) as run:
         with contextlib.nullcontext() if endpoint is None else _served(*endpoint, run):
             if endpoint is not None and json_file is None and count is None and not sys.stdout.isatty():
                 run.wait()
@@ -237,13 +234,13 @@ class _Run:
 
 
 @contextlib.contextmanager
-def _running(options: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
+def _running(asked: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
     """Start the watch; in the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
     from kafka_assignors_spark.watch import WatchError
     from kafka_assignors_spark.watch.watcher import Watcher
 
     with cannot_run_on(WatchError):
-        watcher = Watcher(options, on_note)
+        watcher = Watcher(asked, on_note)
     with sigterm_interrupts():
         yield _Run(watcher, once=once)
 
@@ -272,3 +269,106 @@ def _look(run: _Run, progress: ProgressReport, notes: deque[str], *, cut: bool) 
     fleet, status = run.watcher.snapshot(), run.watcher.status()
     tables = watch_tables(fleet, status, [*notes], _MOST_ROWS if cut else None)
     return Snapshot(tables, [group_json(group) for group in in_order_of_attention(fleet.groups)])
+
+
+# ---- the groups as a table and as JSON objects, those that need attention first
+
+_NONE = "–"
+_SHOWN_CAUSES = 3
+
+_COLUMNS = (
+    Column("group", ColumnKind.NAME),
+    Column("state", ColumnKind.TOKEN),
+    Column("last 10 min"),
+    Column("moved"),
+    Column("least"),
+    Column("members", leave_out=2),
+    Column("idle", leave_out=3),
+    Column("max/mean", leave_out=1),
+    Column("causes", ColumnKind.WORDS, leave_out=4),
+    Column("rebalances", leave_out=5),
+    Column("generation", leave_out=6),
+    Column("unjudged", leave_out=7),
+    Column("undecodable", leave_out=8),
+    Column("strategy", ColumnKind.NAME, leave_out=9),
+    Column("type", ColumnKind.TOKEN, leave_out=10),
+)
+
+
+def in_order_of_attention(groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot]:
+    """The groups with the most generations in the last ten minutes first, then those with records that do not
+    decode, with a hand-over that has no end yet, with the most needless moves, with the worst balance."""
+
+    def place(each: GroupSnapshot) -> tuple[Any, ...]:
+        imbalance = each.last.imbalance if each.last is not None else None
+        return (
+            -each.recent,
+            -each.counts.undecodable.total(),
+            each.state != "hand-over",
+            each.counts.least_moved - each.counts.moved,
+            -(imbalance or 0),
+            each.group,
+        )
+
+    return sorted(groups, key=place)
+
+
+def group_json(group: GroupSnapshot) -> dict[str, Any]:
+    """The figures of the last generation, which may be null, and the counts."""
+    from kafka_assignors_spark.result import to_json
+
+    return {
+        "group": group.group,
+        "state": group.state,
+        "recent_generations": group.recent,
+        "last": to_json(group.last),
+        "counts": to_json(group.counts),
+    }
+
+
+def watch_tables(
+    fleet: FleetSnapshot, status: WatchStatus, notes: Sequence[str], most_rows: int | None
+) -> list[RenderableType]:
+    """A line about the watch, its latest `notes`, and the table, of at most so many groups."""
+    groups = in_order_of_attention(fleet.groups)
+    shown = groups if most_rows is None else groups[:most_rows]
+    table = FittedTable(_COLUMNS)
+    for group in shown:
+        table.add(_cells(group), style="bold" if group.recent else "")
+    parts = [counted(len(groups), "group")]
+    if fleet.beyond_limit:
+        parts.append(f"{fleet.beyond_limit:,} more left out by --max-groups")
+    if not status.up:
+        parts.append("not reading now")
+    elif status.lag:
+        parts.append(f"{counted(status.lag, 'record')} behind")
+    tables: list[RenderableType] = [Text("; ".join(parts)), *indented(notes), table]
+    if len(shown) < len(groups):
+        tables.append(Text(f"and {counted(len(groups) - len(shown), 'group')} below; --matching shows fewer"))
+    return tables
+
+
+def _cells(group: GroupSnapshot) -> list[str]:
+    last, counts = group.last, group.counts
+    causes = [f"{cause}×{count}" for cause, count in counts.causes.most_common(_SHOWN_CAUSES)]
+    return [
+        printable(group.group),
+        group.state,
+        str(group.recent),
+        str(counts.moved),
+        str(counts.least_moved),
+        _shown(None if last is None else last.members),
+        _shown(None if last is None else last.idle_members),
+        _NONE if last is None or last.imbalance is None else f"{last.imbalance:.2f}",
+        ", ".join(causes) or _NONE,
+        str(counts.rebalances),
+        _shown(None if last is None else last.generation),
+        str(counts.unjudged),
+        str(counts.undecodable.total()),
+        printable(last.protocol) if last is not None and last.protocol else _NONE,
+        last.type if last is not None else _NONE,
+    ]
+
+
+def _shown(value: int | None) -> str:
+    return _NONE if value is None else str(value)

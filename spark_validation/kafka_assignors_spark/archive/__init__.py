@@ -1,7 +1,7 @@
 """The archive: the group records of `__consumer_offsets`, copied to Parquet before the broker compacts them.
 
     archive.json            whose records these are (`store`)
-    raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`writer`)
+    raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`store`)
     committed/date=…/       committed offsets, thinned, as `schemas.COMMITTED`, if they are asked for
     topics/                 the catalogue, as `schemas.TOPICS` (`store`)
     _archive/ledger/        up to where the archive goes, and what was left out (`store`)

@@ -1,6 +1,6 @@
 """The archiver, from a broker to a folder of Parquet.
 
-`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`, `writer`), and
+`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`), and
 turns what Spark and the clients raise into an `ArchiveError` of one line.
 """
 
@@ -10,7 +10,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 
@@ -20,13 +20,13 @@ from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveP
 from kafka_assignors_spark.archive.store import (
     CHECKPOINT,
     Archive,
+    BatchWriter,
     compaction_warnings,
     identify,
     require_same,
     require_whole,
     source_options,
 )
-from kafka_assignors_spark.archive.writer import BatchWriter
 from kafka_assignors_spark.folds.records import from_micros
 from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
@@ -75,6 +75,7 @@ _MOST_LATE_WORKERS = 30
 """Starts that may fail for want of processor time in a run that otherwise ends with its first error: with
 fifteen busy processes for each core most do, and each takes ten seconds."""
 
+
 _OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
 
 
@@ -92,7 +93,7 @@ class Run:
         self._archive, self._options, self._stop = archive, options, stop
         self._on_progress, self._on_warning = on_progress, on_warning
         self._begin = archive.entry
-        self._planner: Planner | None = None
+        self._planner = Planner(SourceOptions.parse(source_options(options)))
         self._worked = False
         self._target = self._ends()
         self._told_log_start: dict[int, int] = {}
@@ -132,7 +133,10 @@ class Run:
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
-                self._require_unchanged()
+                # A topic that was made anew, or truncated, ends the archiver; without an answer it goes on.
+                with contextlib.suppress(SourceError):
+                    require_same(self._archive.folder.path, self._archive.manifest, identify(self._options))
+                    self._ends()
                 late = is_late_worker(error)
                 late_workers += late
                 may_start = late and late_workers <= _MOST_LATE_WORKERS
@@ -145,12 +149,6 @@ class Run:
             if self._stop.wait(pause):
                 return
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
-
-    def _require_unchanged(self) -> None:
-        """`ArchiveError` if the topic was made anew or its log was truncated; no error without an answer."""
-        with contextlib.suppress(SourceError):
-            require_same(self._archive.folder.path, self._archive.manifest, identify(self._options))
-            self._ends()
 
     def _start(self) -> StreamingQuery:
         spark, options, entry = self._archive.spark, self._options, self._archive.entry
@@ -252,8 +250,6 @@ class Run:
 
     def _ends(self) -> dict[int, int]:
         next_ = self._archive.entry.next
-        if self._planner is None:
-            self._planner = Planner(SourceOptions.parse(source_options(self._options)))
         ends = {partition: end for partition, (_, end) in self._planner.offsets().items()}
         archive = self._archive
         require_same(archive.folder.path, archive.manifest, replace(archive.manifest, partitions=len(ends)))
@@ -281,7 +277,7 @@ def run_archive(
     started = time.monotonic()
     _check(options)
     on_progress(ArchiveProgress("asking the cluster"))
-    with _one_line_errors():
+    try:
         found = identify(options)
         warnings = compaction_warnings(options)
         for warning in warnings:
@@ -293,6 +289,10 @@ def run_archive(
         ):
             run = Run(archive, options, on_progress, on_warning, stop)
             run.go()
+    except (SourceError, ReplayError, OSError) as error:
+        raise ArchiveError(str(error)) from None
+    except SPARK_ERRORS as error:
+        raise ArchiveError(one_line(error)) from None
     last = archive.entry.last_timestamp_ms
     return ArchiveResult(
         path=archive.folder.path,
@@ -321,13 +321,3 @@ def _check(options: ArchiveOptions) -> None:
         raise ArchiveError(
             f"the interval of committed offsets has at least one second, not {options.committed_offsets_s}"
         )
-
-
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except (SourceError, ReplayError, OSError) as error:
-        raise ArchiveError(str(error)) from None
-    except SPARK_ERRORS as error:
-        raise ArchiveError(one_line(error)) from None

@@ -1,4 +1,4 @@
-"""What an archive holds beside its records, whose records they are, and how a run opens it.
+"""What an archive holds, how a batch gets into it exactly once, and how a run opens it.
 
 An archive is of one topic of one cluster. Its manifest names both; it is written once, and every later run is
 compared with it.
@@ -7,6 +7,12 @@ The ledger has a small file after every batch: up to where the archive goes, and
 read. It decides what is in the archive. A batch whose entry is written is there; files of a batch without an
 entry are of a run that was killed, and that batch is still to come. Entries are numbered and never changed;
 the latest counts, and a few before it are kept.
+
+A batch becomes one file in the folder of each date that it has records of, and one in another folder of each
+date that it has kept commits of. The name of these files is made from the number of the batch and from the
+offsets that it covers. Spark runs a batch that did not end again between the same offsets, so the second
+attempt makes the same names, and leaves alone what is there: a file is moved to its name when it is complete.
+The entry in the ledger comes last, and a batch that has one is not written again.
 
 The catalogue has every topic of the cluster, and what it was before it changed: rows of `schemas.TOPICS`, in
 a file for each look at the cluster that found something new. The state of a topic before its first entry is
@@ -17,23 +23,27 @@ rows.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors_confluent import Connection, NotAuthorizedError
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.catalogue import CatalogueEntry
 from kafka_assignors_spark.jobs.directory import STAGING, Directory
-from kafka_assignors_spark.jobs.session import collect_with_micros
+from kafka_assignors_spark.jobs.session import SPARK_ERRORS, collect_with_micros, is_late_worker, one_line
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity, identify_topic, source_errors
 from kafka_assignors_spark.result import MANIFEST
-from kafka_assignors_spark.schemas import TOPICS
+from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED, TOPICS
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 from kafka_assignors_spark.source.planning import LastRead, Planner, SourceOptions
 
@@ -186,37 +196,34 @@ class LedgerEntry:
 
     def after(self, reports: Iterable[RangeReport]) -> LedgerEntry:
         """The state when the batch of these reports is written, too."""
-        reports = list(reports)
+        reports = sorted(reports, key=lambda report: report.start)
         next_, last_read = dict(self.next), dict(self.last_read)
-        for report in sorted(reports, key=lambda report: report.start):
+        for report in reports:
             if report.last_read is not None:
                 last_read[report.partition] = report.last_read
             next_[report.partition] = max(next_[report.partition], report.end)
-        stamps = [report.last_timestamp_ms for report in reports if report.last_timestamp_ms is not None]
-        if self.last_timestamp_ms is not None:
-            stamps.append(self.last_timestamp_ms)
-        return replace(
-            self,
-            batches=self.batches + 1,
-            next=next_,
-            counts=sum((report.counts for report in reports), self.counts),
-            last_timestamp_ms=max(stamps, default=None),
-            last_read=last_read,
+        stamps = (self.last_timestamp_ms, *(report.last_timestamp_ms for report in reports))
+        return LedgerEntry(
+            self.batches + 1,
+            next_,
+            sum((report.counts for report in reports), self.counts),
+            max((stamp for stamp in stamps if stamp is not None), default=None),
+            last_read,
         )
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> LedgerEntry:
-        """The inverse; `ValueError`, `TypeError` or `KeyError` if this is no entry."""
+        """The inverse of `asdict`; `ValueError`, `TypeError`, `KeyError` or `AttributeError` if this is no
+        entry."""
         read: dict[str, Any] = json.loads(text)
-        counts = MessageCounts.from_json(read.pop("counts"))
-        next_ = {int(partition): offset for partition, offset in read.pop("next").items()}
-        last_read = {
-            int(partition): LastRead(*map(int, each)) for partition, each in read.pop("last_read").items()
-        }
-        return cls(next=next_, last_read=last_read, counts=counts, **read)
+        return cls(
+            next={int(partition): offset for partition, offset in read.pop("next").items()},
+            counts=MessageCounts.from_json(read.pop("counts")),
+            last_read={
+                int(partition): LastRead(*map(int, each)) for partition, each in read.pop("last_read").items()
+            },
+            **read,
+        )
 
 
 class Ledger:
@@ -230,14 +237,128 @@ class Ledger:
             where = f"{_LEDGER}/{names[-1]}"
             try:
                 self.latest = LedgerEntry.from_json(folder.read(where))
-            except (ValueError, TypeError, KeyError) as error:
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise ArchiveError(f"{folder.at(where)}: not an entry of the ledger: {error!r}") from None
 
     def append(self, entry: LedgerEntry) -> None:
-        self._folder.write(f"{_LEDGER}/{entry.batches:010d}.json", entry.to_json() + "\n")
+        self._folder.write(f"{_LEDGER}/{entry.batches:010d}.json", json.dumps(asdict(entry)) + "\n")
         self.latest = entry
         for name in self._folder.names(_LEDGER)[:-_KEPT]:
             self._folder.delete(f"{_LEDGER}/{name}")
+
+
+class BatchError(RuntimeError):
+    """A batch cannot be written: one line that says where and why. A later attempt may succeed."""
+
+
+class BatchWriter:
+    """Writes the batches of one run, one after the other.
+
+    `idle` is clear while a batch is written; `failure` is the error of ours that ended the stream.
+    `on_written` is called with the reports of each batch when it is in the archive.
+    """
+
+    def __init__(
+        self,
+        folder: Directory,
+        ledger: Ledger,
+        cluster_id: str,
+        on_written: Callable[[Sequence[RangeReport]], None] = lambda reports: None,
+    ) -> None:
+        self._folder, self._ledger, self._cluster_id = folder, ledger, cluster_id
+        self._on_written = on_written
+        self.idle = threading.Event()
+        self.idle.set()
+        self.failure: ArchiveError | None = None
+
+    def __call__(self, rows: DataFrame, batch_id: int) -> None:
+        """What Spark calls with each batch. Its number is Spark's own, and starts over with a checkpoint."""
+        self.idle.clear()
+        try:
+            self.write(rows)
+        except ArchiveError as error:
+            self.failure = error
+            raise
+        finally:
+            self.idle.set()
+
+    def write(self, rows: DataFrame) -> None:
+        """`rows` are those of `schemas.REPORTED`, or of `schemas.REPORTED_WITH_COMMITS`."""
+        rows.persist()
+        try:
+            reported = rows.where(F.col("report").isNotNull()).select("report").collect()
+            reports = [RangeReport.from_json(row["report"]) for row in reported]
+            entry = self._ledger.latest
+            assert entry is not None  # an archive begins with one
+            if _is_new(entry, reports):
+                self._write_new(entry, rows, reports)
+                self._on_written(reports)
+        finally:
+            rows.unpersist()
+
+    def _write_new(self, entry: LedgerEntry, rows: DataFrame, reports: Sequence[RangeReport]) -> None:
+        name = batch_name(entry.batches, reports)
+        try:
+            if any(report.counts.group_records for report in reports):
+                self._folder.write_parquet(self._records(rows), RAW_FOLDER, name, "date")
+            if any(report.counts.commits_kept for report in reports):
+                self._folder.write_parquet(self._commits(rows), COMMITTED_FOLDER, name, "date")
+            self._ledger.append(entry.after(reports))
+        except SPARK_ERRORS as error:
+            if is_late_worker(error):
+                raise
+            # Spark passes on nothing of an error in a callback but its text.
+            raise BatchError(
+                f"{self._folder.path}: a batch cannot be written: {one_line(error)}; what is archived stays, "
+                "and the next attempt goes on there"
+            ) from None
+
+    def _records(self, rows: DataFrame) -> DataFrame:
+        records = rows.where(F.col("report").isNull())
+        if "topic" in rows.columns:
+            records = records.where(F.col("topic").isNull())
+        return self._dated(records, ARCHIVED).sortWithinPartitions("date", "partition", "offset")
+
+    def _commits(self, rows: DataFrame) -> DataFrame:
+        # The commits of a partition one after the other take the least space.
+        commits = self._dated(rows.where(F.col("topic").isNotNull()), COMMITTED)
+        return commits.sortWithinPartitions("date", "group", "topic", "topic_partition", "offset")
+
+    def _dated(self, rows: DataFrame, columns: pa.Schema) -> DataFrame:
+        # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
+        # -1 ms.
+        day = F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))
+        return (
+            rows.withColumn("cluster_id", F.lit(self._cluster_id))
+            .withColumn("date", day)
+            .select(*columns.names)
+            .repartition(1)
+        )
+
+
+def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
+    """The name of the files of a batch, without its ending."""
+    ranges = sorted((report.partition, report.start, report.end) for report in reports)
+    return f"{number:010d}-{hashlib.sha256(repr(ranges).encode()).hexdigest()[:16]}"
+
+
+def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:
+    """Whether a batch is the one to come; False if it was written before."""
+    start: dict[int, int] = {}
+    end: dict[int, int] = {}
+    for report in reports:
+        start[report.partition] = min(start.get(report.partition, report.start), report.start)
+        end[report.partition] = max(end.get(report.partition, report.end), report.end)
+    if all(entry.next[partition] == offset for partition, offset in end.items()):
+        return False
+    if all(entry.next[partition] == offset for partition, offset in start.items()):
+        return True
+    raise ArchiveError(
+        f"the checkpoint of the stream goes on at offsets {start}, and the archive at "
+        f"{ {partition: entry.next[partition] for partition in start} }: "
+        "one of them was restored or edited; remove _archive/checkpoint and start again, "
+        "which loses and doubles nothing"
+    )
 
 
 TOPICS_FOLDER = "topics"
@@ -248,9 +369,10 @@ class CatalogueLog:
 
     def __init__(self, spark: SparkSession, folder: Directory) -> None:
         self._spark, self._folder = spark, folder
-        self._files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
+        files = [name for name in folder.names(TOPICS_FOLDER) if name.endswith(".parquet")]
+        self._next_file = int(files[-1].partition(".")[0]) + 1 if files else 0
         self._known: dict[str, CatalogueEntry] = {}
-        if self._files:
+        if files:
             rows = spark.read.schema(from_arrow_schema(TOPICS)).parquet(folder.at(TOPICS_FOLDER))
             read = map(CatalogueEntry.from_row, collect_with_micros(rows))
             for entry in sorted(read, key=lambda entry: (entry.since is not None, entry.since)):
@@ -260,16 +382,11 @@ class CatalogueLog:
         """Remember what has changed since the last look; how many topics that were."""
         changes = (live.changed(self._known.get(live.topic.name), now) for live in found)
         if new := [entry for entry in changes if entry is not None]:
-            self._write(new)
+            rows = self._spark.createDataFrame([entry.row() for entry in new], from_arrow_schema(TOPICS))
+            self._folder.write_parquet(rows.coalesce(1), TOPICS_FOLDER, f"{self._next_file:010d}")
+            self._next_file += 1
             self._known.update((entry.topic.name, entry) for entry in new)
         return len(new)
-
-    def _write(self, entries: Iterable[CatalogueEntry]) -> None:
-        number = int(self._files[-1].partition(".")[0]) + 1 if self._files else 0
-        rows = self._spark.createDataFrame([entry.row() for entry in entries], from_arrow_schema(TOPICS))
-        name = f"{number:010d}"
-        self._folder.write_parquet(rows.coalesce(1), TOPICS_FOLDER, name)
-        self._files.append(f"{name}.parquet")
 
 
 CHECKPOINT = "_archive/checkpoint"
@@ -306,29 +423,23 @@ class Archive:
                     f"{folder.path}: another archiver writes to this archive: stop it first, or give this "
                     "one a folder of its own"
                 )
-            yield cls._opened(folder, spark, options, found)
-
-    @classmethod
-    def _opened(
-        cls, folder: Directory, spark: SparkSession, options: ArchiveOptions, found: TopicIdentity
-    ) -> Archive:
-        folder.delete(STAGING)
-        ledger = Ledger(folder)
-        has_checkpoint = bool(folder.names(CHECKPOINT))
-        if ledger.latest is None:
-            if has_checkpoint or folder.names(RAW_FOLDER) or folder.names(COMMITTED_FOLDER):
-                raise ArchiveError(
-                    f"{folder.path}: _archive/ledger is gone, so the archived offsets are not known; "
-                    "restore it, or begin another archive"
+            folder.delete(STAGING)
+            ledger = Ledger(folder)
+            has_checkpoint = bool(folder.names(CHECKPOINT))
+            if ledger.latest is None:
+                if has_checkpoint or folder.names(RAW_FOLDER) or folder.names(COMMITTED_FOLDER):
+                    raise ArchiveError(
+                        f"{folder.path}: _archive/ledger is gone, so the archived offsets are not known; "
+                        "restore it, or begin another archive"
+                    )
+                log = Planner(SourceOptions.parse(source_options(options))).offsets()
+                ledger.append(
+                    LedgerEntry(0, {partition: earliest for partition, (earliest, _) in log.items()})
                 )
-            offsets = Planner(SourceOptions.parse(source_options(options))).offsets()
-            ledger.append(
-                LedgerEntry(0, {partition: earliest for partition, (earliest, _) in offsets.items()})
-            )
-        assert ledger.latest is not None
-        if not has_checkpoint:
-            remove_files_of(folder, ledger.latest.batches)
-        return cls(spark, folder, ledger, found, CatalogueLog(spark, folder))
+            archive = cls(spark, folder, ledger, found, CatalogueLog(spark, folder))
+            if not has_checkpoint:
+                remove_files_of(folder, archive.entry.batches)
+            yield archive
 
 
 def source_options(options: ArchiveOptions) -> dict[str, str]:

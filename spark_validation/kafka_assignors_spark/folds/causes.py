@@ -20,9 +20,9 @@ import enum
 from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
-from kafka_assignors.group import TopicPartitions
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, Kip848Fact, is_cooperative
+from kafka_assignors_spark.folds.kip848 import Kip848Fact
+from kafka_assignors_spark.folds.rebalances import Generation, GivenBefore, partitions_of
 from kafka_assignors_spark.folds.records import MemberRecord
 
 
@@ -75,6 +75,16 @@ class Cause(str, enum.Enum):
     """The records do not show it."""
 
 
+_SHOWN: Mapping[str, Cause] = {
+    Kip848Fact.EXPIRED: Cause.EXPIRY,
+    Kip848Fact.REBALANCE_TIMEOUT: Cause.POLL_INTERVAL,
+    Kip848Fact.PATTERN_RESOLVED: Cause.PATTERN,
+    Kip848Fact.TOPICS_CHANGED: Cause.TOPICS,
+    Kip848Fact.PARTITIONS_ADDED: Cause.PARTITIONS_ADDED,
+    Kip848Fact.MIGRATED: Cause.MIGRATION,
+}
+
+
 @dataclass(slots=True)
 class CauseFinder:
     """Finds the causes of the generations of one group: `feed` each, in order.
@@ -89,20 +99,18 @@ class CauseFinder:
     _partitions: dict[str, int] = field(default_factory=dict)  # by topic, the most that any generation had
     _converted: bool = False  # the last record is the group right after a change of protocol
 
-    def _start(self) -> None:
-        self._last, self._given, self._partitions, self._converted = None, GivenBefore(), {}, False
-
     def feed(self, record: Generation) -> tuple[Cause, ...]:
         """The causes of this generation, in the order of `Cause`; at least one."""
         if record.incarnation != self._incarnation:
-            self._start()
-            self._incarnation = record.incarnation
+            self._incarnation, self._last, self._converted = record.incarnation, None, False
+            self._given, self._partitions = GivenBefore(), {}
         before, self._last = self._last, record
         converted, self._converted = self._converted, False
         lost = before is not None and self._given.shows_loss(record, before.generation)
         self._given.remember(record)
         grown = self._grown(record)
-        if lost or not _is_whole(record) or (before is not None and not _is_known(before)):
+        whole = record.is_known and not (record.lost or record.starts_late)
+        if lost or not whole or (before is not None and not before.is_known):
             return (Cause.UNKNOWN,)
         found = set(_causes(before, record))
         if converted and not found:
@@ -115,7 +123,7 @@ class CauseFinder:
 
     def _grown(self, record: Generation) -> bool:
         """Whether it has more partitions of a topic than any before, as the catalogue confirms."""
-        if not _is_known(record):
+        if not record.is_known:
             return False
         grown = False
         for name, numbers in _seen(record).items():
@@ -133,21 +141,9 @@ def _seen(record: Generation) -> Mapping[str, Set[int]]:
     """The partitions of each topic that members are assigned or claim, so that withheld ones are included."""
     seen: dict[str, set[int]] = {}
     for member in record.members.values():
-        for by_topic in (member.assigned, member.owned):
-            for topic, numbers in by_topic.items():
-                if numbers:
-                    seen.setdefault(topic, set()).update(numbers)
+        for topic, number in (*partitions_of(member.assigned), *partitions_of(member.owned)):
+            seen.setdefault(topic, set()).add(number)
     return seen
-
-
-def _is_known(record: Generation) -> bool:
-    """Whether all its members and their partitions are known."""
-    return record.decodes and record.problem is None
-
-
-def _is_whole(record: Generation) -> bool:
-    """Whether no record is missing in the generation or right before it."""
-    return _is_known(record) and not record.lost and not record.starts_late
 
 
 def _causes(before: Generation | None, record: Generation) -> Iterator[Cause]:
@@ -160,7 +156,7 @@ def _causes(before: Generation | None, record: Generation) -> Iterator[Cause]:
     if record.type != before.type:
         yield Cause.MIGRATION
     yield from _of_members(before, record)
-    yield from _of_facts(record)
+    yield from (_SHOWN[fact] for fact, _ in record.facts)
     if before.protocol and record.protocol not in ("", before.protocol) and record.type == before.type:
         yield Cause.ASSIGNOR
     if before.leader in record.members and record.leader not in (None, before.leader):
@@ -197,37 +193,14 @@ def _by_identity(record: Generation) -> Mapping[tuple[bool, str], MemberRecord]:
     }
 
 
-_SHOWN: Mapping[str, Cause] = {
-    Kip848Fact.EXPIRED: Cause.EXPIRY,
-    Kip848Fact.REBALANCE_TIMEOUT: Cause.POLL_INTERVAL,
-    Kip848Fact.PATTERN_RESOLVED: Cause.PATTERN,
-    Kip848Fact.TOPICS_CHANGED: Cause.TOPICS,
-    Kip848Fact.PARTITIONS_ADDED: Cause.PARTITIONS_ADDED,
-    Kip848Fact.MIGRATED: Cause.MIGRATION,
-}
-
-
-def _of_facts(record: Generation) -> Iterator[Cause]:
-    for fact, _ in record.facts:
-        yield _SHOWN[fact]
-
-
 def _hands_over(before: Generation, record: Generation) -> bool:
     """Whether a member is assigned partitions that a member still held and the generation before withheld."""
-    if record.type != before.type or not is_cooperative(before):
+    if record.type != before.type or not before.cooperative:
         return False
     held = {
         partition
         for member in before.members.values()
         if not member.revoked
-        for partition in _partitions(member.owned)
+        for partition in partitions_of(member.owned)
     }
-    return bool((held - _assigned(before)) & _assigned(record))
-
-
-def _assigned(record: Generation) -> Set[tuple[str, int]]:
-    return {partition for member in record.members.values() for partition in _partitions(member.assigned)}
-
-
-def _partitions(by_topic: TopicPartitions) -> Iterator[tuple[str, int]]:
-    return ((topic, number) for topic, numbers in by_topic.items() for number in numbers)
+    return bool((held - before.assigned) & record.assigned)

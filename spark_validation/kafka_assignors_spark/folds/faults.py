@@ -32,11 +32,11 @@ from __future__ import annotations
 import enum
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 
 from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord, client_of
+from kafka_assignors_spark.folds.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord
 
 
 class FaultKind(str, enum.Enum):
@@ -74,10 +74,9 @@ class FaultRules:
     flapping_s: float = 3600.0
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for name, value in asdict(self).items():
             if not value > 0:
-                raise ValueError(f"{each.name} is {value}, and has to be greater than 0")
+                raise ValueError(f"{name} is {value}, and has to be greater than 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +163,11 @@ class FaultFinder:
             self._members = None if record.starts_late else {}
             self._born.clear()
             self._present.clear()
-        if not record.decodes or record.problem is not None:
+        if record.lost or not record.is_known:
             yield from self._settle_all()
             self._members = None
+        if not record.is_known:
             return
-        if record.lost:
-            yield from self._settle_all()
-            self._members = None
         before, self._members = self._members, dict(record.members)
         if before is None:
             self._born = dict.fromkeys(record.members, self._changes)
@@ -200,18 +197,9 @@ class FaultFinder:
             self._youngest_gone = max(self._youngest_gone, self._born.pop(member.member_id, 0))
         for member in came:
             self._born[member.member_id] = self._changes
+        place = (self._changes, self._rebalances, record.timestamp)
         at_once = self._count(came, went)
-        change = _Change(
-            self._changes,
-            self._rebalances,
-            record.timestamp,
-            came,
-            went,
-            before,
-            not record.replacement,
-            at_once,
-        )
-        self._waiting.append(change)
+        self._waiting.append(_Change(*place, came, went, before, not record.replacement, at_once))
         starts = self._wave_starts()
         # With fewer members than before, the last one may still be about to join.
         if starts and starts[0].before <= len(self._born):
@@ -284,29 +272,30 @@ class FaultFinder:
                 episode = self._open[who] = _Episode(member, now, now)
             elif episode.last.date() != now.date():
                 yield self._fault(episode)
-                episode.new_day(now)
+                episode.first, episode.counts = now, _Counts()
+                episode.worst_streak, episode.most_joins = episode.streak, 0
             self._open.move_to_end(who)
             episode.member, episode.last = member, now
             episode.at_once = max(episode.at_once, change.at_once[who])
             if change.rebalanced:
-                episode.generations += 1
-                episode.alone += len(both) == 1
+                episode.counts.generations += 1
+                episode.counts.alone += len(both) == 1
             if who in went:
                 self._left(episode, went[who], now, stays_static=who in came)
             if who in came:
                 self._joined(episode, now)
 
     def _left(self, episode: _Episode, member: MemberRecord, now: datetime, *, stays_static: bool) -> None:
-        episode.leaves += 1
+        episode.counts.leaves += 1
         episode.left = now
         episode.stay_s = None if episode.joined is None else (now - episode.joined).total_seconds()
-        episode.expiries += _went_without_goodbye(member) and not stays_static
+        episode.counts.expiries += _went_without_goodbye(member) and not stays_static
 
     def _joined(self, episode: _Episode, now: datetime) -> None:
         rules = self._rules
-        episode.joins += 1
+        episode.counts.joins += 1
         if episode.left is not None and (now - episode.left).total_seconds() <= rules.back_again_s:
-            episode.restarts += 1
+            episode.counts.restarts += 1
             short = episode.stay_s is None or episode.stay_s <= rules.short_stay_s
             episode.streak = episode.streak + 1 if short else 1
         else:
@@ -328,21 +317,14 @@ class FaultFinder:
 
     def _fault(self, episode: _Episode) -> Fault:
         member = episode.member
+        counts = episode.counts if episode.at_once == 1 else replace(episode.counts, restarts=0)
         return Fault(
-            group=self._group,
-            date=episode.first.date(),
-            kind=self._kind(episode),
-            client_id=member.client_id,
-            client_host=member.client_host,
-            instance_id=member.instance_id,
-            member_id=member.member_id,
-            members=episode.at_once,
-            joins=episode.joins,
-            leaves=episode.leaves,
-            restarts=episode.restarts if episode.at_once == 1 else 0,
-            expiries=episode.expiries,
-            generations=episode.generations,
-            alone=episode.alone,
+            self._group,
+            episode.first.date(),
+            self._kind(episode),
+            *(member.client_id, member.client_host, member.instance_id, member.member_id),
+            episode.at_once,
+            **asdict(counts),
             first_timestamp=episode.first,
             last_timestamp=episode.last,
         )
@@ -353,30 +335,39 @@ class FaultFinder:
             return FaultKind.CRASH_LOOP
         if episode.most_joins >= self._rules.flapping:
             return FaultKind.FLAPPING
-        if episode.expiries:
+        if episode.counts.expiries:
             return FaultKind.EXPIRED
-        return FaultKind.CAME_BACK if alone and episode.restarts else FaultKind.SCALED
+        return FaultKind.CAME_BACK if alone and episode.counts.restarts else FaultKind.SCALED
 
     def _deployment(self, changes: tuple[_Change, ...]) -> Fault:
         first, last = changes[0], changes[-1]
-        return Fault(
-            group=self._group,
-            date=first.timestamp.date(),
-            kind=FaultKind.DEPLOYMENT,
-            client_id=None,
-            client_host=None,
-            instance_id=None,
-            member_id=None,
-            members=first.before,
+        counts = _Counts(
             joins=sum(len(change.came) for change in changes),
             leaves=sum(len(change.went) for change in changes),
-            restarts=0,
-            expiries=0,
             generations=last.rebalance - first.rebalance + first.rebalanced,
-            alone=0,
+        )
+        return Fault(
+            self._group,
+            first.timestamp.date(),
+            FaultKind.DEPLOYMENT,
+            *(None, None, None, None),
+            first.before,
+            **asdict(counts),
             first_timestamp=first.timestamp,
             last_timestamp=last.timestamp,
         )
+
+
+@dataclass(slots=True)
+class _Counts:
+    """Those of a `Fault`."""
+
+    joins: int = 0
+    leaves: int = 0
+    restarts: int = 0
+    expiries: int = 0
+    generations: int = 0
+    alone: int = 0
 
 
 @dataclass(slots=True)
@@ -395,18 +386,7 @@ class _Episode:
     times: deque[datetime] = field(default_factory=deque)  # of joins, within `flapping_s`
     worst_streak: int = 0
     most_joins: int = 0
-    joins: int = 0
-    leaves: int = 0
-    restarts: int = 0
-    expiries: int = 0
-    generations: int = 0
-    alone: int = 0
-
-    def new_day(self, now: datetime) -> None:
-        """Reset the counts for a new day; the episode continues."""
-        self.first = now
-        self.worst_streak, self.most_joins = self.streak, 0
-        self.joins = self.leaves = self.restarts = self.expiries = self.generations = self.alone = 0
+    counts: _Counts = field(default_factory=_Counts)
 
 
 def _who(member: MemberRecord) -> _Who:
@@ -420,4 +400,4 @@ def _went_without_goodbye(member: MemberRecord) -> bool:
 
     Static members do not leave when they close (KIP-345). Static members of aiokafka do leave.
     """
-    return member.instance_id is not None and client_of(member.client_id) not in (AIOKAFKA, AIOKAFKA_OURS)
+    return member.instance_id is not None and member.client not in (AIOKAFKA, AIOKAFKA_OURS)

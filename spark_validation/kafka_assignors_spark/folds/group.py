@@ -28,9 +28,9 @@ from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, OwnershipFold, Record, RecordedGeneration
+from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, OwnershipFold, Record
 from kafka_assignors_spark.folds.rates import RecentRates
-from kafka_assignors_spark.folds.rebalances import CLASSIC
+from kafka_assignors_spark.folds.rebalances import CLASSIC, Generation
 from kafka_assignors_spark.folds.records import (
     MemberDecoder,
     RecordKind,
@@ -306,20 +306,20 @@ class _GroupFold:
                 self._table("current", table_rows.current(record, event, self._work.catalogue))
         if event.group is None:
             return
-        for recorded in self._state.life.feed(record, event):
+        for generation in self._state.life.feed(record, event):
             if self._part.facts:
-                self._add_facts(recorded)
-            if recorded.is_of_consumers:
-                for row in self._replay.feed(recorded.generation):
+                self._add_facts(generation)
+            if generation.is_of_consumers:
+                for row in self._replay.feed(generation):
                     self._add_row(row)
 
-    def _add_facts(self, recorded: RecordedGeneration) -> None:
-        work, state, generation = self._work, self._state, recorded.generation
-        state.sums.facts.add(recorded)
+    def _add_facts(self, generation: Generation) -> None:
+        work, state = self._work, self._state
+        state.sums.facts.add(generation)
         if work.tables:
-            for name, rows in table_rows.of_generation(recorded).items():
+            for name, rows in table_rows.of_generation(generation).items():
                 self._table(name, rows)
-        if not recorded.is_of_consumers:
+        if not generation.is_of_consumers:
             return
         causes = state.causes.feed(generation)
         state.sums.add_causes(causes)
@@ -327,15 +327,14 @@ class _GroupFold:
         for fault in state.faults.feed(generation):
             self._add_fault(fault)
         if work.tables:
-            self._table("causes", [table_rows.causes(recorded, causes)])
+            self._table("causes", [table_rows.causes(generation, causes)])
             state.daily.add_causes(generation.timestamp, causes)
         # The broker's assignors of these names follow rules of their own, and the repetition of a generation
         # by a restarted static member is no leader's work.
         led = generation.type == CLASSIC and not (generation.empty or generation.replacement)
         if led and generation.protocol in CHECKED_STRATEGIES:
             strategy = work.loaded[generation.protocol]
-            place = (generation.leader or "", recorded.partition)
-            checked = check_generation(generation, strategy, work.catalogue, *place)
+            checked = check_generation(generation, strategy, work.catalogue)
             state.sums.add_checked(checked)
             if work.tables:
                 self._table("checked", [table_rows.values(checked)])

@@ -25,11 +25,11 @@ group's members.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 
-from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.wire import (
     LEFT_TO_RETURN,
     ConsumerGroupKey,
@@ -45,20 +45,19 @@ from kafka_assignors.wire import (
     TargetAssignmentEpoch,
 )
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.rebalances import (
-    DEFAULT_ASSIGNOR,
-    MEMBERS_FROM_BEFORE,
-    MEMBERS_WENT,
-    UNPROVEN,
-    UNREADABLE,
-    WITHOUT_METADATA,
-    FoldedGeneration,
-    Kip848Fact,
-)
-from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import MemberRecord
 
-NO_SUBSCRIPTION_VERSION = -1
-"""A member of KIP-848 has no versioned subscription."""
+DEFAULT_ASSIGNOR = "server default"
+"""The protocol of a generation whose members ask for no assignor: no record shows the broker's choice."""
+
+MEMBERS_FROM_BEFORE = (
+    "the history starts in the middle of the group's life, and may not have all of its members"
+)
+UNPROVEN = "records before it are lost, and nothing has shown since that all of its members are still there"
+UNREADABLE = "a record that it rests on does not decode"
+WITHOUT_METADATA = "members of it are not described by any record"
+MEMBERS_WENT = "members left while their assignment was made"
 
 NEWEST_FIRST_EPOCH = 2
 """A group's first epoch is 1 or, in later releases, 2."""
@@ -70,6 +69,28 @@ _BETWEEN_EPOCHS = frozenset(
 
 _TIMER_SLACK = timedelta(seconds=1)
 """How late the coordinator's timer may fire: a longer delay may be a coincidence."""
+
+
+class Kip848Fact:
+    """A change between two generations that only the records of KIP-848 show."""
+
+    EXPIRED = "expired"
+    """The broker removed a static member that was away; no member had returned under its instance id."""
+
+    REBALANCE_TIMEOUT = "rebalance timeout"
+    """The broker removed a member that had not revoked its partitions within its rebalance timeout."""
+
+    PATTERN_RESOLVED = "pattern resolved anew"
+    """A regular expression matches other topics than before, or was looked up for the first time."""
+
+    TOPICS_CHANGED = "topics changed"
+    """The subscribed topics are the same, and the hash over their metadata differs."""
+
+    PARTITIONS_ADDED = "partitions added"
+    """The group's own list of topics has more partitions of one (brokers before the hash)."""
+
+    MIGRATED = "migrated"
+    """The group changed its protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +171,10 @@ class EpochFold:
     # Records of KIP-848.
 
     def feed(
-        self, offset: int, timestamp: datetime, key: ConsumerGroupKey, value: ConsumerGroupValue | None
-    ) -> Iterator[FoldedGeneration]:
-        """The generations that a record completes; `value` is None for a tombstone."""
+        self, timestamp: datetime, key: ConsumerGroupKey, value: ConsumerGroupValue | None
+    ) -> Iterator[Generation | None]:
+        """The generations that a record completes, without their place in the group's life, and None for the
+        end of the group; `value` is None for a tombstone."""
         self._unreadable.discard(key)
         member_id = key.member_id
         if member_id is not None and value is not None:
@@ -161,11 +183,11 @@ class EpochFold:
             self._described.clear()
         if key.type is ConsumerGroupRecord.METADATA:
             if value is None:
-                yield from self._end(offset, timestamp)
+                yield from self._end()
             elif isinstance(value, GroupEpoch):
-                yield from self._begin_epoch(offset, timestamp, value)
+                yield from self._begin_epoch(timestamp, value)
         elif isinstance(value, TargetAssignmentEpoch):
-            yield from self._complete(offset, timestamp, value.epoch)
+            yield from self._complete(timestamp, value.epoch)
         elif isinstance(value, PartitionMetadata):
             self._list_topics(value)
         elif key.type is ConsumerGroupRecord.REGULAR_EXPRESSION:
@@ -178,13 +200,13 @@ class EpochFold:
             self._targets[member_id] = value.partitions
         elif isinstance(value, CurrentAssignment):
             self._current[member_id] = _Heard(value, timestamp)
-            yield from self._replace(offset, timestamp, member_id)
+            yield from self._replace(timestamp, member_id)
         elif key.type is ConsumerGroupRecord.MEMBER_METADATA:
             self._leave(member_id, timestamp)
         elif key.type is ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER:
             self._targets.pop(member_id, None)
 
-    def _begin_epoch(self, offset: int, timestamp: datetime, value: GroupEpoch) -> Iterator[FoldedGeneration]:
+    def _begin_epoch(self, timestamp: datetime, value: GroupEpoch) -> Iterator[Generation | None]:
         if self._epoch is None:
             self._start(value.epoch)
         elif value.epoch < self._epoch:
@@ -192,11 +214,12 @@ class EpochFold:
         elif value.epoch > self._epoch + 1:
             self._lost += value.epoch - self._epoch - 1
             self._unproven.update(self._members.keys() - self._described)
+        instances = {member.instance_id for member in self._members.values()}
         for member_id, member in self._gone.items():
-            if self._was_away(member_id) and not self._is_back(member):
+            heard = self._current.pop(member_id, None)
+            was_away = heard is not None and heard.assignment.epoch == LEFT_TO_RETURN
+            if was_away and member.instance_id not in instances:
                 self._facts.append((Kip848Fact.EXPIRED, member_id))
-        for member_id in self._gone:
-            self._current.pop(member_id, None)
         self._gone.clear()
         self._returned.clear()
         self._described.clear()
@@ -205,7 +228,7 @@ class EpochFold:
             self._at[value.epoch] = _AtEpoch(dict(self._members), value.metadata_hash)
         elif value.epoch != self._last:
             self._hash_given = value.metadata_hash
-            yield self._give(RecordKind.EMPTY, offset, timestamp, value.epoch, {})
+            yield self._give(timestamp, value.epoch, {}, empty=True)
 
     def _start(self, epoch: int) -> None:
         """Start a life of the group with its first epoch, or with the first recorded one."""
@@ -223,7 +246,7 @@ class EpochFold:
         self._members = members
         self._starts_late = self._late = epoch > NEWEST_FIRST_EPOCH
 
-    def _end(self, offset: int, timestamp: datetime) -> Iterator[FoldedGeneration]:
+    def _end(self) -> Iterator[Generation | None]:
         if self._epoch is None:
             return  # the group never was a KIP-848 group, or has ended before
         # The removal of members has an epoch of its own; without one it is a change of protocol.
@@ -231,7 +254,7 @@ class EpochFold:
         closed = self._epoch if with_members else None
         self._forget()
         self._closed = closed
-        yield FoldedGeneration(RecordKind.TOMBSTONE, offset, timestamp)
+        yield None
 
     def _list_topics(self, value: PartitionMetadata) -> None:
         for topic in value.topics:
@@ -272,14 +295,7 @@ class EpochFold:
         if member.rebalance_timeout_ms > 0 and timedelta(0) <= late <= _TIMER_SLACK:
             self._facts.append((Kip848Fact.REBALANCE_TIMEOUT, member_id))
 
-    def _was_away(self, member_id: str) -> bool:
-        current = self._current.get(member_id)
-        return current is not None and current.assignment.epoch == LEFT_TO_RETURN
-
-    def _is_back(self, gone: ConsumerGroupMember) -> bool:
-        return any(member.instance_id == gone.instance_id for member in self._members.values())
-
-    def _replace(self, offset: int, timestamp: datetime, new_id: str) -> Iterator[FoldedGeneration]:
+    def _replace(self, timestamp: datetime, new_id: str) -> Iterator[Generation | None]:
         """Yield the generation again with the last record by which a static member replaces its old id."""
         old_id = self._returned.pop(new_id, None)
         if old_id is None:
@@ -295,11 +311,11 @@ class EpochFold:
             return
         ids = self._last_ids - {old_id} | {new_id}
         members = {name: self._members[name] for name in ids if name in self._members}
-        yield self._give(RecordKind.GENERATION, offset, timestamp, self._last, members)
+        yield self._give(timestamp, self._last, members)
 
     # Generations.
 
-    def _complete(self, offset: int, timestamp: datetime, epoch: int) -> Iterator[FoldedGeneration]:
+    def _complete(self, timestamp: datetime, epoch: int) -> Iterator[Generation | None]:
         if self._epoch is None:
             # Compaction has removed the epoch's own record, which a later one superseded.
             self._start(epoch)
@@ -317,42 +333,54 @@ class EpochFold:
                 problem = MEMBERS_WENT if len(members) < len(at.members) else None
         if at is not None:
             self._hash_given = at.metadata_hash
-        yield self._give(RecordKind.GENERATION, offset, timestamp, epoch, members, problem)
+        yield self._give(timestamp, epoch, members, problem)
 
     def _give(
         self,
-        kind: RecordKind,
-        offset: int,
         timestamp: datetime,
         epoch: int,
         members: Mapping[str, ConsumerGroupMember],
         problem: str | None = None,
-    ) -> FoldedGeneration:
-        topics = {name: _subscribed_topics(member, self._patterns) for name, member in members.items()}
+        *,
+        empty: bool = False,
+    ) -> Generation:
+        topics = {
+            name: frozenset(member.topics).union(self._patterns.get(member.regular_expression or "", ()))
+            for name, member in members.items()
+        }
         unknown: set[str] = set()
         given = {name: self._by_name(self._targets.get(name, {}), unknown) for name in members}
-        if kind is RecordKind.GENERATION:
-            problem = problem or self._problem(timestamp, members, topics, given, unknown)
         subscribed = frozenset[str]().union(*topics.values())
+        if not empty:
+            problem = problem or self._problem(timestamp, subscribed, given, unknown)
         hashes = {self._hash_given, self._last_hash}
         if subscribed == self._last_topics and len(hashes) == 2 and 0 not in hashes:
             self._facts.append((Kip848Fact.TOPICS_CHANGED, ""))
-        generation = FoldedGeneration(
-            kind=kind,
-            offset=offset,
-            timestamp=timestamp,
-            generation=epoch,
-            protocol=_preferred_assignor(members) if members else None,
-            members=tuple(
-                _member_record(name, member, topics[name], given[name])
+        generation = Generation(
+            timestamp,
+            epoch,
+            {
+                name: MemberRecord(
+                    member_id=name,
+                    instance_id=member.instance_id,
+                    rack=member.rack or None,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    topics=tuple(sorted(topics[name])),
+                    assigned=given[name],
+                    pattern=member.regular_expression or None,
+                    assignor=member.assignor,
+                )
                 for name, member in sorted(members.items())
-            ),
-            continues=self._continues,
-            starts_late=self._starts_late,
-            lost=self._lost,
-            problem=problem,
-            unknown_topics=tuple(sorted(unknown)),
-            facts=tuple(dict.fromkeys(self._facts)),
+            },
+            _preferred_assignor(members) if members else "",
+            empty,
+            self._starts_late,
+            self._continues,
+            self._lost,
+            problem,
+            tuple(sorted(unknown)),
+            tuple(dict.fromkeys(self._facts)),
         )
         self._at = {number: at for number, at in self._at.items() if number > epoch}
         self._last, self._last_ids, self._last_topics = epoch, frozenset(members), subscribed
@@ -364,8 +392,7 @@ class EpochFold:
     def _problem(
         self,
         timestamp: datetime,
-        members: Mapping[str, ConsumerGroupMember],
-        topics: Mapping[str, frozenset[str]],
+        subscribed: frozenset[str],
         given: Mapping[str, Mapping[str, tuple[int, ...]]],
         unknown: set[str],
     ) -> str | None:
@@ -376,27 +403,16 @@ class EpochFold:
             return f"the catalogue does not tell which topic has the id {min(unknown)}"
         if (self._targets.keys() | self._current.keys()) - self._members.keys() - self._gone.keys():
             return WITHOUT_METADATA
-        if self._unproven.intersection(members):
+        if self._unproven.intersection(given):
             return UNPROVEN
-        if self._late:
-            if not self._is_whole(timestamp, topics, given):
-                return MEMBERS_FROM_BEFORE
-            self._late = False
-        return None
-
-    def _is_whole(
-        self,
-        timestamp: datetime,
-        topics: Mapping[str, frozenset[str]],
-        given: Mapping[str, Mapping[str, tuple[int, ...]]],
-    ) -> bool:
-        """Whether every partition of every topic has an owner: then no member with partitions is missing."""
-        for topic in frozenset[str]().union(*topics.values()):
+        # Where every partition of every topic has an owner, no member with partitions is missing.
+        for topic in subscribed if self._late else ():
             known = self._catalogue.at(topic, timestamp)
             numbers = [number for shares in given.values() for number in shares.get(topic, ())]
             if known is None or sorted(numbers) != list(range(known.partitions)):
-                return False
-        return True
+                return MEMBERS_FROM_BEFORE
+        self._late = False
+        return None
 
     def _by_name(
         self, partitions: Mapping[str, tuple[int, ...]], unknown: set[str]
@@ -421,44 +437,8 @@ _OF_GROUP = tuple(
 """The fields that describe the group since it began."""
 
 
-def _subscribed_topics(
-    member: ConsumerGroupMember, patterns: Mapping[str, tuple[str, ...]]
-) -> frozenset[str]:
-    """The topics that a member subscribes to, by name and by what its regular expression matches."""
-    return frozenset(member.topics).union(patterns.get(member.regular_expression or "", ()))
-
-
 def _preferred_assignor(members: Mapping[str, ConsumerGroupMember]) -> str:
     """The server assignor that most members ask for, or all of them joined by "or" in a tie."""
-    votes: dict[str, int] = {}
-    for member in members.values():
-        if member.assignor is not None:
-            votes[member.assignor] = votes.get(member.assignor, 0) + 1
-    if not votes:
-        return DEFAULT_ASSIGNOR
-    most = max(votes.values())
-    return " or ".join(sorted(name for name, count in votes.items() if count == most))
-
-
-def _member_record(
-    member_id: str,
-    member: ConsumerGroupMember,
-    topics: frozenset[str],
-    assigned: Mapping[str, tuple[int, ...]],
-) -> MemberRecord:
-    """The member of a generation with these topics and these assigned partitions, by topic name."""
-    return MemberRecord(
-        member_id=member_id,
-        instance_id=member.instance_id,
-        rack=member.rack or None,
-        client_id=member.client_id,
-        client_host=member.client_host,
-        version=NO_SUBSCRIPTION_VERSION,
-        topics=tuple(sorted(topics)),
-        owned={},
-        owned_generation=NO_GENERATION,
-        revoked=False,
-        assigned=assigned,
-        pattern=member.regular_expression or None,
-        assignor=member.assignor,
-    )
+    votes = Counter(member.assignor for member in members.values() if member.assignor is not None)
+    most = max(votes.values(), default=0)
+    return " or ".join(sorted(name for name in votes if votes[name] == most)) or DEFAULT_ASSIGNOR

@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, TORN, FoldedGeneration, Generation
+from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, Generation, partitions_of
 from kafka_assignors_spark.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
@@ -40,6 +40,11 @@ from kafka_assignors_spark.folds.records import (
 from kafka_assignors_spark.result import OwnershipSpan
 
 CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
+
+TORN = (
+    "records of the group lie in several partitions, so that their order is not known: the offsets topic was "
+    "given more partitions, or these are records of two clusters"
+)
 
 _MOST_SKIPPED = 2**31 - 1
 """A forged record may name any generation."""
@@ -54,29 +59,6 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     copies: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedGeneration:
-    """A generation, and what else its record says. Groups of other protocol types than "consumer" have them,
-    too, but no members that decode.
-
-    `value_bytes` is the length of the record's value, or an estimate of it for a KIP-848 group.
-    """
-
-    generation: Generation
-    partition: int
-    protocol_type: str | None
-    version: int | None
-    reason: str | None
-    clock_back: bool
-    unknown_topics: tuple[str, ...]
-    value_bytes: int
-
-    @property
-    def is_of_consumers(self) -> bool:
-        """Whether a replay has to know of it; an empty group may have no protocol type."""
-        return self.protocol_type == CONSUMER_PROTOCOL_TYPE or self.generation.empty
 
 
 @dataclass(slots=True)
@@ -94,93 +76,67 @@ class LifeFold:
     incarnation: int = 0
     unreadable: int = 0
 
-    def feed(self, record: Record, event: DecodedRecord) -> Iterator[RecordedGeneration]:
+    def feed(self, record: Record, event: DecodedRecord) -> Iterator[Generation]:
         """The generations that this record is or completes."""
         self.unreadable += event.kind is RecordKind.UNDECODABLE and event.part is None
-        type_ = CLASSIC if event.part is None else CONSUMER
-        for seen in self._seen(record, event):
-            lost, self.unreadable = seen.lost + self.unreadable, 0
-            before, self.last_timestamp = self.last_timestamp, seen.timestamp
+        classic = event.part is None
+        type_ = CLASSIC if classic else CONSUMER
+        timestamp = from_micros(record.micros)
+        for seen in self._seen(timestamp, event):
+            lost, self.unreadable = self.unreadable, 0
+            before, self.last_timestamp = self.last_timestamp, timestamp
             last_type, previous = self.last or (type_, None)
-            self.last = (type_, seen.generation)
-            if seen.generation is None:
+            self.last = (type_, None if seen is None else seen.generation)
+            if seen is None:
                 continue
-            back = not self.torn and before is not None and seen.timestamp < before
-            same_type = last_type == type_ or seen.continues
-            previous = seen.generation if seen.continues else previous
-            yield self._placed(record, event, seen, type_, same_type, previous, lost, back)
+            number = seen.generation
+            if seen.continues:
+                last_type, previous = type_, number
+            new_life = previous is None or (not self.torn and (number < previous or last_type != type_))
+            self.incarnation += new_life
+            same_life = not (new_life or self.torn)
+            skipped = number - (previous or 0) - 1 if same_life else 0
+            yield replace(
+                seen,
+                group=event.group or "",
+                partition=record.partition,
+                offset=record.offset,
+                incarnation=self.incarnation,
+                type=type_,
+                protocol_type=event.protocol_type if classic else CONSUMER_PROTOCOL_TYPE,
+                version=event.version,
+                leader=event.leader,
+                reason=event.reason,
+                replacement=same_life and number == previous,
+                skipped=min(max(skipped, 0), _MOST_SKIPPED),
+                starts_late=new_life and seen.starts_late,
+                lost=seen.lost + lost,
+                problem=TORN if self.torn else seen.problem,
+                clock_back=not self.torn and before is not None and timestamp < before,
+                value_bytes=len(record.value or b"")
+                if classic
+                else sum(map(_bytes_of, seen.members.values())),
+            )
 
-    def _placed(
-        self,
-        record: Record,
-        event: DecodedRecord,
-        seen: FoldedGeneration,
-        type_: str,
-        same_type: bool,
-        previous: int | None,
-        lost: int,
-        back: bool,
-    ) -> RecordedGeneration:
-        number = seen.generation
-        assert number is not None
-        starts = previous is None or (not self.torn and (number < previous or not same_type))
-        self.incarnation += starts
-        same_life = not (starts or self.torn)
-        skipped = (
-            0 if not same_life or previous is None else min(max(number - previous - 1, 0), _MOST_SKIPPED)
-        )
-        classic = type_ == CLASSIC
-        generation = Generation(
-            group=event.group or "",
-            incarnation=self.incarnation,
-            generation=number,
-            offset=seen.offset,
-            timestamp=seen.timestamp,
-            protocol=seen.protocol or "",
-            empty=seen.kind is RecordKind.EMPTY,
-            replacement=same_life and number == previous,
-            skipped=skipped,
-            starts_late=starts and seen.starts_late,
-            decodes=event.reason is None,
-            members={member.member_id: member for member in seen.members},
-            leader=event.leader,
-            type=type_,
-            lost=lost,
-            problem=TORN if self.torn else seen.problem,
-            facts=seen.facts,
-        )
-        return RecordedGeneration(
-            generation=generation,
-            partition=record.partition,
-            protocol_type=event.protocol_type if classic else CONSUMER_PROTOCOL_TYPE,
-            version=event.version,
-            reason=event.reason,
-            clock_back=back,
-            unknown_topics=seen.unknown_topics,
-            value_bytes=len(record.value or b"") if classic else sum(map(_bytes_of, seen.members)),
-        )
-
-    def _seen(self, record: Record, event: DecodedRecord) -> Iterator[FoldedGeneration]:
-        """The generation, or the end of the group, that a record is or completes."""
-        offset, timestamp = record.offset, from_micros(record.micros)
+    def _seen(self, timestamp: datetime, event: DecodedRecord) -> Iterator[Generation | None]:
+        """The generation that a record is or completes, or None for the end of the group."""
         if event.part is not None:
             if event.kind is RecordKind.UNDECODABLE:
                 self.epochs.unreadable(event.part)
                 return
-            yield from self.epochs.feed(offset, timestamp, event.part, event.said)
+            yield from self.epochs.feed(timestamp, event.part, event.said)
         elif event.kind is RecordKind.TOMBSTONE:
             self.epochs.classic_tombstone()
-            yield FoldedGeneration(event.kind, offset, timestamp)
+            yield None
         elif event.kind in (RecordKind.GENERATION, RecordKind.EMPTY) and event.generation is not None:
-            yield FoldedGeneration(
-                event.kind,
-                offset,
+            yield Generation(
                 timestamp,
                 event.generation,
-                event.protocol,
-                event.members,
-                continues=self.epochs.classic(event.generation, event.kind is RecordKind.GENERATION),
+                {member.member_id: member for member in event.members},
+                event.protocol or "",
+                empty=event.kind is RecordKind.EMPTY,
                 starts_late=event.generation > 1,
+                continues=self.epochs.classic(event.generation, event.kind is RecordKind.GENERATION),
             )
 
 
@@ -196,21 +152,17 @@ _MOST_SPANS = 2_000
 
 
 @dataclass(slots=True)  # a frozen one takes five times as long to make
-class _Held:
-    """Who owns a partition since when; `number` counts records."""
+class _Span:
+    """Who owns a partition, from the record `first` to `last`: both count records. Until it ends, its end is
+    its begin."""
 
-    member: str
-    since: datetime
-    number: int
-
-
-@dataclass(slots=True)
-class _Ended:
     topic: str
     partition: int
-    held: _Held
+    member: str
+    begin: datetime
+    first: int
     end: datetime
-    number: int
+    last: int
 
 
 @dataclass(slots=True)
@@ -220,8 +172,8 @@ class OwnershipFold:
     group: str = ""
     number: int = 0
     incarnation: int | None = None
-    held: dict[tuple[str, int], _Held] = field(default_factory=dict)
-    ended: deque[_Ended] = field(default_factory=deque)
+    held: dict[tuple[str, int], _Span] = field(default_factory=dict)
+    ended: deque[_Span] = field(default_factory=deque)
     times: deque[datetime] = field(default_factory=deque)  # of the last records
 
     def feed(self, record: Generation) -> None:
@@ -234,12 +186,13 @@ class OwnershipFold:
         self.times.append(record.timestamp)
         if len(self.times) > MOST_GENERATIONS:
             self.times.popleft()
-        now = _owners(record) if record.decodes and record.problem is None else {}
+        now = _owners(record) if record.is_known else {}
         self._end(record.timestamp, now)
         for place, member in now.items():
             if place not in self.held:
-                self.held[place] = _Held(member, record.timestamp, self.number)
-        while self.ended and self.ended[0].number < self._first:
+                since = (record.timestamp, self.number)
+                self.held[place] = _Span(*place, member, *since, *since)
+        while self.ended and self.ended[0].last < self._first:
             self.ended.popleft()
 
     def finish(self) -> list[OwnershipSpan]:
@@ -248,12 +201,12 @@ class OwnershipFold:
             self._end(self.times[-1], {})
         spans = []
         for each in self.ended:
-            if each.number == self._first > each.held.number:
+            if each.last == self._first > each.first:
                 continue  # it ended where the records that count begin
-            begin = self.times[0] if each.held.number < self._first else each.held.since
+            begin = self.times[0] if each.first < self._first else each.begin
             # After a clock was set back, a span may end before it began.
             end = max(begin, each.end)
-            spans.append(OwnershipSpan(self.group, each.topic, each.partition, each.held.member, begin, end))
+            spans.append(OwnershipSpan(self.group, each.topic, each.partition, each.member, begin, end))
         spans.sort(key=lambda span: (span.topic, span.partition))
         spans.sort(key=lambda span: span.end, reverse=True)
         return sorted(spans[:_MOST_SPANS], key=lambda span: (span.topic, span.partition, span.begin))
@@ -264,18 +217,18 @@ class OwnershipFold:
         return self.number - len(self.times) + 1
 
     def _end(self, at: datetime, now: dict[tuple[str, int], str]) -> None:
-        gone = [place for place, held in self.held.items() if now.get(place) != held.member]
-        for place in gone:
-            self.ended.append(_Ended(*place, self.held.pop(place), at, self.number))
+        for place in [place for place, span in self.held.items() if now.get(place) != span.member]:
+            span = self.held.pop(place)
+            span.end, span.last = at, self.number
+            self.ended.append(span)
 
 
 def _owners(record: Generation) -> dict[tuple[str, int], str]:
-    shares = [(member, member.assigned) for member in record.members.values()]
-    if sum(len(numbers) for _, share in shares for numbers in share.values()) > MOST_PARTITIONS:
+    members = record.members.values()
+    if sum(len(numbers) for member in members for numbers in member.assigned.values()) > MOST_PARTITIONS:
         return {}
     return {
-        (topic, partition): member.instance_id or member.member_id
-        for member, share in shares
-        for topic, partitions in share.items()
-        for partition in partitions
+        place: member.instance_id or member.member_id
+        for member in members
+        for place in partitions_of(member.assigned)
     }

@@ -144,11 +144,13 @@ class RateHistory:
 
     def __init__(self) -> None:
         self._pairs: list[array[int]] = [array("q"), array("q")]  # rates, and microseconds
+        self._longest_s = 1
         self._closed: Point | None = None
         self._open: Point | None = None
 
     def add(self, micros: int, committed: int | None, interval_s: int) -> None:
         """One commit; `committed` is None where it was deleted."""
+        self._longest_s = max(self._longest_s, interval_s)
         if committed is None or committed < 0:
             self._open = self._closed = None
             return
@@ -157,11 +159,11 @@ class RateHistory:
             self._close(interval_s)
         self._open = (micros, committed)
 
-    def rate_at(self, percentile: float, interval_s: int) -> int | None:
+    def rate_at(self, percentile: float) -> int | None:
         """The rate that the partition had, or less, for `percentile` per cent of the time that is known, in
         milli-records a second: 100 for the greatest. None where no time is known."""
         if self._open is not None:
-            self._close(interval_s)
+            self._close(self._longest_s)
             self._open = None
         pairs: list[tuple[int, int]] = sorted(zip(*self._pairs, strict=True))
         wanted = sum(span for _, span in pairs) * percentile / 100

@@ -24,77 +24,14 @@ of a few.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
-from kafka_assignors_spark.folds.records import MemberRecord, RecordKind
+from kafka_assignors_spark.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
 
 CLASSIC, CONSUMER = "classic", "consumer"
 """The `type` of a generation: the protocol of its group, classic or that of KIP-848."""
-
-DEFAULT_ASSIGNOR = "server default"
-"""The protocol of a generation whose members ask for no assignor: no record shows the broker's choice."""
-
-MEMBERS_FROM_BEFORE = (
-    "the history starts in the middle of the group's life, and may not have all of its members"
-)
-UNPROVEN = "records before it are lost, and nothing has shown since that all of its members are still there"
-UNREADABLE = "a record that it rests on does not decode"
-WITHOUT_METADATA = "members of it are not described by any record"
-MEMBERS_WENT = "members left while their assignment was made"
-TORN = (
-    "records of the group lie in several partitions, so that their order is not known: the offsets topic was "
-    "given more partitions, or these are records of two clusters"
-)
-
-
-class Kip848Fact:
-    """A change between two generations that only the records of KIP-848 show."""
-
-    EXPIRED = "expired"
-    """The broker removed a static member that was away; no member had returned under its instance id."""
-
-    REBALANCE_TIMEOUT = "rebalance timeout"
-    """The broker removed a member that had not revoked its partitions within its rebalance timeout."""
-
-    PATTERN_RESOLVED = "pattern resolved anew"
-    """A regular expression matches other topics than before, or was looked up for the first time."""
-
-    TOPICS_CHANGED = "topics changed"
-    """The subscribed topics are the same, and the hash over their metadata differs."""
-
-    PARTITIONS_ADDED = "partitions added"
-    """The group's own list of topics has more partitions of one (brokers before the hash)."""
-
-    MIGRATED = "migrated"
-    """The group changed its protocol."""
-
-
-@dataclass(frozen=True, slots=True)
-class FoldedGeneration:
-    """A generation, an empty one, or the end of a group, at the record that completes it.
-
-    `continues` says that it continues the life of the generation before, although that ended with a
-    tombstone; `starts_late` that it is the first of a life whose first epochs are not in the history. `lost`
-    counts the epochs before it that no record shows. `unknown_topics` are topic ids that the catalogue does
-    not name; they are missing in what members are `assigned`. `facts` pair a constant of `Kip848Fact` with
-    the member, topic or pattern that it concerns.
-    """
-
-    kind: RecordKind
-    offset: int
-    timestamp: datetime
-    generation: int | None = None
-    protocol: str | None = None
-    members: tuple[MemberRecord, ...] = ()
-    continues: bool = False
-    starts_late: bool = False
-    lost: int = 0
-    problem: str | None = None
-    unknown_topics: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
-
 
 EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
 """Strategies that never run cooperatively. Any other strategy does if its members claim partitions that they
@@ -112,61 +49,102 @@ _REMEMBERED = 8
 UNFINISHED = "its cooperative hand-over has no end in the history"
 
 
+def partitions_of(by_topic: TopicPartitions) -> Iterator[tuple[str, int]]:
+    """The topic and number of each partition."""
+    return ((topic, number) for topic, numbers in by_topic.items() for number in numbers)
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A generation of a group with its place in the group's life, as `folds.lives` finds it."""
+    """A generation of a group, or an empty one, at the record that completes it, with its place in the
+    group's life as `folds.lives` finds it.
 
-    group: str
-    incarnation: int
-    generation: int
-    offset: int
-    timestamp: datetime
-    protocol: str
-    empty: bool
-    replacement: bool
-    skipped: int
-    starts_late: bool
-    decodes: bool
-    members: Mapping[str, MemberRecord]
-    leader: str | None = None
-    type: str = CLASSIC
-    lost: int = 0
-    problem: str | None = None
-    facts: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Rebalance:
-    """One logical rebalance.
-
-    `members`, `generation`, `offset` and `timestamp` are those of its last generation; `first_generation` is
-    its first and `generations` how many were recorded of it. `prior` is what each member of the group had
-    before it, by member id, as of `prior_generation`. `recorded` is what production gave each in the end.
-    `skipped` counts the generation numbers in and before it that no record shows. `problem` is the reason why
-    it cannot be judged, or None.
+    Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
+    says why a member does not decode. `version` is that of the classic record's value. `lost` counts the
+    records and epochs before the generation that no record shows, and `problem` says why members or
+    partitions may be missing in it. `starts_late` says that it is the first of a life whose first generations
+    are not in the history, `continues` that it continues the life of the generation before under the other
+    protocol. `unknown_topics` are topic ids that the catalogue does not name; they are missing in what
+    members are assigned. `facts` pair a constant of `kip848.Kip848Fact` with the member, topic or pattern
+    that it concerns. `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
     """
 
-    group: str
-    generation: int
-    first_generation: int
-    generations: int
-    offset: int
     timestamp: datetime
-    protocol: str
+    generation: int
     members: Mapping[str, MemberRecord]
+    protocol: str = ""
+    empty: bool = False
+    starts_late: bool = False
+    continues: bool = False
+    lost: int = 0
+    problem: str | None = None
+    unknown_topics: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    group: str = ""
+    partition: int = 0
+    offset: int = 0
+    incarnation: int = 0
+    replacement: bool = False
+    skipped: int = 0
+    clock_back: bool = False
+    type: str = CLASSIC
+    protocol_type: str | None = None
+    version: int | None = None
+    leader: str | None = None
+    reason: str | None = None
+    value_bytes: int = 0
+
+    @property
+    def is_of_consumers(self) -> bool:
+        """Whether a replay has to know of it; an empty group may have no protocol type."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE or self.empty
+
+    @property
+    def decodes(self) -> bool:
+        return self.reason is None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all its members and their partitions are known."""
+        return self.decodes and self.problem is None
+
+    @property
+    def holds(self) -> bool:
+        """Whether a member has partitions that it did not revoke before it joined."""
+        return any(member.owned and not member.revoked for member in self.members.values())
+
+    @property
+    def assigned(self) -> set[tuple[str, int]]:
+        """The topic and number of every partition that a member is assigned."""
+        return {each for member in self.members.values() for each in partitions_of(member.assigned)}
+
+    @property
+    def cooperative(self) -> bool:
+        return self.protocol not in EAGER_STRATEGIES and self.holds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance(Generation):
+    """One logical rebalance: its last generation, and what was before it.
+
+    `generations` counts those that were recorded of it. `prior` is what each member of the group had before
+    it, by member id, as of `prior_generation`. `problem` is the reason why it cannot be judged, or None.
+    """
+
+    generations: int
     prior: Mapping[str, TopicPartitions]
     prior_generation: int
-    recorded: Mapping[str, TopicPartitions]
-    skipped: int
-    problem: str | None
-    type: str = CLASSIC
+
+    @property
+    def recorded(self) -> dict[str, TopicPartitions]:
+        """What production gave each member in the end."""
+        return {member.member_id: member.assigned for member in self.members.values()}
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
     """Static members came back under new ids: new id by old id."""
 
-    group: str
     new_ids: Mapping[str, str]
 
 
@@ -182,34 +160,19 @@ class _Held:
 _NO_OWNERS = _Held({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Open:
-    """A rebalance that has not ended.
+    """A rebalance that has not ended, and the owners `before` it.
 
     A hand-over may go on for any number of generations, so only the `last` of them is kept. Of the others,
-    `earlier_decode` says whether all of them decode. `skipped` counts the generation numbers that no record
-    shows, in the whole rebalance.
+    `earlier_decode` says whether all of them decode. `lost` says whether records in it are missing.
     """
 
-    first_generation: int
-    generations: int
-    skipped: int
-    earlier_decode: bool
+    before: _Held
     last: Generation
-
-    def replaced(self, record: Generation) -> _Open:
-        """With the last generation written again, by a static member that has restarted."""
-        return replace(self, last=record)
-
-    def then(self, record: Generation) -> _Open:
-        """With one more generation."""
-        return _Open(
-            first_generation=self.first_generation,
-            generations=self.generations + 1,
-            skipped=self.skipped + record.skipped,
-            earlier_decode=self.earlier_decode and self.last.decodes,
-            last=record,
-        )
+    generations: int = 1
+    earlier_decode: bool = True
+    lost: bool = False
 
 
 @dataclass(slots=True)
@@ -249,17 +212,14 @@ class GivenBefore:
 class RebalanceFold:
     """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
 
-    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`) and
-    `before` the open rebalance, the rebalance that has not ended (`open`), and whether records in it are
-    missing (`lost`).
+    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`),
+    and the rebalance that has not ended (`open`).
     """
 
     incarnation: int | None = None
     last: Generation | None = None
     held: _Held = _NO_OWNERS
-    before: _Held = _NO_OWNERS
     open: _Open | None = None
-    lost: bool = False
     given: GivenBefore = field(default_factory=GivenBefore)
 
     def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
@@ -274,20 +234,22 @@ class RebalanceFold:
             self.held = _Held({}, record.generation)
         elif record.replacement and self.last is not None and not self.last.empty:
             if self.open is not None:
-                self.open = self.open.replaced(record)
+                self.open.last = record
             self.held = _held_after(record)
-            yield Replacement(record.group, _new_ids(self.last, record))
+            yield Replacement(_new_ids(self.last, record))
         else:
-            if self.open is None:
-                self.before, self.lost = self.held, False
-                self.open = _Open(record.generation, 1, record.skipped, True, record)
+            done = self.open
+            if done is None:
+                done = self.open = _Open(self.held, record)
             else:
-                self.open = self.open.then(record)
-            self.lost = self.lost or self.given.shows_loss(record, self.held.generation)
+                done.generations += 1
+                done.earlier_decode = done.earlier_decode and done.last.decodes
+                done.last = record
+            done.lost = done.lost or self.given.shows_loss(record, self.held.generation)
             unfinished = _hand_over_unfinished(record, self.held)
             self.held = _held_after(record)
             if not unfinished:
-                yield self._close(self.open, None)
+                yield self._close(done, None)
         self.given.remember(record)
         self.last = record
 
@@ -302,28 +264,18 @@ class RebalanceFold:
             problem = DOES_NOT_DECODE
         elif last.problem:
             problem = last.problem
-        elif self.before.problem:
-            problem = self.before.problem
-        elif self.lost:
+        elif done.before.problem:
+            problem = done.before.problem
+        elif done.lost:
             problem = RECORDS_LOST
-        rebalance = Rebalance(
-            group=last.group,
-            generation=last.generation,
-            first_generation=done.first_generation,
-            generations=done.generations,
-            offset=last.offset,
-            timestamp=last.timestamp,
-            protocol=last.protocol,
-            members=last.members,
-            prior=self.before.members,
-            prior_generation=self.before.generation,
-            recorded={member.member_id: member.assigned for member in last.members.values()},
-            skipped=done.skipped,
-            problem=problem,
-            type=last.type,
-        )
         self.open = None
-        return rebalance
+        said = {each.name: getattr(last, each.name) for each in fields(Generation)}
+        return Rebalance(
+            **{**said, "problem": problem},
+            generations=done.generations,
+            prior=done.before.members,
+            prior_generation=done.before.generation,
+        )
 
 
 def _held_after(record: Generation) -> _Held:
@@ -353,24 +305,14 @@ def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]
 def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
     """Whether a partition that a live member had before this generation has no owner in it."""
     members = record.members.values()
-    if not is_cooperative(record):
+    if not record.cooperative:
         return False
     subscribed = {topic for member in members for topic in member.topics}
-    given = {
-        (topic, partition)
+    given = record.assigned
+    return any(
+        topic in subscribed and (topic, partition) not in given
         for member in members
-        for topic, partitions in member.assigned.items()
-        for partition in partitions
-    }
-    for member in members:
-        had = held.members.get(member.member_id, {}) if held.problem is None else member.owned
-        for topic in had.keys() & subscribed:
-            if any((topic, partition) not in given for partition in had[topic]):
-                return True
-    return False
-
-
-def is_cooperative(record: Generation) -> bool:
-    if record.protocol in EAGER_STRATEGIES:
-        return False
-    return any(member.owned and not member.revoked for member in record.members.values())
+        for topic, partition in partitions_of(
+            held.members.get(member.member_id, {}) if held.problem is None else member.owned
+        )
+    )

@@ -28,12 +28,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
-from kafka_assignors.group import Member, TopicPartitions
+from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions
 from kafka_assignors.wire import (
     ConsumerGroupKey,
     ConsumerGroupMember,
     ConsumerGroupValue,
-    GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     Names,
@@ -70,8 +69,10 @@ class RecordKind(str, enum.Enum):
 class MemberRecord:
     """A member of a generation. `owned` is its own claim, `assigned` the leader's assignment.
 
-    `version` is that of its subscription; `revoked` says that it revoked the claimed partitions before it
-    joined. `pattern` is the regular expression and `assignor` the server assignor of a member of KIP-848.
+    `client` is the library that the client id names, `version` that of the subscription. `revoked` says that
+    it revoked the claimed partitions before it joined. A member of KIP-848 has no versioned subscription and
+    claims nothing. `pattern` is the regular expression that it subscribes with (what it matches is among
+    `topics`), and `assignor` the server assignor that it asks for.
     """
 
     member_id: str
@@ -79,14 +80,18 @@ class MemberRecord:
     rack: str | None
     client_id: str
     client_host: str
-    version: int
     topics: tuple[str, ...]
-    owned: TopicPartitions
-    owned_generation: int
-    revoked: bool
     assigned: TopicPartitions
+    version: int = -1
+    owned: TopicPartitions = field(default_factory=dict)
+    owned_generation: int = NO_GENERATION
+    revoked: bool = False
     pattern: str | None = None
     assignor: str | None = None
+
+    @property
+    def client(self) -> str:
+        return client_of(self.client_id)
 
 
 @dataclass(slots=True)
@@ -145,48 +150,43 @@ class MemberDecoder:
         """The members of a consumer group that decode, and why the others do not."""
         members: list[MemberRecord] = []
         reasons: list[str] = []
-        before, self._claims, self._assigned = (self._claims, self._assigned), {}, {}
-        if metadata.protocol_type == CONSUMER_PROTOCOL_TYPE:
-            names = Names()
-            for member in metadata.members:
-                try:
-                    members.append(self._member(member, metadata.protocol or "", before, names))
-                except ProtocolError as error:
-                    reasons.append(str(error))
+        claims, assigned = self._claims, self._assigned
+        self._claims, self._assigned = {}, {}
+        if metadata.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return members, reasons
+        protocol, names = metadata.protocol or "", Names()
+        for member in metadata.members:
+            key, stored = (protocol, member.subscription), member.assignment
+            try:
+                said = self._claims.get(key) or claims.get(key)
+                if said is None:
+                    said = decode_member(protocol, member.member_id, member.subscription, names=names)
+                self._claims[key] = said
+                if stored not in self._assigned:
+                    share = assigned.get(stored)
+                    # A leader that leaves a member out is recorded as no bytes at all.
+                    if share is None:
+                        share = decode_assignment(stored).partitions if stored else {}
+                    self._assigned[stored] = share
+            except ProtocolError as error:
+                reasons.append(str(error))
+                continue
+            members.append(
+                MemberRecord(
+                    member_id=member.member_id,
+                    instance_id=member.instance_id,
+                    rack=said.rack,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    version=int.from_bytes(member.subscription[:2], "big"),
+                    topics=tuple(sorted(said.topics)),
+                    owned=said.owned,
+                    owned_generation=said.generation,
+                    revoked=said.revoked,
+                    assigned=self._assigned[stored],
+                )
+            )
         return members, reasons
-
-    def _member(
-        self,
-        member: GroupMember,
-        protocol: str,
-        before: tuple[dict[tuple[str, bytes], Member], dict[bytes, TopicPartitions]],
-        names: Names,
-    ) -> MemberRecord:
-        key, stored = (protocol, member.subscription), member.assignment
-        said = self._claims.get(key) or before[0].get(key)
-        if said is None:
-            said = decode_member(protocol, member.member_id, member.subscription, names=names)
-        self._claims[key] = said
-        assigned = self._assigned.get(stored)
-        if assigned is None:
-            assigned = before[1].get(stored)
-        if assigned is None:
-            # A leader that leaves a member out is recorded as no bytes at all.
-            assigned = decode_assignment(stored).partitions if stored else {}
-        self._assigned[stored] = assigned
-        return MemberRecord(
-            member_id=member.member_id,
-            instance_id=member.instance_id,
-            rack=said.rack,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            version=int.from_bytes(member.subscription[:2], "big"),
-            topics=tuple(sorted(said.topics)),
-            owned=said.owned,
-            owned_generation=said.generation,
-            revoked=said.revoked,
-            assigned=assigned,
-        )
 
 
 def decode_record(
@@ -202,20 +202,16 @@ def decode_record(
     if isinstance(decoded, OffsetCommitKey):
         return DecodedRecord(RecordKind.OFFSET_COMMIT, decoded.group)
     if isinstance(decoded, ConsumerGroupKey):
-        return _part(decoded, value)
+        try:
+            said = None if value is None else decode_consumer_group_value(decoded.type, value)
+        except ProtocolError as error:
+            return DecodedRecord(RecordKind.UNDECODABLE, decoded.group, str(error), part=decoded)
+        return DecodedRecord(RecordKind.KIP848, decoded.group, part=decoded, said=said)
     if not isinstance(decoded, GroupMetadataKey):
         return DecodedRecord(RecordKind.OTHER)
     if value is None:
         return DecodedRecord(RecordKind.TOMBSTONE, decoded.group)
     return _generation(decoded.group, value, members or MemberDecoder())
-
-
-def _part(key: ConsumerGroupKey, value: bytes | None) -> DecodedRecord:
-    try:
-        said = None if value is None else decode_consumer_group_value(key.type, value)
-    except ProtocolError as error:
-        return DecodedRecord(RecordKind.UNDECODABLE, key.group, str(error), part=key)
-    return DecodedRecord(RecordKind.KIP848, key.group, part=key, said=said)
 
 
 def _generation(group: str, value: bytes, decoder: MemberDecoder) -> DecodedRecord:

@@ -14,13 +14,12 @@ from typing import Any, TypeVar, cast
 
 from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.folds.faults import Fault, FaultKind
-from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
-from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Generation
 from kafka_assignors_spark.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
     RecordKind,
-    client_of,
     from_micros,
 )
 from kafka_assignors_spark.folds.replay import Replayed
@@ -115,25 +114,24 @@ class GroupFacts:
     replayable: int = 0
     value_bytes: int = 0
 
-    def add(self, recorded: RecordedGeneration) -> None:
-        record = recorded.generation
+    def add(self, record: Generation) -> None:
         if self.first_timestamp is None or self.last_timestamp is None:
             self.first_timestamp = self.last_timestamp = record.timestamp
-            self.partition, self.first_offset = recorded.partition, record.offset
+            self.partition, self.first_offset = record.partition, record.offset
         self.seen += 1
         self.incarnations = record.incarnation
         self.skipped_numbers += record.skipped
-        self.clock_jumps += recorded.clock_back
+        self.clock_jumps += record.clock_back
         self.first_timestamp = min(self.first_timestamp, record.timestamp)
         self.last_timestamp = max(self.last_timestamp, record.timestamp)
-        self.partition = min(self.partition, recorded.partition)
+        self.partition = min(self.partition, record.partition)
         self.first_offset = min(self.first_offset, record.offset)
         self.last_offset = max(self.last_offset, record.offset)
-        if recorded.protocol_type is not None:
-            self.protocol_type = max(self.protocol_type or "", recorded.protocol_type)
-        if recorded.is_of_consumers:
+        if record.protocol_type is not None:
+            self.protocol_type = max(self.protocol_type or "", record.protocol_type)
+        if record.is_of_consumers:
             self.replayable += 1
-            self.value_bytes += recorded.value_bytes
+            self.value_bytes += record.value_bytes
         if record.empty:
             return
         self.generations += not record.replacement
@@ -142,10 +140,10 @@ class GroupFacts:
         self.min_members = count if self.min_members is None else min(self.min_members, count)
         self.max_members = max(self.max_members, count)
         self.protocols[record.protocol] = self.protocols.get(record.protocol, False) or record.type == CLASSIC
+        self.cooperative = self.cooperative or record.holds
         for member in record.members.values():
-            self.clients.add(client_of(member.client_id))
+            self.clients.add(member.client)
             self.topics.update(member.topics)
-            self.cooperative = self.cooperative or bool(member.owned and not member.revoked)
 
 
 @dataclass(slots=True)

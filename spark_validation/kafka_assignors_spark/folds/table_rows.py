@@ -1,23 +1,24 @@
-"""The rows of the tables that a user may ask for, as plain values in the order of the columns.
+"""The rows of the tables that a user may ask for, as plain values in the order of the columns of
+`schemas.TABLES`.
 
-A class of rows names the columns and their types, from which `schemas.TABLES` makes Arrow schemas. Times are
-microseconds since 1970, and partitions by topic are a list of pairs, as Arrow takes a map.
+Times are microseconds since 1970, and partitions by topic are a list of pairs, as Arrow takes a map.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import date, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire import AssignedPartitions, ConsumerGroupRecord, CurrentAssignment
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.folds.lives import Record, RecordedGeneration
-from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, client_of, to_micros
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.rebalances import Generation
+from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, to_micros
 from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.sums import Figures, verdict_of
 from kafka_assignors_spark.result import RECORDED
@@ -25,115 +26,21 @@ from kafka_assignors_spark.result import RECORDED
 Rows = list[tuple[Any, ...]]
 
 
-class GenerationRow(NamedTuple):
-    """A row of `generations`: a generation with its place in the group's life, as `folds.lives` finds it.
+GENERATIONS = (
+    *("group", "partition", "offset", "timestamp", "incarnation", "generation", "type", "protocol_type"),
+    *("protocol", "leader", "version", "empty", "replacement", "skipped", "gap_before", "lost"),
+    *("starts_late", "clock_back", "reason", "problem", "unknown_topics", "facts", "member_count", "clients"),
+    *("topics", "holds", "value_bytes"),
+)
+"""The columns of `generations`, which `folds.rebalances.Generation` describes; `clients` and `topics` are
+those of the members that decode."""
 
-    `reason` says why a member does not decode, `problem` why members or partitions may be missing. `facts`
-    are of class `folds.rebalances.Kip848Fact`. `clients` and `topics` are those of the members that decode,
-    and `holds` says whether one of these has partitions that it has not revoked.
-    """
-
-    group: str
-    partition: int
-    offset: int
-    timestamp: datetime
-    incarnation: int
-    generation: int
-    type: str
-    protocol_type: str | None
-    protocol: str | None
-    leader: str | None
-    version: int | None
-    empty: bool
-    replacement: bool
-    skipped: int
-    gap_before: bool
-    lost: int
-    starts_late: bool
-    clock_back: bool
-    reason: str | None
-    problem: str | None
-    unknown_topics: Sequence[str]
-    facts: Sequence[Mapping[str, str]]
-    member_count: int
-    clients: Sequence[str]
-    topics: Sequence[str]
-    holds: bool
-    value_bytes: int
-
-
-class MemberRow(NamedTuple):
-    """A row of `members`: what a member of a generation asked for, and what it got.
-
-    `client` is the library that the client id names (see `folds.records`), `version` the subscription's.
-    `owned` is the member's own claim, `revoked` that it gave the claimed partitions up before it joined;
-    `assigned` is what the leader gave it, or the target that the broker set for it. `pattern` is the regular
-    expression that a member of KIP-848 subscribes with (what it matches is among `topics`), and `assignor`
-    the one that it asks for; `version` is -1 there.
-    """
-
-    group: str
-    offset: int
-    generation: int
-    member_id: str
-    instance_id: str | None
-    rack: str | None
-    client_id: str
-    client: str
-    client_host: str
-    version: int
-    topics: Sequence[str]
-    owned: TopicPartitions
-    owned_generation: int
-    revoked: bool
-    assigned: TopicPartitions
-    pattern: str | None
-    assignor: str | None
-
-
-class AssignmentRow(NamedTuple):
-    """A row of `assignments`: a topic of which a member of a generation got partitions."""
-
-    group: str
-    offset: int
-    generation: int
-    member_id: str
-    topic: str
-    partitions: Sequence[int]
-
-
-class CurrentRow(NamedTuple):
-    """A row of `current`: how far a member of a KIP-848 group has come on its way to its assignment.
-
-    `epoch` is the group epoch that the member has reached, -2 for a static member that is away, null where
-    the record is the end of the member; the rest is null then. `state` is "stable", "unrevoked partitions"
-    (it has yet to revoke `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or
-    "unknown".
-    """
-
-    group: str
-    partition: int
-    offset: int
-    timestamp: datetime
-    member_id: str
-    epoch: int | None
-    previous_epoch: int | None
-    state: str | None
-    assigned: TopicPartitions | None
-    pending_revocation: TopicPartitions | None
-    unknown_topics: Sequence[str] | None
-
-
-class CauseRow(NamedTuple):
-    """A row of `causes`: why a generation was formed. `causes` are of class `folds.causes.Cause`, in its
-    order; never empty."""
-
-    group: str
-    partition: int
-    offset: int
-    generation: int
-    timestamp: datetime
-    causes: Sequence[str]
+MEMBERS = (
+    *("group", "offset", "generation", "member_id", "instance_id", "rack", "client_id", "client"),
+    *("client_host", "version", "topics", "owned", "owned_generation", "revoked", "assigned", "pattern"),
+    "assignor",
+)
+"""The columns of `members`, which `folds.records.MemberRecord` describes."""
 
 
 def values(row: Any) -> tuple[Any, ...]:
@@ -156,46 +63,36 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _row(columns: Any, *said_by: object, **own: Any) -> tuple[Any, ...]:
-    """A row of the class `columns`: its own values, and the attributes of the first object that has each."""
-    return tuple(_plain(own[name] if name in own else _first(name, said_by)) for name in columns._fields)
-
-
-def _first(name: str, said_by: Iterable[object]) -> Any:
-    return next(getattr(each, name) for each in said_by if hasattr(each, name))
-
-
-def of_generation(recorded: RecordedGeneration) -> dict[str, Rows]:
+def of_generation(record: Generation) -> dict[str, Rows]:
     """The rows of `generations`, `members` and `assignments`."""
-    record = recorded.generation
     members = list(record.members.values())
-    generation = _row(
-        GenerationRow,
-        record,
-        recorded,
-        protocol=record.protocol or None,
-        gap_before=record.skipped > 0,
-        facts=[{"fact": fact, "subject": subject} for fact, subject in record.facts],
-        member_count=len(members),
-        clients=sorted({client_of(member.client_id) for member in members}),
-        topics=sorted({topic for member in members for topic in member.topics}),
-        holds=any(member.owned and not member.revoked for member in members),
-    )
+    own = {
+        "protocol": record.protocol or None,
+        "gap_before": record.skipped > 0,
+        "facts": [{"fact": fact, "subject": subject} for fact, subject in record.facts],
+        "member_count": len(members),
+        "clients": sorted({member.client for member in members}),
+        "topics": sorted({topic for member in members for topic in member.topics}),
+    }
+    place = (record.group, record.offset, record.generation)
     return {
-        "generations": [generation],
+        "generations": [
+            tuple(own[name] if name in own else _plain(getattr(record, name)) for name in GENERATIONS)
+        ],
         "members": [
-            _row(MemberRow, member, record, client=client_of(member.client_id)) for member in members
+            (*place, *(_plain(getattr(member, name)) for name in MEMBERS[len(place) :])) for member in members
         ],
         "assignments": [
-            (record.group, record.offset, record.generation, member.member_id, topic, list(numbers))
+            (*place, member.member_id, topic, list(numbers))
             for member in members
             for topic, numbers in member.assigned.items()
         ],
     }
 
 
-def causes(recorded: RecordedGeneration, found: Sequence[Cause]) -> tuple[Any, ...]:
-    return _row(CauseRow, recorded.generation, recorded, causes=[cause.value for cause in found])
+def causes(record: Generation, found: Sequence[Cause]) -> tuple[Any, ...]:
+    place = (record.group, record.partition, record.offset, record.generation, to_micros(record.timestamp))
+    return (*place, [cause.value for cause in found])
 
 
 def current(record: Record, event: DecodedRecord, catalogue: Catalogue) -> Rows:

@@ -30,7 +30,6 @@ from kafka_assignors_spark.folds.records import (
     KAFKA_PYTHON_OURS,
     LIBRDKAFKA,
     UNKNOWN,
-    client_of,
 )
 
 CHECKED_STRATEGIES = ("range", "roundrobin")
@@ -67,18 +66,16 @@ class CheckedGeneration:
     detail: str | None = None
 
 
-def check_generation(
-    record: Generation, strategy: Strategy, catalogue: Catalogue, leader: str, partition: int
-) -> CheckedGeneration:
+def check_generation(record: Generation, strategy: Strategy, catalogue: Catalogue) -> CheckedGeneration:
     """Compare one recorded generation with the assignment of `strategy` for the same members and topics."""
-    led_by = record.members.get(leader)
-    client = client_of(led_by.client_id if led_by is not None else "")
+    led_by = record.members.get(record.leader or "")
+    client = UNKNOWN if led_by is None else led_by.client
     recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
 
     def result(
         outcome: CheckOutcome, explanation: str | None = None, detail: str | None = None
     ) -> CheckedGeneration:
-        place = (record.group, partition, record.offset, record.generation)
+        place = (record.group, record.partition, record.offset, record.generation)
         return CheckedGeneration(*place, strategy.name, client, outcome.value, explanation, detail)
 
     if not record.decodes:
@@ -120,20 +117,18 @@ def _explain(
     """The fewest assumptions, in words, under which the strategy gives the recorded assignment; None if there
     are none."""
     seen = _group(record, view.topics) if view.problem is None else group
-    stale = view.problem is None and seen.topics != group.topics
-    if stale and _tidy_all(strategy.assign(seen)) == recorded:
-        return _words_for_view(group, seen)
     habits = HABITS.get(client, ())
-    for candidate, words in (
-        ((group, None), (seen, _words_for_view(group, seen))) if stale else ((group, None),)
-    ):
-        for habit in habits:
-            if _under(habit, strategy, candidate) == recorded:
-                return habit.words if words is None else f"{words}; {habit.words}"
+    tries = [(group, "", habit) for habit in habits]
+    if seen.topics != group.topics:
+        words = _words_for_view(group, seen)
+        tries = [(seen, words, _AS_JAVA), *tries, *((seen, f"{words}; ", habit) for habit in habits)]
+    for candidate, words, habit in tries:
+        if _under(habit, strategy, candidate) == recorded:
+            return words + habit.words
     # kafka-python groups members by runs of static and dynamic ones, and keeps the last run of each kind.
     served = [member for member in seen.members.values() if recorded[member.id]]
     if client not in MUST_MATCH and 0 < len(served) < len(seen.members):
-        for habit in (Habit(""), *habits):
+        for habit in (_AS_JAVA, *habits):
             if _under(habit, strategy, seen, served) == recorded:
                 left_out = len(seen.members) - len(served)
                 also = f"; {habit.words}" if habit.words else ""
@@ -161,13 +156,9 @@ def _under(
     taking_part = list(group.members.values()) if members is None else list(members)
     if habit.order is not None:
         return _tidy_all(assign_in_order(strategy, group, habit.order(taking_part), racks=habit.racks))
-    kept = [member if habit.racks else _without_rack(member) for member in taking_part]
+    kept = [member if habit.racks else replace(member, rack=None) for member in taking_part]
     given = _tidy_all(strategy.assign(Group.of(group.topics.values(), kept, group.generation)))
     return {member_id: given.get(member_id, {}) for member_id in group.members}
-
-
-def _without_rack(member: Member) -> Member:
-    return Member(member.id, member.topics, member.instance_id)
 
 
 def _some_order(
@@ -247,26 +238,26 @@ def _as_librdkafka(members: Iterable[Member]) -> list[Member]:
     # order.
     def compare(one: Member, other: Member) -> int:
         both_static = one.instance_id is not None and other.instance_id is not None
-        mine = one.instance_id if both_static and one.instance_id is not None else one.id
-        theirs = other.instance_id if both_static and other.instance_id is not None else other.id
-        first, second = mine.encode("utf-8", "surrogatepass"), theirs.encode("utf-8", "surrogatepass")
+        names = (one.instance_id, other.instance_id) if both_static else (one.id, other.id)
+        first, second = ((name or "").encode("utf-8", "surrogatepass") for name in names)
         return (first > second) - (first < second)
 
     return sorted(members, key=functools.cmp_to_key(compare))
 
 
+_AS_JAVA = Habit("")
 _NO_RACKS = Habit("racks are not looked at", racks=False)
-_ALL = (
-    Habit("members are ordered by member id alone", _by_member_id),
-    Habit("members are ordered by member id alone, and racks are not looked at", _by_member_id, racks=False),
-)
-_LIBRDKAFKA = (
-    Habit("instance ids are compared only where both members have one", _as_librdkafka),
-    Habit(
-        "instance ids are compared only where both members have one, and racks are not looked at",
-        _as_librdkafka,
-        racks=False,
-    ),
+
+
+def _with_racks_and_without(
+    words: str, order: Callable[[Iterable[Member]], list[Member]]
+) -> tuple[Habit, ...]:
+    return Habit(words, order), Habit(f"{words}, and racks are not looked at", order, racks=False)
+
+
+_ALL = _with_racks_and_without("members are ordered by member id alone", _by_member_id)
+_LIBRDKAFKA = _with_racks_and_without(
+    "instance ids are compared only where both members have one", _as_librdkafka
 )
 
 HABITS: dict[str, tuple[Habit, ...]] = {

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits, OnTasks, Survey
 from kafka_assignors_spark.folds.group import (
@@ -48,7 +49,7 @@ from kafka_assignors_spark.result import (
     ReplayOptions,
     TableFile,
 )
-from kafka_assignors_spark.schemas import OUTPUT, TABLES, TOPICS, record_batch
+from kafka_assignors_spark.schemas import COMMIT, OUTPUT, TABLES, TOPICS, record_batch
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
@@ -84,7 +85,6 @@ class SparkEngine:
         self._raw = raw
         self._has_rates = commits is not None
         self._records = _group_records(raw, commits, options.groups)
-        self._columns = self._records.columns[1:]
         self._bytes = 0
         self._slices = 1
         self._bounds: dict[bytes | None, list[tuple[int, int]]] = {}
@@ -131,8 +131,8 @@ class SparkEngine:
         """One row about all groups."""
         no_number = {name: F.col(name).isNull() | (F.col(name) < 0) for name in ("partition", "offset")}
         no_place = {**no_number, "timestamp": F.col("micros").isNull()}
-        of_record = F.xxhash64(*self._columns)
-        place = F.when(self._is_record(), F.col("partition"))
+        of_record = F.xxhash64(*self._records.columns[1:])
+        place = F.when(_is_record(), F.col("partition"))
         groups = self._records.groupBy("g").agg(
             F.sum(F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES).alias("bytes"),
             F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
@@ -149,23 +149,15 @@ class SparkEngine:
             F.collect_list(F.when(named & (F.col("bytes") > limits.chunk_bytes), F.col("g"))).alias("giants"),
         )
 
-    def _is_record(self) -> Column:
-        """Whether a row is a record of a group, and no kept commit."""
-        return F.col("topic").isNull() if self._has_rates else F.lit(True)
-
     def has_rates(self) -> bool:
         return self._has_rates
 
     def _collisions(self) -> DataFrame:
         """The places where different records lie."""
         contents = F.xxhash64("micros", "key", "value")
-        of_place = self._records.where(self._is_record()).select(
-            "partition", "offset", contents.alias("content")
-        )
-        found = of_place.groupBy("partition", "offset").agg(
-            (F.min("content") != F.max("content")).alias("differ")
-        )
-        return found.where("differ").select("partition", "offset")
+        records = self._records.where(_is_record()).withColumn("content", contents)
+        differ = (F.min("content") != F.max("content")).alias("differ")
+        return records.groupBy("partition", "offset").agg(differ).where("differ").drop("differ")
 
     def _chunks(self, giants: Sequence[bytes], limits: Limits) -> dict[bytes | None, list[tuple[int, int]]]:
         """Where the chunks of each giant begin, but for the first."""
@@ -222,42 +214,28 @@ class SparkEngine:
 
     def _slice(self, number: int) -> DataFrame:
         """The records of a slice: a giant's for each part of it, and its states."""
-        nothing = F.lit(None).cast("string").alias(FILE)
-        columns: tuple[Column | str, ...] = (
-            *self._columns[:_OF_RECORD],
-            nothing,
-            *self._columns[_OF_RECORD:],
-        )
-        whole: tuple[Column | str, ...] = ("g", F.lit(0).alias("part"), *columns)
-        small = self._records
+        columns = self._records.columns[1:]
+        small = self._records.select("g", F.lit(0).alias("part"), *columns)
         if self._slices > 1:
             small = small.where(F.pmod(F.xxhash64("g"), F.lit(self._slices)) == number)
         if not self._bounds:
-            return small.select(*whole)
+            return small
         giants = _is_one_of(self._bounds)
         parts = F.explode(F.array(*(F.lit(part) for part in range(1, len(self._work.parts)))))
         chunk = reduce(
             Column.__or__, (_in_chunk(group, bounds, number) for group, bounds in self._bounds.items())
         )
-        rows = small.where(~F.coalesce(giants, F.lit(False))).select(*whole)
+        rows = small.where(~F.coalesce(giants, F.lit(False)))
         rows = rows.unionAll(self._records.where(chunk).select("g", parts.alias("part"), *columns))
         if not self._done:
             return rows
         states = self._done[-1].where(F.col("state").isNotNull())
         place = F.lit(STATE_PLACE)
-        return rows.unionAll(
-            states.select(
-                "g",
-                "part",
-                place.alias("partition"),
-                place.cast("long").alias("offset"),
-                F.lit(None).cast("binary").alias("key"),
-                F.lit(0).cast("long").alias("micros"),
-                F.col("state").alias("value"),
-                FILE,
-                *(F.lit(None).cast(rows.schema[name].dataType) for name in self._columns[_OF_RECORD:]),
-            )
+        states = states.select(
+            *("g", "part", place.alias("partition"), place.cast("long").alias("offset")),
+            *(F.lit(0).cast("long").alias("micros"), F.col("state").alias("value"), FILE),
         )
+        return rows.unionByName(states, allowMissingColumns=True)
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, list[bytes]]:
         wanted = list(groups)
@@ -278,8 +256,8 @@ class SparkEngine:
         names = map(group_bytes, groups)
         rows = self._records.where(_is_one_of(names)).collect()
         return sort_records(
-            SortedRecord(_bytes(g), 0, partition, offset, _bytes(key), micros, _bytes(value), None, *commit)
-            for g, partition, offset, key, micros, value, *commit in rows
+            SortedRecord(_bytes(g), 0, partition, offset, _bytes(key), micros, _bytes(value), *more)
+            for g, partition, offset, key, micros, value, *more in rows
         )
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
@@ -325,23 +303,29 @@ def _is_commit() -> Column:
     return F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
 
 
-_OF_RECORD = 5
-"""The columns of a record beside its group; behind them are those of a kept commit, where there are any."""
+def _is_record() -> Column:
+    """Whether a row is a record of a group, and no kept commit."""
+    return F.col("topic").isNull()
 
 
 def _group_records(raw: DataFrame, commits: DataFrame | None, groups: Sequence[str] | None) -> DataFrame:
-    """The records of groups with the bytes of the group's id as `g` (see `folds.records`) and the time in
-    `micros`, and the kept commits; all other offset commits are left out before any row reaches Python."""
+    """The records of groups in the columns of a `SortedRecord`, with the bytes of the group's id as `g` (see
+    `folds.records`), and the kept commits; all other offset commits are left out before any row reaches
+    Python."""
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
     group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))
     micros = F.unix_micros("timestamp").alias("micros")
-    records = raw.where(~_is_commit()).select(group.alias("g"), "partition", "offset", "key", micros, "value")
+    of_commit = (each for each in from_arrow_schema(COMMIT).fields if each.name != "group")
+    records = raw.where(~_is_commit()).select(
+        *(group.alias("g"), "partition", "offset", "key", micros, "value"),
+        F.lit(None).cast("string").alias(FILE),
+        *(F.lit(None).cast(each.dataType).alias(each.name) for each in of_commit),
+    )
     if commits is not None:
-        nothing = F.lit(None).cast("binary")
         kept = commits.select(
             F.encode(F.coalesce("group", F.lit("")), "UTF-8").alias("g"),
-            *("partition", "offset", nothing.alias("key"), micros, nothing.alias("value")),
-            *(F.coalesce("topic", F.lit("")).alias("topic"), "topic_partition", "committed", "interval_s"),
+            *("partition", "offset", micros, F.coalesce("topic", F.lit("")).alias("topic")),
+            *("topic_partition", "committed", "interval_s"),
         )
         records = records.unionByName(kept, allowMissingColumns=True)
     if groups is None:
@@ -377,7 +361,6 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(path for path in import_path if path not in sys.path)
-        # They are in the order of a `SortedRecord`, without a commit's columns where there are no commits.
         rows = ((column.to_pylist() for column in batch.columns) for batch in batches)
         records = (record for columns in rows for record in map(SortedRecord, *columns))
         yield from _batches_of(fold_groups(records, work, chunk), schema)
@@ -387,28 +370,22 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """A row of each output, and one for each row of a table."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[dict[str, Any]] = []
     size = 0
     for group, part, state, sums, detail, tables in outputs:
         for name, of_table in tables.items():
             batch = record_batch(of_table, TABLES[name])
             column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
-            yield _batch({"g": [group] * len(column), "part": [part] * len(column), name: column}, schema)
+            nothing = [None] * len(column)
+            columns = {"g": [group] * len(column), "part": [part] * len(column), name: column}
+            yield pa.RecordBatch.from_pydict(
+                {each: columns.get(each, nothing) for each in schema.names}, schema
+            )
         if state is not None or sums is not None:
-            rows.append((group, part, state, sums, detail))
+            rows.append({"g": group, "part": part, "state": state, "sums": sums, "detail": detail})
             size += len(state or b"") + len(sums or b"") + len(detail or b"")
         if len(rows) == _ROWS_IN_A_BATCH or size > _BYTES_IN_A_BATCH:
-            yield _batch(_columns(rows), schema)
+            yield pa.RecordBatch.from_pylist(rows, schema)
             rows, size = [], 0
     if rows:
-        yield _batch(_columns(rows), schema)
-
-
-def _columns(rows: Sequence[tuple[Any, ...]]) -> dict[str, Sequence[Any]]:
-    return dict(zip(OUTPUT_OF_SUMS.names, zip(*rows, strict=True), strict=True))
-
-
-def _batch(columns: Mapping[str, Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch with nulls in the columns that are not given."""
-    nothing = [None] * len(columns["g"])
-    return pa.RecordBatch.from_pydict({name: columns.get(name, nothing) for name in schema.names}, schema)
+        yield pa.RecordBatch.from_pylist(rows, schema)

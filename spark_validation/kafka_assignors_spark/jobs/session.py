@@ -118,9 +118,28 @@ _SETTINGS = {
 }
 """For a session that is started, and for the caller's as long as it is used."""
 
-_FORGETTING, _EACH_OBJECT = "spark.serializer.objectStreamReset", "1"
-"""Java's serializer keeps references to written objects. When a cached table goes to disk, that is a hundred
-batches of four megabytes for each task."""
+_STARTED = {
+    **_SETTINGS,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    # Java's serializer keeps references to written objects. When a cached table goes to disk, that is a
+    # hundred batches of four megabytes for each task.
+    "spark.serializer.objectStreamReset": "1",
+}
+"""For a session that is started."""
+
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+_JAVA_OPTIONS, _SMALL_JAVA = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+_SMALL_QUERIES = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For a local session, unless its file says otherwise. The work is in Python: to compile the few queries in
+the JVM, and to plan them again at each stage, takes longer than they do."""
 
 
 def java_version() -> str:
@@ -210,13 +229,13 @@ def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]
 
 
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
-    conf = SparkConf().setAppName("kafka-assignors")
+    conf = SparkConf().setAppName("kafka-assignors").setAll([*_STARTED.items()])
     if master is not None:
         conf.setMaster(master)
-    conf.set("spark.ui.enabled", "false").set("spark.ui.showConsoleProgress", "false")
-    conf.set("spark.log.level", "ERROR").set(_FORGETTING, _EACH_OBJECT).setAll([*_SETTINGS.items()])
-    if _is_local(master, properties_file):
-        conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
+    # Without a master it is local, unless spark-submit or the file may name another.
+    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    if (master or ("" if elsewhere else "local")).startswith("local"):
+        conf.setAll([*_LOCAL.items()])
         if properties_file is None or _JAVA_OPTIONS not in Path(properties_file).read_text(errors="replace"):
             conf.set(_JAVA_OPTIONS, _SMALL_JAVA)
     try:
@@ -234,27 +253,10 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
     session = SparkSession.builder.getOrCreate()
     if str(context.master).startswith("local"):
-        for name, value in {_SHUFFLE: str(context.defaultParallelism), **_FOR_SMALL_QUERIES}.items():
+        for name, value in {_SHUFFLE: str(context.defaultParallelism), **_SMALL_QUERIES}.items():
             if not context.getConf().contains(name):
                 session.conf.set(name, value)
     return session
-
-
-_FOR_SMALL_QUERIES = {
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""The work is in Python: to compile the few queries in the JVM, and to plan them again at each stage, takes
-longer than they do."""
-
-_JAVA_OPTIONS, _SMALL_JAVA = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-def _is_local(master: str | None, properties_file: str | None) -> bool:
-    """Without a master it is local, unless spark-submit or the file may name another."""
-    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
-    return (master or ("" if elsewhere else "local")).startswith("local")
 
 
 def _choose_python(master: str | None) -> None:

@@ -11,13 +11,14 @@ import base64
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from importlib import resources
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -30,6 +31,7 @@ from kafka_assignors_spark.report.findings import (
     GroupFinding,
     days_of,
     find,
+    grouped,
     headline,
     leading_mode,
     period,
@@ -38,17 +40,7 @@ from kafka_assignors_spark.report.findings import (
     strategies_in_order,
     totals,
 )
-from kafka_assignors_spark.result import (
-    RECORDED,
-    Churn,
-    Culprit,
-    Mode,
-    OwnershipSpan,
-    ReplayResult,
-    TableFile,
-    TimelineRow,
-    Verdict,
-)
+from kafka_assignors_spark.result import RECORDED, Churn, Mode, ReplayResult, Verdict
 from kafka_assignors_spark.schemas import TABLES
 
 _SHOWN_GROUPS = 200
@@ -122,8 +114,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Tile:
+class _Tile(NamedTuple):
     """One of the figures at the top of the report; `good` is None for a figure that is neither."""
 
     title: str
@@ -135,10 +126,8 @@ class _Tile:
 def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, ...]:
     """The groups that gain, the moves and pauses that all gains and trade-offs save, and the check."""
     moved, saved_moves = sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found)
-    paused, saved_paused = (
-        sum(f.paused_s_per_day[0] for f in found),
-        sum(f.saved_paused_s_per_day for f in found),
-    )
+    paused = sum(f.paused_s_per_day[0] for f in found)
+    saved_paused = sum(f.saved_paused_s_per_day for f in found)
     changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
     truth = result.truth
     return (
@@ -167,8 +156,7 @@ def _sign(figure: int) -> bool | None:
     return None if figure == 0 else figure > 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
+class _Change(NamedTuple):
     """A figure of a group as recorded and under the best strategy; less is better of all of them.
 
     `delta` is empty, and `better` None, where the figure stays as it is.
@@ -210,14 +198,7 @@ def _signed(figure: float, digits: int = 0) -> str:
     return f"{figure:+,.{digits}f}".replace("-", "−") if round(figure, digits) else "0"
 
 
-_Row = TypeVar("_Row", Culprit, TableFile, OwnershipSpan, TimelineRow)
-
-
-def _by_group(rows: Iterable[_Row]) -> defaultdict[str, list[_Row]]:
-    grouped: defaultdict[str, list[_Row]] = defaultdict(list)
-    for row in rows:
-        grouped[row.group].append(row)
-    return grouped
+_OF_GROUP = attrgetter("group")
 
 
 def _sections(
@@ -230,9 +211,9 @@ def _sections(
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
     mode = leading_mode(result)
-    culprits, files = _by_group(result.culprits), _by_group(result.files)
-    owned = _by_group(result.ownership)
-    timelines = _by_group(row for row in result.timeline if row.mode is mode)
+    culprits, files = grouped(result.culprits, _OF_GROUP), grouped(result.files, _OF_GROUP)
+    owned = grouped(result.ownership, _OF_GROUP)
+    timelines = grouped((row for row in result.timeline if row.mode is mode), _OF_GROUP)
     order = [*by_group, *(name for name in summaries if name not in by_group)]
     sections = []
     for index, group in enumerate(name for name in order if name in summaries):
@@ -265,10 +246,8 @@ def _sections(
 
 def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
     """For each cause the numbers of its generations and groups, the most frequent first."""
-    by_cause: dict[str, list[int]] = defaultdict(list)
-    for each in churn:
-        by_cause[each.cause].append(each.generations)
-    counted = {cause: (sum(counts), len(counts)) for cause, counts in by_cause.items()}
+    by_cause = grouped(churn, attrgetter("cause"))
+    counted = {cause: (sum(each.generations for each in of), len(of)) for cause, of in by_cause.items()}
     return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
 
 

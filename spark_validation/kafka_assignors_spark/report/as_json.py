@@ -137,148 +137,130 @@ def read_report(document: Any, where: str = "report") -> ReplayReport:
     if version != FORMAT:
         raise ReportError(f"{where}: a report of format {_shown(version)}, and this release reads {FORMAT}")
     try:
-        return _report(_Object(document, ()))
+        return _report(_Value(document, ()))
     except InvalidFieldError as error:
         raise ReportError(f"{where}: {error}") from None
 
 
-def _report(document: _Object) -> ReplayReport:
-    options = document.object("options")
-    strategies = frozenset((RECORDED, *options.texts("strategies")))
-    modes = frozenset(map(Mode, options.texts("modes", tuple(mode.value for mode in Mode))))
+def _report(document: _Value) -> ReplayReport:
+    options = document["options"]
+    strategies = frozenset((RECORDED, *(each.text() for each in options["strategies"].items())))
+    known = [mode.value for mode in Mode]
+    modes = frozenset(Mode(each.text(known)) for each in options["modes"].items())
     groups: dict[str, ReportedGroup] = {}
-    for each in document.objects("groups"):
-        name = each.text("group")
+    for each in document["groups"].items():
+        name = each["group"].text()
         if name in groups:
-            raise each.refusal("group", f"{name!r} appears twice")
+            raise each["group"].refusal(f"{name!r} appears twice")
         groups[name] = _group(each)
     verdicts: dict[tuple[str, str, Mode], Mapping[str, float | None]] = {}
-    for each in document.objects("verdicts"):
-        group = each.text("group", groups)
-        key = (group, each.text("strategy", strategies), Mode(each.text("mode", modes)))
+    for each in document["verdicts"].items():
+        group, mode = each["group"].text(groups), Mode(each["mode"].text(modes))
+        key = (group, each["strategy"].text(strategies), mode)
         if key in verdicts:
-            raise each.refusal(None, f"there are two verdicts on {key[1]} in {group!r} ({key[2].value})")
+            raise each.refusal(f"there are two verdicts on {key[1]} in {group!r} ({mode.value})")
         verdicts[key] = _figures(each, groups[group])
     return ReplayReport(
-        source=document.object("history").text("source"),
+        source=document["history"]["source"].text(),
         groups=groups,
         verdicts=verdicts,
         strategies=strategies,
         modes=modes,
-        truth_holds=document.object("truth").boolean("holds"),
+        truth_holds=document["truth"]["holds"].boolean(),
     )
 
 
-def _group(group: _Object) -> ReportedGroup:
-    rebalances, replayed = group.count("rebalances"), group.count("replayed_rebalances")
-    group.at_most("replayed_rebalances", replayed, "rebalances", rebalances)
-    first, last = group.time("first_timestamp"), group.time("last_timestamp")
+def _group(group: _Value) -> ReportedGroup:
+    rebalances, replayed = group["rebalances"].count(), group["replayed_rebalances"].count()
+    group["replayed_rebalances"].at_most(rebalances, "rebalances")
+    first, last = group["first_timestamp"].time(), group["last_timestamp"].time()
     if last < first:
-        raise group.refusal("last_timestamp", "is before first_timestamp")
+        raise group["last_timestamp"].refusal("is before first_timestamp")
     return ReportedGroup(rebalances, replayed, (last - first).total_seconds() / _SECONDS_A_DAY)
 
 
-def _figures(verdict: _Object, group: ReportedGroup) -> Mapping[str, float | None]:
-    rebalances, failed = verdict.count("rebalances"), verdict.count("failed")
+def _figures(verdict: _Value, group: ReportedGroup) -> Mapping[str, float | None]:
+    rebalances, failed = verdict["rebalances"].count(), verdict["failed"].count()
     if rebalances + failed > group.rebalances:
-        raise verdict.refusal(
-            "rebalances",
-            f"with {failed} failed ones {rebalances} are more than the {group.rebalances} there were",
+        raise verdict["rebalances"].refusal(
+            f"with {failed} failed ones {rebalances} are more than the {group.rebalances} there were"
         )
-    figures = {name: verdict.figure(name, whole) for name, whole in _FIGURES.items()}
-    verdict.at_most("second_rounds", figures["second_rounds"], "rebalances", rebalances)
-    verdict.at_most("stickiness", figures["stickiness"], "1", 1)
+    figures = {name: verdict[name].figure(whole) for name, whole in _FIGURES.items()}
+    verdict["second_rounds"].at_most(rebalances, "rebalances")
+    verdict["stickiness"].at_most(1, "1")
     for smaller, greater in (
         ("moved", "could_stay"),
         ("max_over_mean", "worst_max_over_mean"),
         ("max_minus_min", "worst_max_minus_min"),
     ):
-        verdict.at_most(smaller, figures[smaller], greater, figures[greater])
+        verdict[smaller].at_most(figures[greater], greater)
     return figures
 
 
 @dataclass(frozen=True, slots=True)
-class _Object:
-    """A JSON object with a method for each type of value; `path` leads to it."""
+class _Value:
+    """A JSON value, with a method for each type that it may have to have; `path` leads to it."""
 
-    values: Mapping[str, Any]
+    value: Any
     path: Path
 
-    def refusal(self, key: str | None, problem: str) -> InvalidFieldError:
-        return InvalidFieldError(self.path if key is None else (*self.path, key), problem)
+    def refusal(self, problem: str) -> InvalidFieldError:
+        return InvalidFieldError(self.path, problem)
 
-    def object(self, key: str) -> _Object:
-        return _object(self.values.get(key), (*self.path, key))
+    def __getitem__(self, key: str) -> _Value:
+        """What an object has under the key; null if it has nothing."""
+        if not isinstance(self.value, Mapping):
+            raise self.refusal(f"expected an object, found {_shown(self.value)}")
+        return _Value(self.value.get(key), (*self.path, key))
 
-    def objects(self, key: str) -> list[_Object]:
-        return [_object(each, (*self.path, key, index)) for index, each in enumerate(self._list(key))]
+    def items(self) -> list[_Value]:
+        if not isinstance(self.value, (list, tuple)):
+            raise self.refusal(f"expected a list, found {_shown(self.value)}")
+        return [_Value(each, (*self.path, index)) for index, each in enumerate(self.value)]
 
-    def texts(self, key: str, known: Collection[str] | None = None) -> list[str]:
-        values = self._list(key)
-        for index, value in enumerate(values):
-            _text(value, (*self.path, key, index), known)
-        return values
+    def text(self, known: Collection[str] | None = None) -> str:
+        if not isinstance(self.value, str):
+            raise self.refusal(f"expected a text, found {_shown(self.value)}")
+        if known is not None and self.value not in known:
+            raise self.refusal(f"{self.value!r} is not among those of this report")
+        return self.value
 
-    def text(self, key: str, known: Collection[str] | None = None) -> str:
-        return _text(self.values.get(key), (*self.path, key), known)
+    def boolean(self) -> bool:
+        if not isinstance(self.value, bool):
+            raise self.refusal(f"expected true or false, found {_shown(self.value)}")
+        return self.value
 
-    def boolean(self, key: str) -> bool:
-        value = self.values.get(key)
-        if not isinstance(value, bool):
-            raise self.refusal(key, f"expected true or false, found {_shown(value)}")
-        return value
-
-    def time(self, key: str) -> datetime:
-        text = self.text(key)
+    def time(self) -> datetime:
+        text = self.text()
         try:
             time = datetime.fromisoformat(text)
         except ValueError:
             time = datetime.min
         if time.tzinfo is None:
-            raise self.refusal(key, f"expected a time with its time zone, found {reprlib.repr(text)}")
+            raise self.refusal(f"expected a time with its time zone, found {reprlib.repr(text)}")
         return time
 
-    def count(self, key: str) -> int:
-        value = self.figure(key, whole=True)
+    def count(self) -> int:
+        value = self.figure(whole=True)
         if value is None:
-            raise self.refusal(key, "is missing")
+            raise self.refusal("is missing")
         return int(value)
 
-    def figure(self, key: str, whole: bool) -> float | None:
+    def figure(self, whole: bool) -> float | None:
         """None if it is unknown: it is null, or not there because an older release wrote the report."""
-        value: float | None = self.values.get(key)
+        value: float | None = self.value
         if value is None:
             return None
         if type(value) not in ((int,) if whole else (int, float)) or not 0 <= value <= _MOST:
             kind = "a whole number" if whole else "a number"
-            raise self.refusal(key, f"expected {kind} from 0 to 2^63 - 1, found {_shown(value)}")
+            raise self.refusal(f"expected {kind} from 0 to 2^63 - 1, found {_shown(value)}")
         return value
 
-    def at_most(self, key: str, value: float | None, other: str, most: float | None) -> None:
+    def at_most(self, most: float | None, other: str) -> None:
+        """Require a figure that is not above another one; an unknown figure is above none."""
+        value = self.value
         if value is not None and most is not None and value > most + _ROUNDING * max(1.0, most):
-            raise self.refusal(
-                key, f"{value:g} is more than {other}" + (f", {most:g}" * (other != f"{most:g}"))
-            )
-
-    def _list(self, key: str) -> list[Any]:
-        value = self.values.get(key)
-        if not isinstance(value, (list, tuple)):
-            raise self.refusal(key, f"expected a list, found {_shown(value)}")
-        return list(value)
-
-
-def _object(value: Any, path: Path) -> _Object:
-    if not isinstance(value, Mapping):
-        raise InvalidFieldError(path, f"expected an object, found {_shown(value)}")
-    return _Object(value, path)
-
-
-def _text(value: Any, path: Path, known: Collection[str] | None = None) -> str:
-    if not isinstance(value, str):
-        raise InvalidFieldError(path, f"expected a text, found {_shown(value)}")
-    if known is not None and value not in known:
-        raise InvalidFieldError(path, f"{value!r} is not among those of this report")
-    return value
+            raise self.refusal(f"{value:g} is more than {other}" + (f", {most:g}" * (other != f"{most:g}")))
 
 
 def _shown(value: Any) -> str:

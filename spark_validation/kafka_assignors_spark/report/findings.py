@@ -24,10 +24,12 @@ consumer.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
+from typing import TypeVar
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_spark.folds.records import EAGER_CLIENTS
@@ -48,10 +50,11 @@ class GroupFinding:
     `equals` names the other strategies with as few moves and as good a balance as `best`; the protocol then
     decides. `saved_moves` counts the partitions that would have stayed where production moved them; it is
     negative where better balance costs moves, and so are the other savings. `days` is the length of the
-    group's history. `eager` says that the group has members of a client that stops under any strategy, so
-    that a cooperative one saves it no pauses; `cooperative` is then the best verdict if all members used the
-    cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a strategy
-    of the name of `best`, in a client of its own, so that the change is the consumer.
+    group's history. `paused_s_per_day` are the paused partition-seconds by the model, as recorded and under
+    `best`: a day, or in the whole history if that is shorter. Members of a client that stops under any
+    strategy save no pauses by a cooperative one; `cooperative` is then the best verdict if all members used
+    the cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a
+    strategy of the name of `best`, in a client of its own, so that the change is the consumer.
     """
 
     group: str
@@ -60,8 +63,9 @@ class GroupFinding:
     best: Verdict
     equals: tuple[str, ...]
     days: float
-    eager: bool
+    paused_s_per_day: tuple[float, float]
     cooperative: Verdict | None = None
+    cooperative_paused_s_per_day: float | None = None
     same_name: bool = False
 
     @property
@@ -69,23 +73,6 @@ class GroupFinding:
         """`best` in words that differ from those for production."""
         name = self.best.strategy
         return f"{name} with the consumer of kafka-assignors" if self.same_name else name
-
-    @property
-    def paused_s_per_day(self) -> tuple[float, float]:
-        """Paused partition-seconds by the model, as recorded and under `best`: a day, or in the whole history
-        if that is shorter.
-        """
-        return self._a_day(_paused_s(self.recorded, self.eager)), self._a_day(
-            _paused_s(self.best, self.eager)
-        )
-
-    @property
-    def cooperative_paused_s_per_day(self) -> float | None:
-        """The same under `cooperative`; None without it."""
-        return None if self.cooperative is None else self._a_day(self.cooperative.paused_s)
-
-    def _a_day(self, seconds: float) -> float:
-        return seconds / max(1.0, self.days)
 
     @property
     def saved_paused_s_per_day(self) -> float:
@@ -103,11 +90,6 @@ class GroupFinding:
     @property
     def saved_moves(self) -> int:
         return self.recorded.moved - self.best.moved
-
-    @property
-    def saved_share(self) -> float:
-        """`saved_moves` as a share of what production moved; 0.0 if it moved nothing."""
-        return self.saved_moves / self.recorded.moved if self.recorded.moved else 0.0
 
     @property
     def better_balance(self) -> bool:
@@ -175,6 +157,18 @@ class StrategyTotal:
     failed: int
 
 
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> defaultdict[_Key, list[_Row]]:
+    """The rows with each key, in their order."""
+    found: defaultdict[_Key, list[_Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
 def leading_mode(result: ReplayResult) -> Mode:
     """The mode of the leading figures: steady-state, which shows the effect of a change of strategy, if it
     was replayed.
@@ -193,8 +187,7 @@ def find(result: ReplayResult) -> list[GroupFinding]:
     summaries = {summary.group: summary for summary in result.groups}
     found = []
     for group, by_strategy in by_group.items():
-        recorded = by_strategy.get(RECORDED)
-        if recorded is not None:
+        if (recorded := by_strategy.get(RECORDED)) is not None:
             of_group = [by_strategy[name] for name in strategies_in_order(by_strategy, result)]
             found.append(_finding(recorded, of_group, summaries.get(group)))
     return sorted(found, key=_rank)
@@ -204,6 +197,10 @@ def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSumma
     eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
     best = _best(recorded, of_group, eager)
     cooperative = _best(recorded, of_group, eager=False) if eager else None
+    if cooperative is not None and not runs_cooperatively(cooperative.strategy):
+        cooperative = None
+    days = 1.0 if summary is None else days_of(summary)
+    periods = max(1.0, days)
     return GroupFinding(
         group=recorded.group,
         mode=recorded.mode,
@@ -212,11 +209,15 @@ def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSumma
         equals=tuple(
             verdict.strategy
             for verdict in of_group
-            if verdict.strategy not in (RECORDED, best.strategy) and _as_good(verdict, best)
+            if verdict.strategy not in (RECORDED, best.strategy)
+            and not verdict.failed
+            and verdict.moved == best.moved
+            and verdict.load_stddev <= best.load_stddev + _EQUAL_STDDEV
         ),
-        days=1.0 if summary is None else days_of(summary),
-        eager=eager,
-        cooperative=cooperative if cooperative and runs_cooperatively(cooperative.strategy) else None,
+        days=days,
+        paused_s_per_day=(_paused_s(recorded, eager) / periods, _paused_s(best, eager) / periods),
+        cooperative=cooperative,
+        cooperative_paused_s_per_day=None if cooperative is None else cooperative.paused_s / periods,
         same_name=summary is not None and summary.protocols == (best.strategy,),
     )
 
@@ -245,7 +246,7 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
     if finding.saved_moves < 0:
         text = f"{instead}. That buys better balance: {fullest}."
     else:
-        fewer = f" ({finding.saved_share:.0%} fewer)" if finding.saved_moves else ""
+        fewer = f" ({finding.saved_moves / recorded.moved:.0%} fewer)" if finding.saved_moves else ""
         text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is equally good'}."
     if best.second_rounds:
         text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
@@ -331,10 +332,8 @@ def _partitions(count: int) -> str:
 
 def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
     """Every strategy over all groups, in the order in which they were asked for, what was recorded first."""
-    by_strategy: dict[str, list[Verdict]] = defaultdict(list)
-    for verdict in result.verdicts:
-        if verdict.mode is mode:
-            by_strategy[verdict.strategy].append(verdict)
+    in_mode = (verdict for verdict in result.verdicts if verdict.mode is mode)
+    by_strategy = grouped(in_mode, attrgetter("strategy"))
     return [_total(name, mode, by_strategy[name]) for name in strategies_in_order(by_strategy, result)]
 
 
@@ -346,11 +345,10 @@ def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list
 
 def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
     """The number of rebalances that were not replayed, by reason, the most frequent first."""
-    reasons: dict[str, int] = defaultdict(int)
+    reasons: Counter[str] = Counter()
     for summary in groups:
-        for reason, count in summary.not_replayed.items():
-            reasons[reason] += count
-    return dict(sorted(reasons.items(), key=lambda item: -item[1]))
+        reasons.update(summary.not_replayed)
+    return dict(reasons.most_common())
 
 
 @lru_cache(maxsize=100)
@@ -370,21 +368,10 @@ def _best(recorded: Verdict, verdicts: Iterable[Verdict], eager: bool) -> Verdic
     fewest = min(verdict.moved for verdict in balanced)
     frugal = [verdict for verdict in balanced if verdict.moved == fewest]
     most_paused_s = min(_paused_s(verdict, eager) for verdict in frugal) * _EQUAL_PAUSES
-    return min((v for v in frugal if _paused_s(v, eager) <= most_paused_s), key=_preference)
-
-
-def _preference(verdict: Verdict) -> tuple[bool, bool]:
-    """What decides between strategies that do equally well; the first of what is left in a tie wins."""
-    recorded = verdict.strategy == RECORDED
-    return (not recorded, not recorded and not runs_cooperatively(verdict.strategy))
-
-
-def _as_good(verdict: Verdict, best: Verdict) -> bool:
-    return (
-        not verdict.failed
-        and verdict.moved == best.moved
-        and verdict.load_stddev <= best.load_stddev + _EQUAL_STDDEV
-    )
+    equal = [verdict for verdict in frugal if _paused_s(verdict, eager) <= most_paused_s]
+    if recorded in equal:
+        return recorded
+    return min(equal, key=lambda verdict: not runs_cooperatively(verdict.strategy))
 
 
 def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, float, str]:

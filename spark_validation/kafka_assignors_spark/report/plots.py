@@ -11,14 +11,14 @@ recorded, and each strategy has one look in all plots.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import NamedTuple
 
-from kafka_assignors_spark.report.findings import StrategyTotal
+from kafka_assignors_spark.report.findings import StrategyTotal, grouped
 from kafka_assignors_spark.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow, Verdict
 
 _WIDTH = 1000
@@ -28,8 +28,7 @@ _SMALLEST_DOT, _LARGEST_DOT = 3.0, 9.0
 """Radius in pixels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """Moved partitions under one strategy; `width` and `least_at` are thousandths of the longest bar."""
 
     strategy: str
@@ -40,8 +39,7 @@ class Bar:
     least_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Period:
+class Period(NamedTuple):
     """The time that the width of a plot stands for."""
 
     begin: datetime
@@ -57,8 +55,7 @@ class Period:
         return round(_WIDTH * min(max(passed / length, 0), 1)) if length else 0
 
 
-@dataclass(frozen=True, slots=True)
-class Dot:
+class Dot(NamedTuple):
     """The rebalances of one thousandth of the period; `radius` is in pixels."""
 
     at: int
@@ -67,14 +64,12 @@ class Dot:
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class Strip:
+class Strip(NamedTuple):
     group: str
     dots: tuple[Dot, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A step line as SVG path; the y axis points downwards, and ends at 1000."""
 
     name: str
@@ -82,8 +77,7 @@ class Line:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class LinePlot:
+class LinePlot(NamedTuple):
     """Lines over a period; `ticks` label the top, the middle and the bottom of the y axis."""
 
     period: Period
@@ -91,8 +85,7 @@ class LinePlot:
     lines: tuple[Line, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """The partitions of one member as SVG path: a horizontal line for each span, in the middle of its row.
 
     Members of one look have different stripes, a number that stands for a stripe along the line.
@@ -104,8 +97,7 @@ class Owner:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipPlot:
+class OwnershipPlot(NamedTuple):
     """A row for each partition, of height 1 in terms of the paths."""
 
     period: Period
@@ -140,14 +132,13 @@ def timeline(
     rows: Sequence[TimelineRow], groups: Sequence[GroupSummary]
 ) -> tuple[Period | None, tuple[Strip, ...]]:
     """When each group rebalanced, from the recorded rows: dots, larger the more partitions moved."""
-    by_group: dict[str, list[TimelineRow]] = {summary.group: [] for summary in groups}
-    for row in rows:
-        if row.group in by_group:
-            by_group[row.group].append(row)
-    period = _period([row for own in by_group.values() for row in own])
+    by_group = grouped(sorted(rows, key=attrgetter("timestamp")), attrgetter("group"))
+    shown = {summary.group: by_group[summary.group] for summary in groups if summary.group in by_group}
+    period = _period([row for own in shown.values() for row in own])
     if period is None:
         return None, ()
-    merged = {group: _by_place(own, period) for group, own in by_group.items() if own}
+    place = period.at
+    merged = {group: grouped(own, lambda row: place(row.timestamp)) for group, own in shown.items()}
     most = max(sum(row.moved for row in at) for places in merged.values() for at in places.values()) or 1
     strips = (
         Strip(group, tuple(_dot(at, own, most) for at, own in places.items()))
@@ -175,9 +166,7 @@ def _line_plot(
     period = _period(rows)
     if period is None:
         return None
-    by_strategy: dict[str, list[TimelineRow]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.timestamp):
-        by_strategy[row.strategy].append(row)
+    by_strategy = grouped(sorted(rows, key=attrgetter("timestamp")), attrgetter("strategy"))
     series = {name: values_of(by_strategy[name]) for name in names if name in by_strategy}
     height = _round_up(max(max(values) for values in series.values()) - bottom)
     look = _looks(names)
@@ -233,9 +222,7 @@ def ownership(spans: Sequence[OwnershipSpan]) -> OwnershipPlot | None:
     period = Period(min(span.begin for span in spans), max(span.end for span in spans))
     places = sorted({(span.topic, span.partition) for span in spans})
     rows = {place: row for row, place in enumerate(places)}
-    by_member: dict[str, list[OwnershipSpan]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: span.begin):
-        by_member[span.member].append(span)
+    by_member = grouped(sorted(spans, key=attrgetter("begin")), attrgetter("member"))
     owners = (
         Owner(member, 1 + index % _LOOKS, index // _LOOKS % _STRIPES, _span_path(own, rows, period))
         for index, (member, own) in enumerate(by_member.items())
@@ -254,9 +241,7 @@ def _span_path(spans: Sequence[OwnershipSpan], rows: Mapping[tuple[str, int], in
 
 def owner_changes(spans: Sequence[OwnershipSpan]) -> list[tuple[OwnershipSpan, OwnershipSpan]]:
     """Each span of a partition with the next one, of another member; the oldest change first."""
-    by_place: dict[tuple[str, int], list[OwnershipSpan]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: span.begin):
-        by_place[span.topic, span.partition].append(span)
+    by_place = grouped(sorted(spans, key=attrgetter("begin")), attrgetter("topic", "partition"))
     changes = [
         (before, after)
         for own in by_place.values()
@@ -275,10 +260,3 @@ def shortened(text: str, width: int = 30) -> str:
 def _period(rows: Sequence[TimelineRow]) -> Period | None:
     times = [row.timestamp for row in rows]
     return Period(min(times), max(times)) if times else None
-
-
-def _by_place(rows: Sequence[TimelineRow], period: Period) -> dict[int, list[TimelineRow]]:
-    places: dict[int, list[TimelineRow]] = defaultdict(list)
-    for row in sorted(rows, key=lambda row: row.timestamp):
-        places[period.at(row.timestamp)].append(row)
-    return places

@@ -65,7 +65,14 @@ from pyspark.sql.types import StructType
 
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source.messages import read_range
-from kafka_assignors_spark.source.planning import OffsetRange, Planner, SourceOptions, bounded, cut
+from kafka_assignors_spark.source.planning import (
+    LogOffsets,
+    OffsetRange,
+    Planner,
+    SourceOptions,
+    bounded,
+    cut,
+)
 
 FORMAT = "kafka_group_records"
 
@@ -103,16 +110,15 @@ class GroupRecordsReader(_RangeReader, DataSourceReader):
     def partitions(self) -> Sequence[OffsetRange]:
         """The ranges to read as of now; `SourceError` if there is nothing to read or no broker answers."""
         options = self.options
-        offsets = Planner(options).offsets()
+        log = Planner(options).offsets()
+        ends = options.ends(log)
         ranges: list[OffsetRange] = []
-        for partition, (earliest, latest) in sorted(offsets.items()):
-            start = options.starting.of(partition, earliest, latest)
-            end = min(options.ending.of(partition, earliest, latest), latest)
-            ranges += cut(partition, start, end, options.max_offsets_per_task, earliest)
+        for partition, start in sorted(options.starts(log).items()):
+            ranges += cut(partition, start, ends[partition], options.max_offsets_per_task, log[partition][0])
         if not ranges:
             where = f"topic {options.topic!r} at {options.bootstrap_servers}"
             if options.groups is not None:
-                where = f"partitions {sorted(offsets)} of {where}, where the groups asked for live,"
+                where = f"partitions {sorted(log)} of {where}, where the groups asked for live,"
             raise SourceError(f"nothing to read: {where} has no records in the range of offsets asked for")
         return ranges
 
@@ -123,9 +129,7 @@ else:
     try:
         from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
     except ImportError:  # before PySpark 4.2
-
-        class SupportsTriggerAvailableNow:
-            pass
+        SupportsTriggerAvailableNow = object
 
 
 class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -140,7 +144,7 @@ class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTri
 
     def initialOffset(self) -> dict[str, int]:
         """Where a query without a checkpoint begins."""
-        self._position = self._starting(self._offsets())
+        self._position = self.options.starts(self._log())
         return _offset(self._position)
 
     def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
@@ -153,10 +157,10 @@ class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTri
         begin = self._position if start is None else _offsets(start)
         if begin is not None and time.monotonic() < self._quiet_until:
             return _offset(begin)
-        offsets = self._offsets()
-        begin = self._starting(offsets) if begin is None else begin
-        ends = self._ends if self._ends is not None else self._ending(offsets)
-        self._check(begin, ends, offsets)
+        log = self._log()
+        begin = self.options.starts(log) if begin is None else begin
+        ends = self._ends if self._ends is not None else self.options.ends(log)
+        self._check(begin, log)
         ends = {partition: max(end, begin[partition]) for partition, end in ends.items()}
         planned = bounded(begin, ends, self.options.max_offsets_per_batch)
         if planned == ends:
@@ -166,46 +170,34 @@ class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTri
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Read no further than the log goes now."""
-        self._ends = self._ending(self._offsets())
+        self._ends = self.options.ends(self._log())
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[OffsetRange]:
         """The ranges of one batch. What of them is deleted by now is left out, and reported as missing."""
-        begin, stop = _offsets(start), _offsets(end)
-        self._position = stop
-        log_starts = {partition: earliest for partition, (earliest, _) in self._offsets().items()}
+        begin, self._position = _offsets(start), _offsets(end)
+        log = self._log()
         ranges: list[OffsetRange] = []
-        for partition, at in sorted(stop.items()):
-            log_start = log_starts.get(partition, 0)
-            ranges += cut(partition, begin[partition], at, self.options.max_offsets_per_task, log_start)
+        for partition, stop in sorted(self._position.items()):
+            log_start, _ = log.get(partition, (0, 0))
+            ranges += cut(partition, begin[partition], stop, self.options.max_offsets_per_task, log_start)
         return ranges
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_planner": None}
 
-    def _offsets(self) -> dict[int, tuple[int, int]]:
+    def _log(self) -> LogOffsets:
         if self._planner is None:
             self._planner = Planner(self.options)
         return self._planner.offsets()
 
-    def _starting(self, offsets: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-        return {partition: self.options.starting.of(partition, *ends) for partition, ends in offsets.items()}
-
-    def _ending(self, offsets: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-        return {
-            partition: min(self.options.ending.of(partition, *ends), ends[1])
-            for partition, ends in offsets.items()
-        }
-
-    def _check(
-        self, begin: Mapping[int, int], ends: Mapping[int, int], offsets: Mapping[int, tuple[int, int]]
-    ) -> None:
+    def _check(self, begin: Mapping[int, int], log: LogOffsets) -> None:
         topic = self.options.topic
-        if begin.keys() != ends.keys():
+        if begin.keys() != log.keys():
             raise SourceError(
-                f"topic {topic!r} has {len(ends)} partitions, and had {len(begin)}: "
+                f"topic {topic!r} has {len(log)} partitions, and had {len(begin)}: "
                 "its groups live in other partitions now, which is another history"
             )
-        for partition, (_, latest) in offsets.items():
+        for partition, (_, latest) in log.items():
             if latest < begin[partition]:
                 raise SourceError(
                     f"{topic}[{partition}]: the log ends at {latest}, and was read up to {begin[partition]}: "

@@ -7,7 +7,7 @@ import json
 import operator
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,11 @@ import pyarrow as pa
 
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
-from kafka_assignors_spark.live_cluster import SourceError, reader_config
+from kafka_assignors_spark.live_cluster import SourceError, is_end, reader_config
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message, TopicPartition
+    from confluent_kafka import Message
 
 _BATCH_ROWS = 10_000
 _BATCH_BYTES = 32 << 20
@@ -65,6 +65,21 @@ class MessageCounts:
     def records(self) -> int:
         """How many records of groups there are."""
         return sum(self.group_records.values())
+
+    def add(self, key: bytes | None) -> None:
+        """One record with this key."""
+        if key is None:
+            self.without_key += 1
+        elif is_commit(key):
+            self.offset_commits += 1
+        else:
+            version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
+            self.group_records[version] = self.group_records.get(version, 0) + 1
+
+    def add_gap(self, offsets: int) -> None:
+        """So many offsets in a row without a record."""
+        self.missing += offsets
+        self.longest_gap = max(self.longest_gap, offsets)
 
     def __add__(self, other: MessageCounts) -> MessageCounts:
         return self._with(other, operator.add)
@@ -118,39 +133,41 @@ def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordB
     names = map(group_bytes, options.groups or ())
     prefixes = tuple(len(name).to_bytes(2, "big") + name for name in names)
     rows: list[Message] = []
-    size = 0
-    counter = _Counter(work)
+    size, next_ = 0, work.start
+    counts = MessageCounts(work.end - work.start)
+    report = RangeReport(work.partition, work.start, work.end, counts, log_start=work.log_start)
     interval_s = options.committed_offsets_s
     thinner = None if interval_s is None else CommitThinner(interval_s)
     with contextlib.closing(_messages(options, work)) as messages:
         for message in messages:
-            key = message.key()
-            counter.message(message, key)
-            if key is None or (thinner is None and is_commit(key)):
+            key, offset = message.key(), _offset_of(message)
+            counts.add_gap(offset - next_)
+            counts.add(key)
+            next_ = offset + 1
+            report.last_timestamp_ms = _micros(message) // 1000
+            if (epoch := message.leader_epoch()) is not None:
+                report.last_read = LastRead(next_, epoch)
+            if key is None or (prefixes and not key.startswith(prefixes, 2)):
                 continue
-            if prefixes and not key.startswith(prefixes, 2):
-                continue
-            if thinner is not None and is_commit(key):
-                micros = millis_to_micros(message.timestamp()[1])
-                thinner.add(_offset_of(message), micros, key, message.value())
+            if not is_commit(key):
+                rows.append(message)
+                size += len(message)
+                if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
+                    yield _batch(options, work.partition, rows)
+                    rows, size = [], 0
+            elif thinner is not None:
+                thinner.add(offset, _micros(message), key, message.value())
                 if thinner.full:
                     yield _commit_batch(options, work.partition, thinner)
-                continue
-            rows.append(message)
-            size += len(message)
-            if len(rows) == _BATCH_ROWS or size >= _BATCH_BYTES:
-                yield _batch(options, work.partition, rows)
-                rows, size = [], 0
     if rows:
         yield _batch(options, work.partition, rows)
-    counter.records_up_to(work.end)
-    report = counter.report
+    counts.add_gap(work.end - next_)
     if thinner is not None:
         yield _commit_batch(options, work.partition, thinner)
-        counts = report.counts
         counts.commits_kept, counts.commits_undecodable = thinner.kept, thinner.undecodable
     if options.reports:
-        yield _in_columns(options, partition=[report.partition], report=[report.to_json()])
+        row = {"partition": report.partition, "report": report.to_json()}
+        yield pa.RecordBatch.from_pylist([row], options.columns)
 
 
 def _offset_of(message: Message) -> int:
@@ -159,82 +176,47 @@ def _offset_of(message: Message) -> int:
     return offset
 
 
-class _Counter:
-    def __init__(self, work: OffsetRange) -> None:
-        self._counts = MessageCounts(work.end - work.start)
-        self.report = RangeReport(
-            work.partition, work.start, work.end, self._counts, log_start=work.log_start
-        )
-        self._next = work.start
-
-    def message(self, message: Message, key: bytes | None) -> None:
-        report, offset = self.report, _offset_of(message)
-        self.records_up_to(offset)
-        self._next = offset + 1
-        report.last_timestamp_ms = millis_to_micros(message.timestamp()[1]) // 1000
-        if (epoch := message.leader_epoch()) is not None:
-            report.last_read = LastRead(offset + 1, epoch)
-        if key is None:
-            self._counts.without_key += 1
-        elif is_commit(key):
-            self._counts.offset_commits += 1
-        else:
-            version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
-            kinds = self._counts.group_records
-            kinds[version] = kinds.get(version, 0) + 1
-
-    def records_up_to(self, offset: int) -> None:
-        """Between the last record and this offset there is none."""
-        gap = offset - self._next
-        self._counts.missing += gap
-        self._counts.longest_gap = max(self._counts.longest_gap, gap)
-
-
-def _batch(options: SourceOptions, partition: int, rows: Sequence[Message]) -> pa.RecordBatch:
+def _micros(message: Message) -> int:
     # Kafka's timestamps are milliseconds since 1970 in UTC, Spark's are microseconds.
-    return _in_columns(
-        options,
-        partition=[partition] * len(rows),
-        offset=[row.offset() for row in rows],
-        timestamp=[millis_to_micros(row.timestamp()[1]) for row in rows],
-        key=[row.key() for row in rows],
-        value=[row.value() for row in rows],
-    )
+    return millis_to_micros(message.timestamp()[1])
+
+
+def _batch(options: SourceOptions, partition: int, messages: Iterable[Message]) -> pa.RecordBatch:
+    # Columns that a row does not name are null.
+    rows = [
+        {
+            "partition": partition,
+            "offset": message.offset(),
+            "timestamp": _micros(message),
+            "key": message.key(),
+            "value": message.value(),
+        }
+        for message in messages
+    ]
+    return pa.RecordBatch.from_pylist(rows, options.columns)
 
 
 def _commit_batch(options: SourceOptions, partition: int, thinner: CommitThinner) -> pa.RecordBatch:
-    kept = thinner.take()
-    return _in_columns(
-        options,
-        partition=[partition] * len(kept),
-        offset=[each.offset for each in kept],
-        timestamp=[each.micros for each in kept],
-        group=[each.group for each in kept],
-        topic=[each.topic for each in kept],
-        topic_partition=[each.topic_partition for each in kept],
-        committed=[each.committed for each in kept],
-        interval_s=[options.committed_offsets_s] * len(kept),
-    )
-
-
-def _in_columns(
-    options: SourceOptions, *, partition: Sequence[int], **given: Sequence[Any]
-) -> pa.RecordBatch:
-    """The rows in the columns of the source, null where a column is not given; times are microseconds."""
-    columns: dict[str, Sequence[Any]] = {"partition": partition, **given}
-    nothing = [None] * len(partition)
-    every = {name: columns.get(name, nothing) for name in options.columns.names}
-    return pa.RecordBatch.from_pydict(every, options.columns)
+    of_all = {"partition": partition, "interval_s": options.committed_offsets_s}
+    rows = [{**of_all, "timestamp": each.micros, **each._asdict()} for each in thinner.take()]
+    return pa.RecordBatch.from_pylist(rows, options.columns)
 
 
 def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, None, None]:
     """Every message of the range that is still in the log, in order; `SourceError` if it ends early."""
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, TopicPartition
 
     position = max(work.start, work.log_start)
     if position >= work.end:
         return
-    start = _start(options, work, position)
+    start = TopicPartition(options.topic, work.partition, position)
+    last_read, begin = options.last_read.get(work.partition), options.starting.of(work.partition, 0, 0)
+    after_epoch = last_read is not None and position == begin and last_read.offset >= work.log_start
+    if last_read is not None and after_epoch:
+        # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between
+        # it and `position` no offset had a record.
+        epoch = last_read.leader_epoch
+        start = TopicPartition(options.topic, work.partition, last_read.offset, leader_epoch=epoch)
     complaints: list[str] = []
     # The client reads ahead, and what lies behind the range is another task's.
     ahead = str(max(1, min(100_000, work.end - position)))
@@ -259,7 +241,7 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
                 )
             for message in messages:
                 if message.error() is not None:
-                    if _ends(message, options, work, position, start.leader_epoch is not None):
+                    if _ends(message, options, work, position, after_epoch=after_epoch):
                         return
                     continue
                 offset = _offset_of(message)
@@ -271,53 +253,31 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
         consumer.close()
 
 
-def _start(options: SourceOptions, work: OffsetRange, position: int) -> TopicPartition:
-    """Where the client begins, for records from `position` on."""
-    from confluent_kafka import TopicPartition
-
-    last_read = options.last_read.get(work.partition)
-    begins = position == options.starting.of(work.partition, 0, 0)
-    if last_read is None or not begins or last_read.offset < work.log_start:
-        return TopicPartition(options.topic, work.partition, position)
-    # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between it
-    # and `position` no offset had a record.
-    return TopicPartition(
-        options.topic, work.partition, last_read.offset, leader_epoch=last_read.leader_epoch
-    )
-
-
 def _ends(
-    message: Message, options: SourceOptions, work: OffsetRange, position: int, after_epoch: bool
+    message: Message, options: SourceOptions, work: OffsetRange, position: int, *, after_epoch: bool
 ) -> bool:
-    """Whether a message that is an error says that the range has no more records; other errors are raised."""
+    """Whether a message that is an error says that the range has no more records; other errors are raised.
+
+    `after_epoch` says that librdkafka was told which leader epoch the log has up to `position`.
+    """
     from confluent_kafka import KafkaError
 
-    where = f"{options.topic}[{work.partition}]"
-    error = message.error()
-    assert error is not None
-    if error.code() == KafkaError._PARTITION_EOF:
-        offset = _offset_of(message)
-        if offset < work.end:
+    where, error = f"{options.topic}[{work.partition}]", message.error()
+    if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+        if after_epoch and "truncat" in error.str().lower():
             raise SourceError(
-                f"{where}: the log ends at {offset}, and ended at {work.end} "
-                "when the query was planned: was the topic truncated?"
+                f"{where}: the records before offset {position} are no longer those that were read: the log "
+                "was truncated (an unclean leader election, or a broker that lost its disk) and has grown "
+                "again; begin another archive; this one stays readable"
             )
-        return True  # what is left of the range are control records, or compacted away
-    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return False  # librdkafka looks up the coordinator of the group that is never used
-    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise SourceError(f"{where}: {error.str()}: this principal needs Read on Topic {options.topic!r}")
-    if error.code() == KafkaError._AUTO_OFFSET_RESET:
-        raise SourceError(_why_gone(where, position, after_epoch, error.str()))
-    raise SourceError(f"{where}: {error.str()}")
-
-
-def _why_gone(where: str, position: int, after_epoch: bool, reason: str) -> str:
-    """`after_epoch` says whether librdkafka was told which leader epoch the log has up to `position`."""
-    if after_epoch and "truncat" in reason.lower():
-        return (
-            f"{where}: the records before offset {position} are no longer those that were read: the log was "
-            "truncated (an unclean leader election, or a broker that lost its disk) and has grown again; "
-            "begin another archive; this one stays readable"
+        raise SourceError(
+            f"{where}: offset {position} is gone, the log was cleaned up while it was read: run again"
         )
-    return f"{where}: offset {position} is gone, the log was cleaned up while it was read: run again"
+    if not is_end(message, options.topic, options.bootstrap_servers):
+        return False
+    if (offset := _offset_of(message)) < work.end:
+        raise SourceError(
+            f"{where}: the log ends at {offset}, and ended at {work.end} "
+            "when the query was planned: was the topic truncated?"
+        )
+    return True  # what is left of the range are control records, or compacted away

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,10 +24,14 @@ from kafka_assignors_spark.schemas import RAW, REPORTED, REPORTED_WITH_COMMITS
 
 
 class LastRead(NamedTuple):
-    """The last record that was read of a partition: the offset behind it, and the epoch of its leader."""
+    """Of the last record that was read of a partition: the offset behind it, and its leader's epoch."""
 
     offset: int
     leader_epoch: int
+
+
+LogOffsets = Mapping[int, tuple[int, int]]
+"""The earliest and the latest offset of each partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,17 @@ class SourceOptions:
             committed_offsets_s=committed_offsets_s,
         )
 
+    def starts(self, log: LogOffsets) -> dict[int, int]:
+        """Where to begin in each partition."""
+        return {partition: self.starting.of(partition, *ends) for partition, ends in log.items()}
+
+    def ends(self, log: LogOffsets) -> dict[int, int]:
+        """Where to end in each partition, which is within the log."""
+        return {
+            partition: min(self.ending.of(partition, earliest, latest), latest)
+            for partition, (earliest, latest) in log.items()
+        }
+
 
 def _group_names(value: str | None) -> tuple[str, ...] | None:
     if value is None:
@@ -173,9 +188,6 @@ _FIRST_WAIT_SECONDS = 5.0
 librdkafka waits for the leaders that the metadata names, also for a dead one until the controller notices.
 """
 
-Offsets = Mapping[int, int]
-"""An offset of each partition."""
-
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
@@ -197,7 +209,7 @@ def cut(partition: int, start: int, end: int, longest: int, log_start: int = 0) 
     ]
 
 
-def bounded(start: Offsets, end: Offsets, most: int) -> dict[int, int]:
+def bounded(start: Mapping[int, int], end: Mapping[int, int], most: int) -> dict[int, int]:
     """Where a batch of at most `most` offsets ends that goes from `start` towards `end`.
 
     Each partition gets the same share, and what one does not need goes to the others, so that none waits for
@@ -223,7 +235,7 @@ class Planner:
                 options.bootstrap_servers, options.client_config, options.timeout_seconds
             )
 
-    def offsets(self) -> dict[int, tuple[int, int]]:
+    def offsets(self) -> LogOffsets:
         """Earliest and latest offset of every partition to read; `SourceError` without an answer.
 
         A partition that changes its leader is asked for again, until the time of the options is over.
@@ -240,22 +252,16 @@ class Planner:
                         raise
                     wait *= 2
 
-    def _offsets(self, wait: float) -> dict[int, tuple[int, int]]:
+    def _offsets(self, wait: float) -> LogOffsets:
         self._connection.forget_complaints()
-        count = self._partition_count()
-        partitions: Iterable[int] = range(count)
-        if self._options.groups is not None:
-            partitions = sorted({group_partition(group, count) for group in self._options.groups})
-        return list_offsets(self._connection, self._options.topic, partitions, wait)
-
-    def _partition_count(self) -> int:
         # Describing never creates a topic; asking for its metadata would, for this one topic.
-        topic, wanted = self._options.topic, self._options.topic_id
+        topic, wanted, groups = self._options.topic, self._options.topic_id, self._options.groups
         description = describe_offsets_topic(self._connection, topic)
-        found = str(description.topic_id)
+        found, count = str(description.topic_id), len(description.partitions)
         if wanted not in (None, found):
             raise SourceError(
                 f"topic {topic!r} at {self._options.bootstrap_servers} has the id {found}, and should have "
                 f"{wanted}: this is another cluster, or the topic was created anew"
             )
-        return len(description.partitions)
+        where_groups_live = sorted({group_partition(group, count) for group in groups or ()})
+        return list_offsets(self._connection, topic, where_groups_live or range(count), wait)

@@ -1,10 +1,8 @@
 """The watch: follows the groups of a running cluster by their records, and says what they do as it happens.
 
-    group     one group: the folds of the replay, and a few sums
-    fleet     all groups: which are followed, which are forgotten
+    fleet     the groups: what is known of each, which are followed, which are forgotten
     metrics   what is shown, as a table; `exporter` serves it to Prometheus
-    reader    the records, read with librdkafka, and the topics
-    watcher   runs all of it, and keeps the counts in a file
+    watcher   reads the records with librdkafka, runs all of it, and keeps the counts in a file
 
 It needs no Spark: `watcher` needs confluent-kafka, `exporter` prometheus_client, the rest Python alone.
 """

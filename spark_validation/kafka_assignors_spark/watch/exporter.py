@@ -10,7 +10,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -19,14 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.metrics import (
-    GROUP_METRICS,
-    WATCH_METRICS,
-    MetricKind,
-    Sample,
-    Scrape,
-    WatchedMetric,
-)
+from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """What answers a request (PEP 3333)."""
@@ -61,7 +54,7 @@ class _WatchCollector(Collector):
 
 
 def _family(metric: WatchedMetric[Any], labels: Iterable[str] = (), samples: Iterable[Sample] = ()) -> Metric:
-    kind = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
+    kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = kind(metric.name, metric.help, labels=list(labels))
     for values, value in samples:
         family.add_metric(values, value)
@@ -95,9 +88,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def server_bind(self) -> None:
         # The base class asks the name service for the name of the host, which may take a minute.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
+        TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 

@@ -6,24 +6,23 @@ table is made from here.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, FleetSnapshot, GroupSnapshot
-from kafka_assignors_spark.watch.group import STATES, UNDECODABLE
+from kafka_assignors_spark.watch.fleet import (
+    EVICTIONS,
+    KINDS,
+    LEFT_OUT,
+    STATES,
+    UNDECODABLE,
+    FleetSnapshot,
+    GroupSnapshot,
+)
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels, without that of `group`, and the value."""
-
-
-class MetricKind(str, enum.Enum):
-    """Prometheus' type of a metric."""
-
-    GAUGE = "gauge"
-    COUNTER = "counter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,9 @@ class WatchedMetric(Generic[Shown]):
     labels: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> MetricKind:
-        return MetricKind.COUNTER if self.name.endswith("_total") else MetricKind.GAUGE
+    def kind(self) -> Literal["counter", "gauge"]:
+        """Prometheus' type of the metric."""
+        return "counter" if self.name.endswith("_total") else "gauge"
 
 
 def _one(figure: str) -> Callable[[Any], Iterator[Sample]]:
@@ -150,9 +150,7 @@ GROUP_METRICS: tuple[WatchedMetric[GroupSnapshot], ...] = (
         _one("counts.since_s"),
     ),
     WatchedMetric(
-        "kafka_assignors_group_generations_total",
-        "Recorded generations.",
-        _one("counts.generations"),
+        "kafka_assignors_group_generations_total", "Recorded generations.", _one("counts.generations")
     ),
     WatchedMetric(
         "kafka_assignors_group_generations_skipped_total",

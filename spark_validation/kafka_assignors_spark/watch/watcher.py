@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kafka_assignors_confluent import (
     AuthenticationError,
@@ -29,19 +30,34 @@ from kafka_assignors_confluent import (
     describe_topics,
 )
 from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.records import millis_to_micros
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.live_cluster import (
     NoTopicError,
     SourceError,
     TopicIdentity,
     hidden_topics_warning,
+    identify_topic,
+    is_end,
+    list_offsets,
     live_topics,
+    reader_config,
 )
 from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.fleet import Fleet, FleetCounts, FleetLimits, FleetSnapshot, Now
-from kafka_assignors_spark.watch.group import WatchedGroup
+from kafka_assignors_spark.watch.fleet import (
+    Fleet,
+    FleetCounts,
+    FleetLimits,
+    FleetSnapshot,
+    Now,
+    WatchedGroup,
+    WatchedTopics,
+)
 from kafka_assignors_spark.watch.metrics import WatchStatus
-from kafka_assignors_spark.watch.reader import RecordReader, WatchedTopics
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
 
 _POLL_S = 0.5
 _LOOK_DOWN_S = 5.0
@@ -49,6 +65,10 @@ _LONGEST_PAUSE_S = 10.0
 
 _MOST_ASKED = 1_000
 """Topics that one look asks for because it did not see them: they are hidden or deleted."""
+
+_CONSUME_MESSAGES = 2_000
+_QUEUED_KIB = 32 * 1024
+"""What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +86,68 @@ class WatchOptions:
     state: Path | None = None
     state_interval_s: float = 30.0
     look_s: float = 60.0
+
+
+class RecordReader:
+    """A consumer of each partition from its position on, until `close`.
+
+    `positions` has the next offset of each partition, `unread` are those of which nothing was read so far,
+    neither a record nor the end. `down` says that no broker has answered lately.
+    """
+
+    def __init__(self, options: WatchOptions, positions: Mapping[int, int]) -> None:
+        from confluent_kafka import Consumer, TopicPartition
+
+        self._topic, self._servers, self.down = options.topic, options.bootstrap_servers, False
+        self.positions, self.unread = dict(positions), set(positions)
+        config = {"queued.max.messages.kbytes": str(_QUEUED_KIB), **options.client_config}
+        self._consumer = Consumer(reader_config(self._servers, config, self._hear))
+        self._consumer.assign(
+            [TopicPartition(self._topic, partition, offset) for partition, offset in positions.items()]
+        )
+
+    def poll(self, timeout_s: float) -> list[Record]:
+        """The next records, in the order of offsets within each partition.
+
+        `SourceError` if it cannot go on.
+        """
+        records = map(self._record, self._consumer.consume(_CONSUME_MESSAGES, timeout=timeout_s))
+        return [record for record in records if record is not None]
+
+    def lag(self) -> int:
+        """The offsets up to the end of the topic, as far as the brokers have said it with the records."""
+        from confluent_kafka import TopicPartition
+
+        lag = 0
+        for partition, position in self.positions.items():
+            known = self._consumer.get_watermark_offsets(TopicPartition(self._topic, partition), cached=True)
+            if known is not None:
+                lag += max(0, known[1] - position)
+        return lag
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def _hear(self, error: KafkaError) -> None:
+        from confluent_kafka import KafkaError as Codes
+
+        self.down = self.down or error.code() == Codes._ALL_BROKERS_DOWN
+
+    def _record(self, message: Message) -> Record | None:
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        if message.error() is not None and not is_end(message, self._topic, self._servers):
+            return None
+        assert offset is not None  # a record, and the end of a partition, have one
+        self.unread.discard(partition)
+        self.down = False
+        if message.error() is not None:
+            # Behind the last record there may be markers of transactions, and offsets that compaction took.
+            self.positions[partition] = max(offset, self.positions[partition])
+            return None
+        self.positions[partition] = offset + 1
+        micros = millis_to_micros(message.timestamp()[1])
+        return Record(partition, offset, micros, message.key(), message.value())
 
 
 class Watcher:
@@ -91,7 +173,11 @@ class Watcher:
         self._next_look = self._next_save = 0.0
         self._changed = False
         if options.state is not None:
-            self._resume(options.state)
+            self._resumed = load_state(options.state, self._topics.catalogue)
+        if self._resumed is not None:
+            self._fleet.restore(self._resumed.groups, self._resumed.counts, _now())
+            self._positions = dict(self._resumed.offsets)
+            self._started_s = self._resumed.started_s
 
     def status(self) -> WatchStatus:
         return WatchStatus(self._up, self._caught_up, self._lag, self._started_s, self._errors)
@@ -138,40 +224,42 @@ class Watcher:
                 stop.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
-    def _resume(self, file: Path) -> None:
-        self._resumed = load_state(file, self._topics.catalogue)
-        if self._resumed is not None:
-            self._fleet.restore(self._resumed.groups, self._resumed.counts, _now())
-            self._positions = dict(self._resumed.offsets)
-            self._started_s = self._resumed.started_s
-
     def _open(self) -> RecordReader:
         """A reader that goes on where the last one ended."""
         options = self._options
-        reader = RecordReader(
-            options.bootstrap_servers, options.client_config, options.timeout_s, options.topic
-        )
-        identity, offsets = reader.look()
-        self._require_same(identity)
-        first = self._identity is None
-        if self._identity is not None and identity.topic_id != self._identity.topic_id:
-            self._note(f"warning: topic {options.topic} was made anew; all groups are followed anew")
-            self._fleet.forget_all()
-            self._positions.clear()
-            self._history.clear()
-        self._identity = self._seen = identity
-        if first:
+        identity, offsets = self._look()
+        if self._identity is None:
+            self._require_same(identity)
             self._target = {partition: end for partition, (_, end) in offsets.items()}
             if self._resumed is None and not self._all_is_new:
                 self._history = dict(self._target)
                 if options.from_now:
                     self._positions = dict(self._target)
+        elif identity.topic_id != self._identity.topic_id:
+            self._note(f"warning: topic {options.topic} was made anew; all groups are followed anew")
+            self._fleet.forget_all()
+            self._positions.clear()
+            self._history.clear()
+        self._identity = self._seen = identity
         self._positions = {
             partition: self._position(partition, start, end) for partition, (start, end) in offsets.items()
         }
         self._look_at_topics()
-        reader.open(self._positions)
-        return reader
+        return RecordReader(options, self._positions)
+
+    def _connection(self) -> Connection:
+        options = self._options
+        return Connection(options.bootstrap_servers, options.client_config, options.timeout_s)
+
+    def _look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
+        """The topic, and the earliest and latest offset of each partition.
+
+        `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, `ClusterError` or
+        `SourceError` for all else.
+        """
+        connection, topic = self._connection(), self._options.topic
+        identity = identify_topic(connection, topic)
+        return identity, list_offsets(connection, topic, range(identity.partitions), connection.timeout_s)
 
     def _position(self, partition: int, start: int, end: int) -> int:
         at = self._positions.get(partition, start)
@@ -192,7 +280,7 @@ class Watcher:
 
     def _require_same(self, found: TopicIdentity) -> None:
         state, file = self._resumed, self._options.state
-        if state is None or self._identity is not None:
+        if state is None:
             return
         if (state.cluster_id, state.topic_id) != (found.cluster_id, found.topic_id):
             raise WatchError(
@@ -216,8 +304,7 @@ class Watcher:
                 self._caught_up = True
             if once and self._caught_up:
                 return
-            ends = reader.ends()
-            self._lag = sum(max(0, end - self._positions[partition]) for partition, end in ends.items())
+            self._lag = reader.lag()
             self._look_after(reader)
             if self._seen != self._identity:
                 return  # there are more partitions, or the topic was made anew
@@ -245,7 +332,7 @@ class Watcher:
         if now >= self._next_look:
             self._fleet.evict(_now())
             with contextlib.suppress(SourceError, ClusterError):
-                self._seen, _ = reader.look()
+                self._seen, _ = self._look()
                 self._look_at_topics()
                 reader.down = False
             self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else self._options.look_s)
@@ -262,12 +349,10 @@ class Watcher:
 
     def _name_hidden(self) -> None:
         """Name the topics of the groups that are hidden, each once until it is visible."""
-        options = self._options
         self._hidden -= self._visible
         unknown = sorted(self._fleet.topics() - self._visible - self._hidden)[:_MOST_ASKED]
         if unknown:
-            connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_s)
-            hidden = describe_topics(connection, unknown).hidden
+            hidden = describe_topics(self._connection(), unknown).hidden
             self._hidden |= hidden
             if problem := hidden_topics_warning(hidden, "groups"):
                 self._note(f"warning: {problem}")
@@ -278,21 +363,15 @@ class Watcher:
         file, identity = self._options.state, self._identity
         if file is None or identity is None or not self._changed:
             return
-        state = WatchState(
-            identity.cluster_id,
-            identity.topic_id,
-            self._started_s,
-            self._positions,
-            self._fleet.counts,
-            self._fleet.groups,
-        )
+        counted = self._fleet.counts, self._fleet.groups
+        state = WatchState(identity.cluster_id, identity.topic_id, self._started_s, self._positions, *counted)
         try:
             save_state(file, state, self._topics.catalogue)
-            self._changed = False
         except WatchError as error:
             self._errors += 1
             self._state_troubles.add(error, "trying again")
         else:
+            self._changed = False
             self._state_troubles.clear()
 
 

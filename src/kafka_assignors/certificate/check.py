@@ -55,9 +55,9 @@ def check(group: Group, assignment: Assignment, certificate: Certificate) -> Non
                 continue
             readers.checked.add(kind)
             own = group.members[holder].rack
-            paid = _sum(prices[holder], _cost(criteria, owner not in (None, holder), _misses(own, racks)))
+            paid = _sum(prices[holder], _cost(criteria, owner not in (None, holder), is_miss(own, racks)))
             for taker, rack in _takers(readers.by_rack, owner, group):
-                cost = _cost(criteria, owner not in (None, taker), _misses(rack, racks))
+                cost = _cost(criteria, owner not in (None, taker), is_miss(rack, racks))
                 if _sum(prices[taker], cost) < paid:
                     raise CertificateError(
                         f"by the certificate's own prices, partition {partition} of {name!r} costs "
@@ -163,7 +163,8 @@ def _takers(
         yield owner, group.members[owner].rack or None
 
 
-def _misses(rack: str | None, racks: frozenset[str]) -> bool:
+def is_miss(rack: str | None, racks: frozenset[str]) -> bool:
+    """Whether a member in this rack consumes a partition with replicas in these from another rack."""
     return bool(rack) and bool(racks) and rack not in racks
 
 
@@ -177,11 +178,7 @@ def _sum(one: Price, other: Price) -> Price:
 
 def _shown(price: Price) -> str:
     """`3/0/0`; with a fraction `7/4, 0, 0`."""
-    return ("/" if all(map(_is_whole, price)) else ", ").join(map(str, price))
-
-
-def _is_whole(number: int | Fraction) -> bool:
-    return number == int(number)
+    return ("/" if all(number == int(number) for number in price) else ", ").join(map(str, price))
 
 
 def _shown_scale(scale: Scale, member_id: str) -> str:

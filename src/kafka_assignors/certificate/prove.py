@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from kafka_assignors.certificate.check import Certificate, Price
+from kafka_assignors.certificate.check import Certificate, Price, is_miss
 from kafka_assignors.criteria import PLAIN, AnyCriterion, Criteria, Criterion, Scale, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
@@ -168,12 +168,12 @@ class _Edges:
                     hub = hubs.get(kind)
                     if hub is None:
                         hub = hubs[kind] = self._add_hub(*kind)
-                    here = units.move * (owner not in (None, giver)) + units.miss * _misses(
+                    here = units.move * (owner not in (None, giver)) + units.miss * is_miss(
                         racks[giver], where
                     )
                     to_hubs.setdefault((hub, -here), (name, partition))
                     if owner is not None and owner != giver:
-                        there = units.miss * _misses(racks[owner], where)
+                        there = units.miss * is_miss(racks[owner], where)
                         to_owners.setdefault((owner, there - here), (name, partition))
             self.to_hubs.append(to_hubs)
             self.to_owners.append(to_owners)
@@ -183,7 +183,7 @@ class _Edges:
         takers, units = set(cohorts), self.units
         self.hubs.append(
             [
-                (seat, units.move * owned + units.miss * _misses(seat[1], racks))
+                (seat, units.move * owned + units.miss * is_miss(seat[1], racks))
                 for seat in self.seats
                 if seat[0] in takers
             ]
@@ -294,7 +294,3 @@ class _Search:
             if one == partition:
                 lengths += [length + more for seat, more in edges.hubs[hub] if taker in edges.seats[seat]]
         return min(lengths)
-
-
-def _misses(rack: str | None, racks: frozenset[str]) -> bool:
-    return rack is not None and bool(racks) and rack not in racks

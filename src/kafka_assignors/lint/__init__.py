@@ -10,47 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from kafka_assignors.lint import rules_settings, rules_strategies
-from kafka_assignors.lint.members import (
-    InvalidSettingError,
-    client_of_id,
-    live_members,
-    member_config,
-    strategy_use,
-)
-from kafka_assignors.lint.rules import (
-    BrokerBounds,
-    Client,
-    LintFacts,
-    LintFinding,
-    LintRule,
-    MemberConfig,
-    NotJudged,
-    Severity,
-    StrategyUse,
-    Version,
-)
+from kafka_assignors.lint.rules import LintFacts, LintFinding, LintRule, NotJudged, Severity
 from kafka_assignors.live_group import CONSUMER
-
-__all__ = [
-    "RULES",
-    "BrokerBounds",
-    "Client",
-    "InvalidSettingError",
-    "LintFacts",
-    "LintFinding",
-    "LintReport",
-    "LintRule",
-    "MemberConfig",
-    "NotJudged",
-    "Severity",
-    "StrategyUse",
-    "Version",
-    "client_of_id",
-    "lint",
-    "live_members",
-    "member_config",
-    "strategy_use",
-]
 
 RULES: dict[str, LintRule] = {
     rule.id: rule
@@ -74,7 +35,14 @@ class LintReport:
 
 def lint(facts: LintFacts, ignored: Collection[str] = ()) -> LintReport:
     """Run every rule whose id is not in `ignored`."""
-    without_lists = _without_lists(facts)
+    without_lists = facts
+    if facts.live is not None and facts.live.group_type == CONSUMER:
+        # The broker assigns, so the rules on the members' strategies have nothing to judge.
+        without_lists = replace(
+            facts,
+            before=tuple(replace(member, strategies=None) for member in facts.before),
+            after=tuple(replace(member, strategies=None) for member in facts.after),
+        )
     members: dict[LintFinding, dict[str, None]] = {}
     not_judged = list(facts.not_judged)
     for rule in RULES.values():
@@ -87,17 +55,5 @@ def lint(facts: LintFacts, ignored: Collection[str] = ()) -> LintReport:
                 # The same finding for many members is reported once.
                 members.setdefault(replace(said, members=()), {}).update(dict.fromkeys(said.members))
     findings = [replace(finding, members=tuple(found)) for finding, found in members.items()]
-    by_severity = list(Severity)
-    findings.sort(key=lambda finding: by_severity.index(finding.severity))
+    findings.sort(key=lambda finding: list(Severity).index(finding.severity))
     return LintReport(tuple(findings), tuple(dict.fromkeys(not_judged)))
-
-
-def _without_lists(facts: LintFacts) -> LintFacts:
-    """The facts; without the members' strategies if the broker of the live group assigns."""
-    if facts.live is None or facts.live.group_type != CONSUMER:
-        return facts
-    return replace(
-        facts,
-        before=tuple(replace(member, strategies=None) for member in facts.before),
-        after=tuple(replace(member, strategies=None) for member in facts.after),
-    )

@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kafka_assignors.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
@@ -83,6 +83,7 @@ def with_defaults(member: MemberConfig) -> MemberConfig:
     if client is Client.UNKNOWN:
         return member
     old_kafka_python = client is Client.KAFKA_PYTHON and version is not None and version < (3,)
+    by_broker = client is Client.JAVA and version is not None and version >= (5,)
     session_ms = 10_000 if client is Client.AIOKAFKA or old_kafka_python else 45_000
     request_ms = {Client.AIOKAFKA: 40_000, Client.JAVA: 30_000, Client.LIBRDKAFKA: None}.get(
         client, 305_000 if old_kafka_python else 30_000
@@ -97,17 +98,13 @@ def with_defaults(member: MemberConfig) -> MemberConfig:
     return dataclasses.replace(
         member,
         strategies=strategies,
-        group_protocol=member.group_protocol or _default_group_protocol(client, version),
+        group_protocol=member.group_protocol or ("consumer" if by_broker else "classic"),
         session_timeout_ms=session_timeout_ms,
         heartbeat_interval_ms=member.heartbeat_interval_ms or 3_000,
         max_poll_interval_ms=max_poll_interval_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms or own_ms,
         request_timeout_ms=member.request_timeout_ms or request_ms,
     )
-
-
-def _default_group_protocol(client: Client, version: Version | None) -> str:
-    return "consumer" if client is Client.JAVA and version is not None and version >= (5,) else "classic"
 
 
 _DEFAULT_CLIENT_IDS = (
@@ -164,10 +161,14 @@ def live_members(
         uses = tuple(listed)
         # If the broker assigns, the group's "protocol" is the broker's assignor, and no vote chose it.
         if not uses and group.protocol and group.group_type != CONSUMER:
-            use = stock_strategy(client, version, group.protocol)
-            # The Python clients' own strategies join with version 0 or 1, ours with 3.
-            joined = member.subscription.version if member.subscription is not None else 0
-            uses = (dataclasses.replace(use, ours=client.runs_our_strategies and joined > 1),)
+            uses = (StrategyUse(group.protocol),)
+        # The Python clients' own strategies join with version 0 or 1, ours with 3.
+        joined = member.subscription.version if member.subscription is not None else 0
+        ours = client.runs_our_strategies and joined > 1
+        uses = tuple(
+            use if use.ours else dataclasses.replace(stock_strategy(client, version, use.name), ours=ours)
+            for use in uses
+        )
         members.append(
             MemberConfig(
                 member.id,
@@ -195,37 +196,23 @@ def _kept_partitions(group: LiveGroup, member: LiveMember) -> bool | None:
     return not joined.revoked if joined.owned else None
 
 
-def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: str) -> list[NotJudged]:
+def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: str) -> Iterator[NotJudged]:
     if not members:
-        return [
-            NotJudged(
-                f"group {group.id}", f"it has no members now ({group.state}): nothing shows their settings"
-            )
-        ]
-    left_open = [
-        NotJudged(
-            "heartbeat, poll and request timeouts", "a broker does not learn them; give the members' files"
-        )
-    ]
+        why = f"it has no members now ({group.state}): nothing shows their settings"
+        yield NotJudged(f"group {group.id}", why)
+        return
+    yield NotJudged(
+        "heartbeat, poll and request timeouts", "a broker does not learn them; give the members' files"
+    )
     if group.hidden_topics:
-        left_open.append(NotJudged("whether members are idle", hidden_topics_problem(group)))
-    unknown = [member for member in members if member.client is Client.UNKNOWN]
-    if unknown:
-        left_open.append(
-            NotJudged(
-                f"what the clients of {len(unknown)} members can do",
-                "their client ids do not tell the library; give the members' files",
-            )
-        )
+        yield NotJudged("whether members are idle", hidden_topics_problem(group))
+    if unknown := sum(member.client is Client.UNKNOWN for member in members):
+        why = "their client ids do not tell the library; give the members' files"
+        yield NotJudged(f"what the clients of {unknown} members can do", why)
     if group.group_type == CONSUMER:
-        left_open.append(
-            NotJudged("which strategies the members list", "the broker assigns, and does not tell")
-        )
+        yield NotJudged("which strategies the members list", "the broker assigns, and does not tell")
     elif any(member.session_timeout_ms is None for member in members):
-        left_open.append(
-            NotJudged("session and rebalance timeouts", no_record or "the record is of other members")
-        )
-    return left_open
+        yield NotJudged("session and rebalance timeouts", no_record or "the record is of other members")
 
 
 # ---- settings

@@ -25,10 +25,6 @@ from kafka_assignors.strategy import RebalanceProtocol
 Version = tuple[int, ...]
 
 
-def version_text(version: Version) -> str:
-    return ".".join(map(str, version))
-
-
 class Client(enum.Enum):
     """The library that a member is built on."""
 
@@ -95,7 +91,7 @@ class MemberConfig:
 
     @property
     def client_text(self) -> str:
-        return self.client.value + (f" {version_text(self.version)}" if self.version else "")
+        return f"{self.client.value} {'.'.join(map(str, self.version or ()))}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +183,12 @@ class Severity(enum.Enum):
 class Found:
     """The result of a rule for these members (their sources): what happens, and what to do in this case.
 
-    If `severity` is None, the severity of the rule applies.
+    Where `to_do` or `severity` is None, that of the rule applies. `to_do` is empty if no action is needed.
     """
 
     members: tuple[str, ...]
     what: str
-    to_do: str
+    to_do: str | None = None
     severity: Severity | None = None
 
 
@@ -229,8 +225,9 @@ class LintRule:
                 yield found
             else:
                 severity = found.severity or self.severity
-                why = self.why if found.to_do else ""
-                yield LintFinding(self.id, severity, found.members, found.what, why, found.to_do)
+                to_do = self.to_do if found.to_do is None else found.to_do
+                why = self.why if to_do else ""
+                yield LintFinding(self.id, severity, found.members, found.what, why, to_do)
 
 
 def rule(

@@ -125,8 +125,7 @@ def rebalance_timeout(facts: LintFacts) -> Iterator[Found]:
             yield Found(
                 (member.source,),
                 f"A rebalance waits {seconds_text(rebalance_ms)} for a listener of this member.",
-                "Set rebalance_timeout_ms to the time that its slowest on_partitions_revoked needs.",
-                Severity.WARNING if rebalance_ms < session_ms else None,
+                severity=Severity.WARNING if rebalance_ms < session_ms else None,
             )
 
 
@@ -209,11 +208,7 @@ def passing_instance_id(facts: LintFacts) -> Iterator[Found | NotJudged]:
             continue
         kind = passing_kind(member.instance_id)
         if kind is not None:
-            yield Found(
-                (member.source,),
-                f"The instance id {member.instance_id} looks like {kind}.",
-                "Use a name that a restart keeps, such as that of a StatefulSet's pod, or no instance id.",
-            )
+            yield Found((member.source,), f"The instance id {member.instance_id} looks like {kind}.")
         elif _is_placeholder(member.instance_id):
             yield NotJudged(
                 f"{member.source}: whether {member.instance_id} is the same after a restart, and another in "
@@ -239,11 +234,7 @@ def instance_id_twice(facts: LintFacts) -> Iterator[Found]:
     for instance_id, members in by_id.items():
         count = sum(member.members for member in members)
         if count > 1:
-            yield Found(
-                sources(members),
-                f"{count} members have the instance id {instance_id}.",
-                "Give every process an id of its own.",
-            )
+            yield Found(sources(members), f"{count} members have the instance id {instance_id}.")
 
 
 # ---- groups whose broker assigns (KIP-848), and the way there (KIP-1274)
@@ -394,7 +385,6 @@ def idle_members(facts: LintFacts) -> Iterator[Found]:
         yield Found(
             (live.id,),
             f"{members} members read {partitions} partitions: at least {members - partitions} are idle.",
-            "Add partitions, or run fewer members.",
         )
 
 
@@ -413,7 +403,5 @@ def old_subscription(facts: LintFacts) -> Iterator[Found]:
     for member in facts.live.members if facts.live is not None else ():
         if member.subscription is not None and member.subscription.version < 1:
             yield Found(
-                (member.id,),
-                "Its subscription is of version 0: no owned partitions, no generation, no rack.",
-                "Use the strategies of kafka-assignors there.",
+                (member.id,), "Its subscription is of version 0: no owned partitions, no generation, no rack."
             )

@@ -197,11 +197,7 @@ def second_roll_due(facts: LintFacts) -> Iterator[Found]:
     for member in facts.after:
         several = len(member.names) > 1 and "cooperative-sticky" in member.names
         if several and member.classic and member.client is Client.JAVA:
-            yield Found(
-                (member.source,),
-                f"It stays eager with the list [{', '.join(member.names)}].",
-                "Restart it with [cooperative-sticky] once every member lists cooperative-sticky.",
-            )
+            yield Found((member.source,), f"It stays eager with the list [{', '.join(member.names)}].")
 
 
 # ---- the clients
@@ -257,37 +253,72 @@ _COOPERATIVE_CLASSES = {
     "CooperativeAIOKafkaConsumer and CooperativeKafkaConsumer do so; the stock classes of aiokafka and "
     "kafka-python do not.",
     to_do="Nothing while pauses do not matter: eager members may share a group with cooperative ones. "
-    "Otherwise change the class. If every strategy in the list is a cooperative one of kafka-assignors, that "
-    "takes one rolling restart with the same list; otherwise two: the first with the cooperative class and "
-    "the list [cooperative-sticky, the strategy that runs today], the second with cooperative-sticky alone.",
+    "Otherwise restart every member with the cooperative class and a list of cooperative strategies of "
+    "kafka-assignors alone: beside an eager one the consumer stays eager. The members of the group must list "
+    "one of them when that restart begins. If they do not yet, first restart every member with the "
+    "cooperative class and the list [cooperative-sticky, the strategy that runs today].",
 )
 def eager_consumer(facts: LintFacts) -> Iterator[Found]:
     by_words: dict[tuple[str, str], list[MemberConfig]] = {}
     for member in voters(facts.after):
         uses = member.strategies or ()
-        if any(use.ours for use in uses) and member.kept_partitions is not True:
-            by_words.setdefault(_eager_words(member, uses), []).append(member)
+        stays = all(map(_is_cooperative, uses)) and member.kept_partitions is True
+        if any(use.ours for use in uses) and not stays:
+            words = _eager_words(member, uses), _eager_advice(facts, member, uses)
+            by_words.setdefault(words, []).append(member)
     for (what, to_do), members in by_words.items():
         yield Found(sources(members), what, to_do)
 
 
-def _eager_words(member: MemberConfig, uses: tuple[StrategyUse, ...]) -> tuple[str, str]:
-    """What is known of a member with strategies of ours, and what to do about it."""
-    cooperative = _COOPERATIVE_CLASSES.get(member.client, "the cooperative class")
+def _is_cooperative(use: StrategyUse) -> bool:
+    """Whether a cooperative class accepts the strategy and is cooperative with it."""
+    return use.ours and (use.protocols is None or use.protocols >= COOPERATIVE)
+
+
+def _cooperative_class(member: MemberConfig) -> str:
+    return _COOPERATIVE_CLASSES.get(member.client, "the cooperative class")
+
+
+def _eager_words(member: MemberConfig, uses: tuple[StrategyUse, ...]) -> str:
+    """What is known of a member with strategies of ours."""
     pause = "each rebalance pauses all their partitions"
-    if not all(use.ours and (use.protocols is None or use.protocols >= COOPERATIVE) for use in uses):
-        first = ", ".join(dict.fromkeys(("cooperative-sticky", *member.names)))
+    if not all(map(_is_cooperative, uses)):
         return (
             f"The consumers of these members are eager, for not every strategy in "
-            f"[{', '.join(member.names)}] is a cooperative one of kafka-assignors: {pause}.",
-            f"If the pauses matter, roll twice: first restart every member with {cooperative} and the "
-            f"strategies of kafka-assignors [{first}]; when all have it, with [cooperative-sticky]. In the "
-            "first of these two restarts, go on.",
+            f"[{', '.join(member.names)}] is a cooperative one of kafka-assignors: {pause}."
         )
-    to_do = f"If the pauses matter, restart every member once with {cooperative} and the same list."
     if member.kept_partitions is False:
-        return f"These members joined last without their partitions, as eager consumers do: {pause}.", to_do
-    return f"Unless these members are of {cooperative}, they are eager: {pause}.", to_do
+        return f"These members joined last without their partitions, as eager consumers do: {pause}."
+    return f"Unless these members are of {_cooperative_class(member)}, they are eager: {pause}."
+
+
+def _eager_advice(facts: LintFacts, member: MemberConfig, uses: tuple[StrategyUse, ...]) -> str:
+    """The next step of docs/migrate.md from the state of the group.
+
+    A list of cooperative strategies alone is the last step. It needs a group whose members all list one of
+    them, for a restarted member is refused otherwise. A broker does not show the lists, but the strategy in
+    use is in all of them.
+    """
+    last = [use.name for use in uses if _is_cooperative(use)] or ["cooperative-sticky"]
+    last_restart = f"{_cooperative_class(member)} and the list [{', '.join(last)}] alone"
+    before, after = voters(facts.before), voters(facts.after)
+    if not set(last).isdisjoint(candidates(before or after)):
+        return (
+            f"If the pauses matter, restart every member with {last_restart}: beside an eager strategy it "
+            "stays eager."
+        )
+    if before and candidates((*before, *after)) and not set(last).isdisjoint(candidates(after)):
+        return (
+            "If the pauses matter, this change is the first of two restarts. When every member has this "
+            f"list, restart every member with {last_restart}."
+        )
+    first = dict.fromkeys((*last, *member.names, *winners(before)[:1]))
+    finish = " If the first restart has begun, finish it." if facts.live is not None else ""
+    return (
+        f"If the pauses matter, restart twice: first every member with {_cooperative_class(member)} and the "
+        f"strategies of kafka-assignors [{', '.join(first)}]; when all have these, with the list "
+        f"[{', '.join(last)}] alone.{finish}"
+    )
 
 
 @rule(
@@ -317,7 +348,6 @@ def unreadable_sticky_data(facts: LintFacts) -> Iterator[Found]:
             sources(own),
             f"kafka-python 3's own sticky and {enumerated(sources(others))} cannot read what the other had: "
             "each rebalance moves partitions that could stay.",
-            "Use the sticky of kafka-assignors in these members.",
         )
 
 
@@ -337,7 +367,6 @@ def join_per_strategy(facts: LintFacts) -> Iterator[Found]:
             yield Found(
                 (member.source,),
                 f"aiokafka joins {len(member.names)} times with [{', '.join(member.names)}].",
-                "Keep the list during the change; list one strategy afterwards.",
             )
 
 
@@ -359,12 +388,7 @@ def never_settles(facts: LintFacts) -> Iterator[Found]:
     ]
     if len({member.names[0] for member in several}) > 1:
         offers = strategy_lists((member.source, member.names) for member in several)
-        yield Found(
-            sources(several),
-            f"aiokafka members with {offers} never settle with each other.",
-            "Let the lists begin with the same strategy; during a change, list a single strategy on one "
-            "side.",
-        )
+        yield Found(sources(several), f"aiokafka members with {offers} never settle with each other.")
 
 
 def _joins_for_each(member: MemberConfig) -> bool:
@@ -402,5 +426,4 @@ def rack_not_told(facts: LintFacts) -> Iterator[Found]:
             yield Found(
                 (member.source,),
                 f"client.rack is {member.rack}, and its own strategies do not send it to the leader.",
-                "Use the strategies of kafka-assignors.",
             )

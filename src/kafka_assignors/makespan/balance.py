@@ -314,24 +314,21 @@ class _Forest:
 
     def add(self, one: Node, other: Node, weight: int) -> None:
         """Add an edge. If it closes a circle, shift weight until the circle is open."""
-        path = self._path(one, other)
-        if path is None:
+        if path := self._path(one, other):
+            # The edges of the path take and give in turn: the first has a node in common with the new edge.
+            giving = path[1::2]
+            shifted = min([weight, *(self.carried[edge] for edge in giving)])
+            for edge in path[0::2]:
+                self.carried[edge] += shifted
+            for edge in giving:
+                self.carried[edge] -= shifted
+                if not self.carried[edge]:
+                    del self.carried[edge]
+                    del self.parents[edge[0]]
+            weight -= shifted
+        if weight:
             self._hang_from_itself(one)
             self._hang(one, other, weight)
-            return
-        # The edges of the path take and give in turn: the first has a node in common with the new edge.
-        giving = path[1::2]
-        shifted = min([weight, *(self.carried[edge] for edge in giving)])
-        for edge in path[0::2]:
-            self.carried[edge] += shifted
-        for edge in giving:
-            self.carried[edge] -= shifted
-            if not self.carried[edge]:
-                del self.carried[edge]
-                del self.parents[edge[0]]
-        if weight > shifted:
-            self._hang_from_itself(one)
-            self._hang(one, other, weight - shifted)
 
     def _hang(self, child: Node, parent: Node, weight: int) -> None:
         self.parents[child] = parent
@@ -339,32 +336,26 @@ class _Forest:
 
     def _hang_from_itself(self, node: Node) -> None:
         """Make a node the root of its tree."""
-        way = [node]
-        while way[-1] in self.parents:
-            way.append(self.parents[way[-1]])
-        for child, parent in reversed(list(pairwise(way))):
+        for child, parent in reversed([*pairwise(self._way_up(node))]):
             del self.parents[child]
             self._hang(parent, child, self.carried.pop((child, parent)))
 
-    def _path(self, one: Node, other: Node) -> list[tuple[Node, Node]] | None:
-        """The edges from one node to the other; None if they are in different trees."""
-        ups: dict[Node, int] = {}
-        up: list[tuple[Node, Node]] = []
-        node = one
-        while True:
-            ups[node] = len(up)
-            if node not in self.parents:
-                break
-            up.append((node, self.parents[node]))
-            node = self.parents[node]
-        down: list[tuple[Node, Node]] = []
-        node = other
-        while node not in ups:
-            if node not in self.parents:
-                return None
-            down.append((node, self.parents[node]))
-            node = self.parents[node]
-        return up[: ups[node]] + down[::-1]
+    def _way_up(self, node: Node) -> list[Node]:
+        """The nodes from this one to the root of its tree."""
+        way = [node]
+        while way[-1] in self.parents:
+            way.append(self.parents[way[-1]])
+        return way
+
+    def _path(self, one: Node, other: Node) -> list[tuple[Node, Node]]:
+        """The edges from one node to the other; none if they are in different trees."""
+        up, down = self._way_up(one), self._way_up(other)
+        if up[-1] != down[-1]:
+            return []
+        while up[-2:] == down[-2:]:  # Above the node in which they meet.
+            up.pop()
+            down.pop()
+        return [*pairwise(up), *reversed([*pairwise(down)])]
 
 
 def round_relaxation(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:

@@ -212,6 +212,17 @@ def assignment_to(group: Group, classes: Classes, holders: Sequence[int]) -> Ass
     return Assignment({member_id: by_id[member_id] for member_id in group.members})
 
 
+def with_most_in_common(common: Mapping[tuple[int, int], int]) -> dict[int, int]:
+    """The member of each bundle, given what (bundle, member) have in common: those with most of it first."""
+    holders: dict[int, int] = {}
+    taken: set[int] = set()
+    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
+        if bundle not in holders and member not in taken:
+            holders[bundle] = member
+            taken.add(member)
+    return holders
+
+
 def bundle_holders(
     jobs: Jobs, pool: Sequence[int], bundles: Iterable[tuple[int, int]], worth: Sequence[int]
 ) -> dict[int, int]:
@@ -229,14 +240,9 @@ def bundle_holders(
         owner = jobs.owners[job]
         if owner in members and cohort_of[owner] == cohort_of[bundle]:
             common[bundle, owner] += worth[job]
-    holders: dict[int, int] = {}
-    taken: set[int] = set()
-    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
-        if bundle not in holders and member not in taken:
-            holders[bundle] = member
-            taken.add(member)
+    holders = with_most_in_common(common)
     left: dict[int, list[int]] = {}
-    for member in sorted(members - taken, reverse=True):
+    for member in sorted(members.difference(holders.values()), reverse=True):
         left.setdefault(cohort_of[member], []).append(member)
     for bundle in pool:
         if bundle not in holders:

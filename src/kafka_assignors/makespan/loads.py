@@ -23,14 +23,11 @@ The report
 It is computed after the assignment, from the group and the assignment alone. So it costs nothing unless
 requested, and it measures any strategy in the same way.
 
-The factor that is promised beforehand is that of a fresh assignment. It is 1 where `branch_and_bound` comes
-to its end, which every leader's does for the same weights and subscriptions; the lower bound is the optimum
-then. Else it is 4/3 - 1/(3m) where all members subscribe to the same topics (`balance.deal_jobs`), and 2 for
-any others (`balance.round_relaxation`). In both cases no load is above the fractional bound by more than the
-heaviest job, so 1 and the heaviest job by the bound is a factor as well, and the lesser counts; but no less
-than 1 + 1/256, since `balance` stops at a load that is above a bound by so little. A threshold t for
-moves may leave the greatest load above that by 1 / (1 - t) (`balance`). If no partition had an owner, the
-threshold costs nothing.
+The factor that is promised beforehand (`docs/weighted.md`) is that of a fresh assignment, which is 1 where
+`branch_and_bound` comes to its end: every leader's does for the same weights and subscriptions. In
+`balance.deal_jobs` and in `balance.round_relaxation` no load is above the fractional bound by more than the
+heaviest job, so 1 and the heaviest job by the bound is a factor; but no less than 1 + 1/256, since `balance`
+stops at a load that is above a bound by so little. A threshold costs nothing if no partition had an owner.
 """
 
 from __future__ import annotations

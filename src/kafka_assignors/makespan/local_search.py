@@ -172,7 +172,7 @@ def _best_move(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves 
         for number in numbers:
             of_class = held[number]
             at = bisect_right(of_class, (distance // 2, len(placing.holders)))
-            for weight, job in (*of_class[max(0, at - 1) : at], *of_class[at : at + 1]):
+            for weight, job in of_class[max(0, at - 1) : at + 1]:
                 left = max(load + weight, greatest - weight)
                 if left < best:
                     best, found = left, ((job, fullest, taker),)
@@ -197,7 +197,7 @@ def _best_exchange(placing: Placing, by_load: Sequence[Job], fullest: int) -> Mo
             for given, job in held[number]:
                 for of_class in others:
                     at = bisect_left(of_class, (given - distance // 2, -1))
-                    for taken, other in (*of_class[max(0, at - 1) : at], *of_class[at : at + 1]):
+                    for taken, other in of_class[max(0, at - 1) : at + 1]:
                         left = max(load + given - taken, greatest - given + taken)
                         if left < best:
                             best, found = left, ((job, fullest, taker), (other, taker, fullest))

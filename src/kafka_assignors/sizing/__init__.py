@@ -3,16 +3,23 @@
 - `size`: the fewest members that keep every load within a limit, with a certificate, the way there from the
   present members, and what one member less would cost;
 - `packing`, `moves`: the algorithms behind it;
-- `rates`: what partitions cost, from two looks at a running group;
-- `recommendation`: a number of members that follows the size and does not flap.
+- `autoscaling`: what partitions cost, from two looks at a running group, and a number of members that follows
+  the size and does not flap.
 
 `kafka_assignors.certificate.size` checks the certificate, and shares no code with this package.
 """
 
 from __future__ import annotations
 
-from kafka_assignors.sizing.rates import Look, Rates, rates_from
-from kafka_assignors.sizing.recommendation import Needed, Recommendation, ScalingPolicy, recommend
+from kafka_assignors.sizing.autoscaling import (
+    Look,
+    Needed,
+    Rates,
+    Recommendation,
+    ScalingPolicy,
+    rates_from,
+    recommend,
+)
 from kafka_assignors.sizing.size import (
     Change,
     PartitionCost,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 
-from kafka_assignors.makespan.jobs import NO_OWNER, changed_hands
+from kafka_assignors.makespan.jobs import NO_OWNER, changed_hands, with_most_in_common
 from kafka_assignors.sizing.packing import Bins
 
 _SEARCHED_PARTITIONS = 200
@@ -210,12 +210,8 @@ def _match(present: Present, bins: Bins, members: Sequence[int], holders: list[i
         for place in places
         if (owner := present.owners[place]) in allowed
     )
-    member_of: dict[int, int] = {}
-    for (number, owner), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
-        if number not in member_of and owner in allowed:
-            member_of[number] = owner
-            allowed.discard(owner)
-    left = iter(sorted(allowed))
+    member_of = with_most_in_common(common)
+    left = iter(sorted(allowed.difference(member_of.values())))
     for number, places in enumerate(bins):
         member = member_of[number] if number in member_of else next(left)
         for place in places:

@@ -28,7 +28,7 @@ counts its steps, and gives up after a number of them; it reads no clock.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import gcd
@@ -82,8 +82,7 @@ def pack(costs: Sequence[int], limit: int, nodes: int = NODES) -> Packing:
     """Assign partitions with these costs, each above 0 and none above the limit, to few members."""
     order = sorted(range(len(costs)), key=lambda number: (-costs[number], number))
     sorted_costs = [costs[number] for number in order]
-    least, found_bound = _least_members(costs, limit)
-    bound: SizeBound | None = found_bound
+    least, bound = _least_members(costs, limit)
     bins = _fast(sorted_costs, limit, least)
     search = Search(limit, nodes)
     if len(order) <= _SEARCHED_PARTITIONS:
@@ -99,7 +98,7 @@ def pack(costs: Sequence[int], limit: int, nodes: int = NODES) -> Packing:
     return Packing(named, least, bound, search.steps)
 
 
-def _least_members(costs: Sequence[int], limit: int) -> tuple[int, SizeBound]:
+def _least_members(costs: Sequence[int], limit: int) -> tuple[int, SizeBound | None]:
     """How many members are needed by the best bound, and that bound; no cost is above the limit."""
     divisor = gcd(*costs) or 1
     whole = limit // divisor
@@ -112,11 +111,6 @@ def _least_members(costs: Sequence[int], limit: int) -> tuple[int, SizeBound]:
         if found > best:
             best, bound = found, SizeBound(divisor, threshold, parts)
     return best, bound
-
-
-def _least_by_thresholds(ascending: Sequence[int], limit: int) -> int:
-    """How many members are needed by the bounds without parts."""
-    return _best_threshold(ascending, limit, 0)[0]
 
 
 def _best_threshold(ascending: Sequence[int], whole: int, parts: int) -> tuple[int, int]:
@@ -147,17 +141,17 @@ def _value(share: int, whole: int, parts: int) -> int:
 
 def _fast(costs: Sequence[int], limit: int, least: int) -> Bins:
     """An assignment without a search through all."""
-    bins = best_fit(costs, limit, [])
-    for begin in (_costliest, _sample):
+    bins = _best_fit(costs, limit)
+    for alike in (False, True):
         if len(bins) > least:
-            bins = min(bins, _filled(costs, limit, least, begin), key=len)
+            bins = min(bins, _filled(costs, limit, least, alike=alike), key=len)
     return _packed_again(costs, limit, least, bins)
 
 
-def best_fit(costs: Sequence[int], limit: int, rooms: Sequence[int]) -> Bins:
-    """Place costs, the greatest first, in members that have so much room, and in as many more as needed."""
-    bins: Bins = [[] for _ in rooms]
-    by_room = sorted((room, member) for member, room in enumerate(rooms))
+def _best_fit(costs: Sequence[int], limit: int) -> Bins:
+    """Place costs, the greatest first, each in the fullest member that has room."""
+    bins: Bins = []
+    by_room: list[tuple[int, int]] = []
     for place, cost in enumerate(costs):
         at = bisect_left(by_room, (cost, -1))
         if at < len(by_room):
@@ -168,10 +162,6 @@ def best_fit(costs: Sequence[int], limit: int, rooms: Sequence[int]) -> Bins:
         bins[member].append(place)
         insort(by_room, (room - cost, member))
     return bins
-
-
-def _costliest(costs: Sequence[int], limit: int, members: int) -> list[int]:
-    return [0]
 
 
 def _sample(costs: Sequence[int], limit: int, members: int) -> list[int]:
@@ -186,20 +176,16 @@ def _sample(costs: Sequence[int], limit: int, members: int) -> list[int]:
     return sample[: max(1, len(sample) - _COMPLETING)]
 
 
-def _filled(
-    costs: Sequence[int],
-    limit: int,
-    least: int,
-    begin: Callable[[Sequence[int], int, int], list[int]] = _costliest,
-) -> Bins:
-    """Fill members in turn; `begin` says which of the costs that are left a member gets first."""
+def _filled(costs: Sequence[int], limit: int, least: int, *, alike: bool = False) -> Bins:
+    """Fill members in turn; each begins with the costliest, or if they are to be `alike` with its share."""
     rest = list(range(len(costs)))
     spare = least * limit - sum(costs)
     bins: Bins = []
     while rest:
         left = [costs[place] for place in rest]
         members = max(1, least - len(bins))
-        chosen = _fill(left, limit, begin(left, limit, members), max(0, spare // members))
+        begin = _sample(left, limit, members) if alike else [0]
+        chosen = _fill(left, limit, begin, max(0, spare // members))
         spare -= limit - sum(left[at] for at in chosen)
         bins.append([rest[at] for at in chosen])
         rest = _without(rest, chosen)
@@ -295,7 +281,7 @@ class Search:
         state = (members, *costs) if len(costs) <= _REMEMBERED else None
         if state is not None and state in self._hopeless:
             return None
-        if _least_by_thresholds(costs[::-1], self._limit) > members:
+        if _best_threshold(costs[::-1], self._limit, 0)[0] > members:
             return None
         for chosen in self._completions(costs, spare):
             room = self._limit - sum(costs[at] for at in chosen)

@@ -154,7 +154,8 @@ def _cohorts(
     for number, member in enumerate(members):
         topics = effective.get(member.topics)
         if topics is None:
-            topics = effective[member.topics] = member.topics & assignable
+            topics = member.topics if member.topics <= assignable else member.topics & assignable
+            effective[member.topics] = topics
         if not topics:
             continue
         # Most groups have no scale, and for members who are all alike this loop is much of the work.
@@ -271,14 +272,7 @@ def _count_split(
 ) -> None:
     """Count what each member owned of classes by which the partitions of a topic are told apart."""
     for number, owned in enumerate(prior):
-        if not owned:
-            continue
-        keys: list[int] = []
-        for name, partitions in owned.items():
-            if len(partitions) == 1:
-                keys.append(class_of[name][partitions[0]])
-            else:
-                keys += map(class_of[name].__getitem__, partitions)
+        keys = [class_of[name][partition] for name, partitions in owned.items() for partition in partitions]
         for key in set(keys):
             classes[key].owned_counts[number] = keys.count(key)
 

@@ -203,8 +203,12 @@ class Distribution:
         depths: dict[int, int],
         class_depths: Mapping[int, int],
     ) -> None:
-        """Pass partitions on from layer to layer until every such chain is blocked."""
-        loads = self.loads
+        """Pass partitions on from layer to layer until every such chain is blocked.
+
+        A chain that has passed something on is followed again from where it is broken: all before that is as
+        it was.
+        """
+        loads, all_held = self.loads, self.held
         classes: dict[int, list[int]] = {}  # of a cohort: those that are yet to be tried, from the end
         next_cohort = dict.fromkeys(class_depths, 0)  # where to go on searching, for each class
         for start in above:
@@ -215,15 +219,25 @@ class Distribution:
             while loads[start] > limit[start]:
                 if chain and loads[cohort] < limit[cohort]:
                     amount = min(loads[start] - limit[start], limit[cohort] - loads[cohort])
-                    amount = min([amount, *(self.held[giver][number] for giver, number in chain)])
-                    for giver, number in reversed(chain):
-                        self._move(number, giver, cohort, amount)
-                        cohort = giver
-                    chain = []
+                    amount = min([amount, *(all_held[giver][number] for giver, number in chain)])
+                    loads[start] -= amount
+                    loads[cohort] += amount
+                    broken_at = len(chain)
+                    taker = cohort
+                    for place in reversed(range(len(chain))):
+                        giver, number = chain[place]
+                        held, taken = all_held[giver], all_held[taker]
+                        taken[number] = taken.get(number, 0) + amount
+                        held[number] -= amount
+                        if not held[number]:
+                            del held[number]
+                            broken_at, cohort = place, giver
+                        taker = giver
+                    del chain[broken_at:]
                     continue
                 if cohort not in classes:
                     depth = depths[cohort]
-                    classes[cohort] = [n for n in self.held[cohort] if class_depths.get(n) == depth]
+                    classes[cohort] = [n for n in all_held[cohort] if class_depths.get(n) == depth]
                 step = self._step(cohort, classes[cohort], depths, next_cohort)
                 if step is not None:
                     chain.append((cohort, step[0]))
@@ -251,14 +265,6 @@ class Distribution:
                 next_cohort[number] = len(takers)
             classes.pop()
         return None
-
-    def _move(self, number: int, giver: int, taker: int, amount: int) -> None:
-        held = self.held[giver]
-        held[number] -= amount
-        if not held[number]:
-            del held[number]
-        self.loads[giver] -= amount
-        self.give(number, [(taker, amount)])
 
 
 Kind = TypeVar("Kind")

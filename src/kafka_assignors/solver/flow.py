@@ -82,8 +82,10 @@ def share_out(classes: Classes, levels: Sequence[Level], criteria: Sequence[AnyC
     for level in levels:
         numbers = [number for t in level.topic_classes for number in by_topic_class[t]]
         here = [classes.partition_classes[number] for number in numbers]
-        members = _members(classes, level)
-        owned = [part.owned_counts if len(levels) == 1 else _owned_counts(part, members) for part in here]
+        members = {m: cohort for cohort in level.cohorts for m in classes.cohorts[cohort]}
+        owned = [part.owned_counts for part in here]
+        if len(levels) > 1:
+            owned = [{m: count for m, count in counts.items() if m in members} for counts in owned]
         racks_count = any(partition_class.racks is not None for partition_class in here)
         if not racks_count and len(here) == 1:
             counts = [_share_one(level, members, owned[0])]
@@ -91,20 +93,11 @@ def share_out(classes: Classes, levels: Sequence[Level], criteria: Sequence[AnyC
             counts = _deal_shares(classes, level)
         else:
             costs = Costs.of(criteria, sum(topic_class.partitions for topic_class in classes.topic_classes))
-            counts = _share_many(
-                _LevelParts(classes, level, members, here, owned, costs), racks_count=racks_count
-            )
+            at = _LevelParts(classes, level, members, here, owned, costs)
+            counts = _share_many(at, racks_count=racks_count)
         for number, count in zip(numbers, counts, strict=True):
             shares[number] = count
     return shares
-
-
-def _members(classes: Classes, level: Level) -> dict[int, int]:
-    return {m: cohort for cohort in level.cohorts for m in classes.cohorts[cohort]}
-
-
-def _owned_counts(partition_class: PartitionClass, members: dict[int, int]) -> dict[int, int]:
-    return {m: count for m, count in partition_class.owned_counts.items() if m in members}
 
 
 def _share_one(level: Level, members: Mapping[int, int], owned: dict[int, int]) -> dict[int, int]:
@@ -132,7 +125,9 @@ def _deal_shares(classes: Classes, level: Level) -> Shares:
     for cohort in level.cohorts:
         shares = level.shares[cohort]
         heap = [(index_of[number], range(shares[number])) for number in sorted(shares)]
-        deal_counts(heap, even_demands(classes.cohorts[cohort], sum(shares.values())), counts)
+        members = classes.cohorts[cohort]
+        load, extra = divmod(sum(shares.values()), len(members))
+        _deal_counts(heap, [(m, load + (place < extra)) for place, m in enumerate(members)], counts)
     return counts
 
 
@@ -154,8 +149,8 @@ def _share_many(at: _LevelParts, *, racks_count: bool) -> Shares:
         shares = _share_released(at)
         if shares is not None:
             return shares
-    kept = keep(at.classes, at.level, at.members, at.parts, at.owned)
-    filled = None if racks_count else fill(at.classes, at.level, at.parts, kept)
+    kept = _keep(at, at.owned)
+    filled = None if racks_count else _fill(at, kept)
     if filled is not None:
         return filled
     owners = set().union(*at.owned)
@@ -176,7 +171,7 @@ def _share_released(at: _LevelParts) -> Shares | None:
             totals[m] += count
     lacking = {m: lacks for m, cohort in members.items() if (lacks := loads[cohort] - totals[m]) >= 0}
     owned = [{m: count for m, count in counts.items() if m not in lacking} for counts in at.owned]
-    kept = keep(at.classes, at.level, members, at.parts, owned)
+    kept = _keep(at, owned)
     try:
         shares = _LevelNetwork(at, owned, kept, lacking, receive=False).solve()
     except ValueError:  # Some partition that is released finds no taker among those with room.
@@ -316,7 +311,7 @@ class _LevelNetwork:
             for position in range(first, first + left):  # so many of the others get one more
                 m, wanted = demands[position]
                 demands[position] = m, wanted + 1
-            deal_counts(heap, sorted(demand for demand in demands if demand[1]), counts)
+            _deal_counts(heap, sorted(demand for demand in demands if demand[1]), counts)
         return counts
 
 
@@ -324,19 +319,13 @@ Shares = list[dict[int, int]]
 """By partition class: how many of its partitions each member gets, by member number."""
 
 
-def keep(
-    classes: Classes,
-    level: Level,
-    members: Mapping[int, int],
-    parts: Sequence[PartitionClass],
-    owned: Sequence[Mapping[int, int]],
-) -> Shares:
-    """What the members of a level can keep without a rack miss, in the order of `parts`.
+def _keep(at: _LevelParts, owned: Sequence[Mapping[int, int]]) -> Shares:
+    """What members can keep without a rack miss of what they `owned`, in the order of the level's parts.
 
-    `members` gives the cohort of each, `owned` says what they owned of each class. Where members have to
-    choose, they give up what is nearest to members with room: partitions of classes that these subscribe to,
-    or else of classes through which others can pass something on to them.
+    Where members have to choose, they give up what is nearest to members with room: partitions of classes
+    that these subscribe to, or else of classes through which others can pass something on to them.
     """
+    classes, level, members, parts = at.classes, at.level, at.members, at.parts
     room = {m: level.loads[cohort] for m, cohort in members.items()}
     left = dict(room)
     for counts in owned:
@@ -349,7 +338,7 @@ def keep(
     demanding = frozenset(demand)
     subscribers = [classes.topic_classes[part.topic_class].cohorts for part in parts]
     wanted = [sum(map(demand.__getitem__, demanding.intersection(cohorts))) for cohorts in subscribers]
-    steps = _steps_to_room(classes, members, parts, owned, wanted)
+    steps = _steps_to_room(at, owned, wanted)
     least_wanted_first = sorted(
         range(len(parts)), key=lambda index: (-steps[index], wanted[index], len(subscribers[index]))
     )
@@ -374,13 +363,7 @@ def keep(
     return kept
 
 
-def _steps_to_room(
-    classes: Classes,
-    members: Mapping[int, int],
-    parts: Sequence[PartitionClass],
-    owned: Sequence[Mapping[int, int]],
-    wanted: Sequence[int],
-) -> list[int]:
+def _steps_to_room(at: _LevelParts, owned: Sequence[Mapping[int, int]], wanted: Sequence[int]) -> list[int]:
     """Through how many owners a partition of each class must be passed on until a member with room wants one.
 
     As many as there are classes where it never comes to that. Mostly a few owners are enough to find out that
@@ -391,31 +374,30 @@ def _steps_to_room(
     waiting: dict[int, list[int]] = {}
     for index, want in enumerate(wanted):
         if not want:
-            waiting.setdefault(parts[index].topic_class, []).append(index)
+            waiting.setdefault(at.parts[index].topic_class, []).append(index)
     asked: set[int] = set()
     for index in reached:  # grows while it is walked through
         for m in owned[index]:
             if not waiting:
                 return steps
-            cohort = members[m]
+            cohort = at.members[m]
             if cohort in asked:
                 continue
             asked.add(cohort)
-            for topic in classes.subscriptions[cohort]:
-                for other in waiting.pop(classes.class_of_topic[topic], ()):
+            for topic in at.classes.subscriptions[cohort]:
+                for other in waiting.pop(at.classes.class_of_topic[topic], ()):
                     steps[other] = steps[index] + 1
                     reached.append(other)
     return steps
 
 
-def fill(
-    classes: Classes, level: Level, parts: Sequence[PartitionClass], kept: Sequence[Mapping[int, int]]
-) -> Shares | None:
+def _fill(at: _LevelParts, kept: Shares) -> Shares | None:
     """The shares if what is not kept fits into the room there is; None if it does not.
 
     For levels in which racks do not count.
     """
-    loads = dict.fromkeys((m for cohort in level.cohorts for m in classes.cohorts[cohort]), 0)
+    classes, level, parts = at.classes, at.level, at.parts
+    loads = dict.fromkeys(at.members, 0)
     for counts in kept:
         for m, count in counts.items():
             loads[m] += count
@@ -446,11 +428,11 @@ def fill(
         first = distribution.loads[cohort]  # so many of the members get one more
         wanted = [(m, missing + (place < first)) for place, (m, missing) in enumerate(demands)]
         heap = [(index, range(held[index])) for index in sorted(held)]
-        deal_counts(heap, [demand for demand in wanted if demand[1]], shares)
+        _deal_counts(heap, [demand for demand in wanted if demand[1]], shares)
     return shares
 
 
-def deal_counts(
+def _deal_counts(
     heap: Sequence[tuple[int, range]], demands: Sequence[tuple[int, int]], shares: Shares
 ) -> None:
     """Deal the classes on the heap to members, in rounds, so that each gets of many; adds to `shares`."""
@@ -463,11 +445,3 @@ def deal_counts(
         share_of = shares[index]
         for m, things in dealt:
             share_of[m] = share_of.get(m, 0) + len(things)
-
-
-def even_demands(members: Sequence[int], total: int) -> list[tuple[int, int]]:
-    """The total divided evenly, the first members getting one more."""
-    if not members:
-        return []
-    load, extra = divmod(total, len(members))
-    return [(m, load + (position < extra)) for position, m in enumerate(members)]

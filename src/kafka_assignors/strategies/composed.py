@@ -3,15 +3,9 @@
 Each of ours is a fixed list of rules (`kafka_assignors.strategies.rules`) under a name of this package, for
 both protocols. Members announce facts about themselves in the format of `kafka_assignors.member_facts`.
 
-`rollout`: shares for releases, members that drain, and rolling deployments that move each partition once. A
-client's own assignors balance at every step of a deployment. The pods of a new release get an equal part of
-all partitions, or, where a client prefers not to move, none until the old ones go; and a canary cannot get a
-share of its own. Under `rollout` members announce their release. A draining member gets no partition; a
-release with a share gets that share; while releases without a share are mixed, no partition moves without
-need; the rest is balanced as `cooperative-sticky` does, which is also the result in a group of one release.
-
-`co-partitioned` is for processes that join streams by key, as Kafka Streams and Faust do: partition 7 of
-`orders` and of `payments` hold the same customers, so one member has to have both.
+`rollout`: a draining member gets no partition; a release with a share gets that share; while releases without
+a share are mixed, no partition moves without need (`kafka_assignors.strategies.rules.rollout`). The rest is
+balanced as `cooperative-sticky` does, which is also the result in a group of one release.
 """
 
 from __future__ import annotations
@@ -122,7 +116,9 @@ class Composed(Strategy):
         if not balance.exact:
             return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
         members = problem.group.members
-        plain = balance.scale(problem.without_favour()).among(members) if problem.favoured else None
+        plain = (
+            balance.scale(replace(problem, favoured=frozenset())).among(members) if problem.favoured else None
+        )
         return Reduced(
             problem.as_group(),
             self._balanced(problem),

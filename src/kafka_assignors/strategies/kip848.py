@@ -26,10 +26,20 @@ or after 16 rounds. It finds no chains. A member that is too full, but has nothi
 one reads, stays as it is, though a third could pass something on. So the loads can be less even than
 possible, and partitions may move without need.
 
-**Order.** Uniform takes members, topics and partitions in the order of the broker's hash tables
-(`java_order`), for which it needs the ids of the topics (`Topic.id`). For an unknown id it takes the first 16
-bytes of the SHA-256 of the topic's name: then single partitions may go elsewhere than on the broker, but
-loads and the number of moves are the broker's if all members subscribe to the same topics.
+**Order.** Uniform takes members, topics and partitions in the order of the broker's hash tables, for which it
+needs the ids of the topics (`Topic.id`). For an unknown id it takes the first 16 bytes of the SHA-256 of the
+topic's name: then single partitions may go elsewhere than on the broker, but loads and the number of moves
+are the broker's if all members subscribe to the same topics. The order looks random but is not: it follows
+from the hash codes and from the size of the table.
+
+A `HashMap` (and so a `HashSet`) of `capacity` buckets, a power of two, keeps an entry in the bucket that the
+lowest bits of its spread hash code name, and iterates bucket by bucket; within a bucket the entries keep the
+order of their insertion. The table doubles when it is more than three quarters full, and while it has less
+than 64 buckets also when a ninth entry falls into one; neither changes the order within a bucket. From 64
+buckets on, a ninth entry turns its bucket into a tree, whose own order is not reproduced here.
+
+A `TimelineHashMap`, in which the coordinator keeps the members, takes the *highest* bits of the hash code
+times a constant. Members that share all the bits in use stand there in the reverse order of their arrival.
 
 A group does not record three facts that can change the order of those that share a bucket: the order in which
 members joined (a single one of `generation` -1 counts as the latest, and comes last), the order of partitions
@@ -38,29 +48,27 @@ the broker runs on; the one difference is between 18 and 19, for a member with j
 a topic.
 
 Uniform is equal to `org.apache.kafka.coordinator.group.assignor.UniformAssignor` of Kafka 4.4, given the same
-tables.
+tables. Sources of these: `String.hashCode`, `HashMap.hash` and `HashSet(Collection)` of Java 17 to 25;
+`org.apache.kafka.common.Uuid` and `org.apache.kafka.timeline.BaseHashTable` of Kafka 4.4.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
-from kafka_assignors.strategies.java_order import (
-    collection_capacity,
-    in_hash_order,
+from kafka_assignors.strategies.range_roundrobin import (
     in_java_order,
     java_order,
-    timeline_position,
+    ranges,
     topics_by_subscribers,
-    uuid_hash,
 )
-from kafka_assignors.strategies.range_roundrobin import ranges
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors.wire.consumer_offsets import string_hash
 
@@ -337,3 +345,68 @@ def _givers(
 def _signed(topic_id: bytes) -> tuple[int, int]:
     """A sort key as `Uuid.compareTo` compares: two signed numbers."""
     return int.from_bytes(topic_id[:8], "big", signed=True), int.from_bytes(topic_id[8:], "big", signed=True)
+
+
+T = TypeVar("T")
+
+HASH_MAP_CAPACITY = 16
+"""The buckets of a `HashMap` that is made without a capacity."""
+
+_ROOM_IN_A_BUCKET = 8
+_LARGEST_THAT_GROWS_INSTEAD = 32
+"""A table of at most so many buckets grows where a larger one would make a tree of the bucket."""
+
+_FIBONACCI = -7046029254386353131
+
+
+def uuid_hash(topic_id: bytes) -> int:
+    """`Uuid.hashCode()` of Kafka, for the 16 bytes of an id, as an unsigned number of 32 bits."""
+    both = int.from_bytes(topic_id[:8], "big") ^ int.from_bytes(topic_id[8:], "big")
+    return (both >> 32) ^ (both & 0xFFFFFFFF)
+
+
+def timeline_position(hash_code: int) -> int:
+    """The position of an entry in a `TimelineHashMap`: lower ones come first, at any size of the table."""
+    signed = hash_code - (1 << 32) if hash_code & 0x80000000 else hash_code
+    return signed * _FIBONACCI & 0xFFFFFFFFFFFFFFFF
+
+
+def collection_capacity(size: int, java: int) -> int:
+    """Buckets of a `HashSet` made from a collection of this size, in this release of Java."""
+    wanted = -(-size * 4 // 3) if java >= 19 else size * 4 // 3 + 1
+    return max(HASH_MAP_CAPACITY, 1 << (wanted - 1).bit_length())
+
+
+def in_hash_order(entries: Iterable[tuple[int, T]], capacity: int = HASH_MAP_CAPACITY) -> list[T]:
+    """The values in the order of a `HashMap` that had `capacity` buckets when the first entry came.
+
+    An entry is a hash code (unsigned, 32 bits) and a value.
+    """
+    spread = [(hash_code ^ (hash_code >> 16), value) for hash_code, value in entries]
+    buckets = max(capacity, _grown(len(spread)))
+    if buckets <= _LARGEST_THAT_GROWS_INSTEAD and len(spread) > _ROOM_IN_A_BUCKET:
+        buckets = _grown_for_full_buckets([code for code, _ in spread], capacity)
+    mask = buckets - 1
+    spread.sort(key=lambda entry: entry[0] & mask)  # stable: within a bucket as they came
+    return [value for _, value in spread]
+
+
+def _grown(size: int) -> int:
+    """The least power of two of which `size` entries take no more than three quarters."""
+    least = 1 << max(0, size - 1).bit_length()
+    return least if 4 * size <= 3 * least else 2 * least
+
+
+def _grown_for_full_buckets(codes: Sequence[int], buckets: int) -> int:
+    """The buckets after all of `codes` came, in this order, to a table that may grow for a full bucket."""
+    filled: Counter[int] = Counter()
+    for count, code in enumerate(codes, 1):
+        filled[code & (buckets - 1)] += 1
+        before = buckets
+        if filled[code & (buckets - 1)] > _ROOM_IN_A_BUCKET and buckets <= _LARGEST_THAT_GROWS_INSTEAD:
+            buckets *= 2
+        if 4 * count > 3 * buckets:
+            buckets *= 2
+        if buckets > before:
+            filled = Counter(earlier & (buckets - 1) for earlier in codes[:count])
+    return buckets

@@ -7,19 +7,14 @@ a rolling restart can change a group over (KIP-429).
 
 `rack-aware-sticky` minimises rack misses, then moves. Under the two names above a partition stays where it is
 although another member could read it in its own rack, which is right for names that other clients share.
-Where traffic between racks costs money, this strategy moves the partition once and saves from then on. Where
-moves are expensive as well, `moves_per_miss` says how many of them one rack miss is worth, and the sum of
-both costs is the least.
+Where traffic between racks costs money, this strategy moves the partition once and saves from then on;
+`moves_per_miss` weighs the two.
 
-`capacity` balances in proportion to the capacity that members announce. Members are rarely equal for ever:
-instance types change, a pod gets half a core, one process shares its machine. A member made with `capacity=4`
-announces it when it joins, and should have twice the load of a member of capacity 2. Partitions cannot be
-cut, so the solver minimises the sum of load² / capacity over all assignments that the subscriptions allow.
-That is the same as the sum of (load - share)² / capacity, where shares divide all partitions in proportion;
-if every member may have every partition, the loads are those that the method of Sainte-Laguë gives parties
-with so many votes. Only ratios matter: capacities of 1 and 2 are those of 50 and 100. A member counts as 1 if
-it announces no capacity or if its data cannot be read. If all capacities are equal the result is that of
-`cooperative-sticky`.
+`capacity` balances in proportion to the capacity that members announce. Partitions cannot be cut, so the
+solver minimises the sum of load² / capacity over all assignments that the subscriptions allow. That is the
+same as the sum of (load - share)² / capacity, where shares divide all partitions in proportion
+(`docs/capacity.md`). Only ratios matter. A member counts as 1 if it announces no capacity or if its data
+cannot be read.
 
 The names `rack-aware-sticky` and `capacity` and their user data belong to this package: no other client has
 them. Each is one name for both protocols, as Kafka's CooperativeStickyAssignor is: members vote on names, so
@@ -50,7 +45,6 @@ class ExactStrategy(Strategy):
     criteria = MOVES_THEN_RACKS
 
     def assign(self, group: Group) -> Assignment:
-        """The target for the group; the leader withholds what must first be revoked."""
         assert self.criteria is not None
         return solve(group, group.claims, self.criteria, scale=self.balance_scale(group))
 

@@ -154,9 +154,7 @@ def _rule(where: str, settings: object) -> Rule:
         name: one for name, one in inspect.signature(rule_class).parameters.items() if name != "self"
     }
     known = [*parameters, *([_CLASSES] if rule_class is LevelPartitions else ())]
-    for key in given:
-        if key not in known:
-            raise DeclarationError(f"{where}.{key}: {_no_such(key, known)}")
+    _known_keys(f"{where}.", given, known)
     for name, parameter in parameters.items():
         if parameter.default is inspect.Parameter.empty and name not in given:
             raise DeclarationError(f"{where}.{name}: is missing")

@@ -71,5 +71,4 @@ class Weighted(Strategy):
         ]
 
     def assign(self, group: Group) -> Assignment:
-        """The target for the group; the leader withholds what must first be revoked."""
         return balance_loads(group, group.claims, self.terms)

@@ -7,16 +7,10 @@
 **`standby`** (`StandbyLast`): members that take over only where others are missing.
 
 A member that announces `standby` subscribes like any other, and gets nothing of a topic that has enough
-active subscribers. Topic by topic: where fewer than `active_at_least` active members subscribe, as many of
-the standby members that subscribe as are missing count as active, until active ones are back. First come
-those that have partitions of the topic already, the most of them first; then those that have any, the most
-first; then the one with the lowest instance id (else member id).
-
-So a standby member that took over keeps its partitions while it is needed, even if a member with a lower id
-arrives; and it takes over more before another standby member starts. No partition moves only because other
-members count as active: the members with partitions of a topic are among those that may have it, as many as
-are needed, so the best assignment can stay. A member that replaces a standby member without partitions has at
-least as many partitions as that one, so balance gives it none either.
+active subscribers. `docs/standby.md` says which standby members take over. No partition moves only because
+other members count as active: the members with partitions of a topic are among those that may have it, as
+many as are needed, so the best assignment can stay. A member that replaces a standby member without
+partitions has at least as many partitions as that one, so balance gives it none either.
 
 **`together`** (`KeepTogether`): same-numbered partitions of some topics stay on one member.
 

@@ -25,12 +25,13 @@ owner; then, one by one, those of the members with the greatest load.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 from kafka_assignors.group import Topic
-from kafka_assignors.strategies.java_order import topics_by_subscribers
+from kafka_assignors.member_facts import WHOLE_SHARE
+from kafka_assignors.strategies.range_roundrobin import topics_by_subscribers
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, piece_name
 
 MOST_SHARING = 16
@@ -73,8 +74,10 @@ def releases_of(problem: Problem) -> Releases:
     findings: list[str] = []
     differing: list[Release] = []
     for release in sorted(announced, key=release_order):
-        share = min(announced[release], key=lambda share: (-announced[release][share], _rank(share)))
-        if len(announced[release]) > 1:
+        # Of shares announced equally often the lowest counts, and a share before none.
+        counts = announced[release]
+        share = min(counts, key=lambda share: (-counts[share], share is None, share or 0))
+        if len(counts) > 1:
             differing.append(release)
         if share is not None:
             shares[release] = share
@@ -98,11 +101,6 @@ def releases_of(problem: Problem) -> Releases:
 def release_order(release: Release) -> tuple[bool, str]:
     """A sort key; it decides ties and means nothing."""
     return release is not None, release or ""
-
-
-def _rank(share: int | None) -> int:
-    """A sort key: of shares announced equally often the lowest counts, and a share before none."""
-    return 1 << 62 if share is None else share
 
 
 def _share_text(share: int | None) -> str:
@@ -167,10 +165,10 @@ def _to_divide(
         if len(of_part) == 1 or not (any(asked.values()) or rest in of_part):
             continue
         total = sum(asked.values())
-        if total > WHOLE or (rest not in of_part and total < WHOLE):
+        if total > WHOLE_SHARE or (rest not in of_part and total < WHOLE_SHARE):
             findings[_on_scaling(total, [named(sharing[number]) for number in asked])] = None
-        if rest in of_part and total <= WHOLE:
-            shares = {**asked, rest: WHOLE - total}
+        if rest in of_part and total <= WHOLE_SHARE:
+            shares = {**asked, rest: WHOLE_SHARE - total}
         else:
             shares = scaled(asked) | ({rest: 0} if rest in of_part else {})
         readers = {number: frozenset(ids) for number, ids in of_part.items()}
@@ -185,7 +183,9 @@ def _to_divide(
 
 def _on_scaling(total: int, releases: Collection[str]) -> str:
     listed = " and ".join([*releases][:2]) + (f" and {len(releases) - 2} more" if len(releases) > 2 else "")
-    reason = "more than everything" if total > WHOLE else "and no member without a share takes what is left"
+    reason = (
+        "more than everything" if total > WHOLE_SHARE else "and no member without a share takes what is left"
+    )
     return f"{listed} ask for {total / 100:g} % together, {reason}: their shares are scaled to 100 %"
 
 
@@ -220,16 +220,12 @@ def _choose(
     return chosen
 
 
-WHOLE = 10_000
-"""The sum of the shares of a topic."""
-
-
 @dataclass(frozen=True, slots=True)
 class TopicShares:
     """A topic that several releases share, by their numbers.
 
-    `shares`, none of which is negative, add up to `WHOLE`. `owned` is how many of its partitions the members
-    of each release own.
+    `shares`, none of which is negative, add up to `WHOLE_SHARE`. `owned` is how many of its partitions the
+    members of each release own.
     """
 
     partitions: int
@@ -238,14 +234,14 @@ class TopicShares:
 
 
 def scaled(shares: Mapping[int, int]) -> dict[int, int]:
-    """The same proportions with the sum `WHOLE`; one of the shares at least is not 0.
+    """The same proportions with the sum `WHOLE_SHARE`; one of the shares at least is not 0.
 
     What is left by rounding down goes to the greatest remainders, of equal ones to the lower number.
     """
     total = sum(shares.values())
-    down = {number: share * WHOLE // total for number, share in shares.items()}
-    by_remainder = sorted(shares, key=lambda number: (-(shares[number] * WHOLE % total), number))
-    for number in by_remainder[: WHOLE - sum(down.values())]:
+    down = {number: share * WHOLE_SHARE // total for number, share in shares.items()}
+    by_remainder = sorted(shares, key=lambda number: (-(shares[number] * WHOLE_SHARE % total), number))
+    for number in by_remainder[: WHOLE_SHARE - sum(down.values())]:
         down[number] += 1
     return down
 
@@ -279,8 +275,8 @@ class _Rounding:
         for topic in topics:
             for number, share in topic.shares.items():
                 exact[number] += topic.partitions * share
-        self.floors = {number: parts // WHOLE for number, parts in exact.items()}
-        self.ceilings = {number: -(-parts // WHOLE) for number, parts in exact.items()}
+        self.floors = {number: parts // WHOLE_SHARE for number, parts in exact.items()}
+        self.ceilings = {number: -(-parts // WHOLE_SHARE) for number, parts in exact.items()}
         self.targets = self._rounded_totals(exact)
         self.given: list[dict[int, int]] = []
         self._up: list[set[int]] = []
@@ -295,20 +291,22 @@ class _Rounding:
     def _rounded_totals(self, exact: Mapping[int, int]) -> dict[int, int]:
         """The sums as they should be: rounded so that they add up to all partitions."""
         targets = dict(self.floors)
-        left = (sum(exact.values()) - sum(WHOLE * floor for floor in targets.values())) // WHOLE
-        broken = [number for number, parts in exact.items() if parts % WHOLE]
-        broken.sort(key=lambda number: (targets[number] > 0, -(exact[number] % WHOLE), number))
+        left = (sum(exact.values()) - sum(WHOLE_SHARE * floor for floor in targets.values())) // WHOLE_SHARE
+        broken = [number for number, parts in exact.items() if parts % WHOLE_SHARE]
+        broken.sort(key=lambda number: (targets[number] > 0, -(exact[number] % WHOLE_SHARE), number))
         for number in broken[:left]:
             targets[number] += 1
         return targets
 
     def _round_alone(self, topic: TopicShares) -> None:
-        down = {number: topic.partitions * share // WHOLE for number, share in topic.shares.items()}
-        undecided = [number for number, share in topic.shares.items() if topic.partitions * share % WHOLE]
+        down = {number: topic.partitions * share // WHOLE_SHARE for number, share in topic.shares.items()}
+        undecided = [
+            number for number, share in topic.shares.items() if topic.partitions * share % WHOLE_SHARE
+        ]
         undecided.sort(
             key=lambda number: (
                 topic.owned.get(number, 0) <= down[number],
-                -(topic.partitions * topic.shares[number] % WHOLE),
+                -(topic.partitions * topic.shares[number] % WHOLE_SHARE),
                 number,
             )
         )
@@ -319,15 +317,15 @@ class _Rounding:
         self._undecided.append(undecided)
         for number, count in self.given[row].items():
             self.totals[number] += count
-        for number in up:
-            self._enter(row, number)
+        for topics in self._chains_with(row):
+            topics[row] = None
 
     def approach(self, wanted: Mapping[int, int]) -> None:
         """Pass partitions on from releases with a greater sum than is wanted to those with a lesser one."""
         while (chain := self._cheapest_chain(wanted)) is not None:
             for giver, taker in chain:
-                topics = next(topics for topics in self._by_cost(giver, taker) if topics)
-                self._exchange(next(iter(topics)), giver, taker)
+                cheapest = next(filter(None, self._chains[giver][taker].values()))
+                self._exchange(next(iter(cheapest)), giver, taker)
 
     def _cheapest_chain(self, wanted: Mapping[int, int]) -> list[tuple[int, int]] | None:
         """Steps (giver, taker) from a release above what is wanted to one below: the cheapest, then shortest.
@@ -343,7 +341,7 @@ class _Rounding:
             changed = False
             for giver in sorted(best):
                 for taker in self._chains[giver]:
-                    cost = next((c for c in (-1, 0, 1) if self._chains[giver][taker][c]), None)
+                    cost = next((cost for cost, topics in self._chains[giver][taker].items() if topics), None)
                     if cost is None:
                         continue
                     reached = best[giver][0] + cost, best[giver][1] + 1
@@ -361,34 +359,27 @@ class _Rounding:
             taker = came_from[taker]
         return chain[::-1]
 
-    def _by_cost(self, giver: int, taker: int) -> list[dict[int, None]]:
-        return [self._chains[giver][taker][cost] for cost in (-1, 0, 1)]
-
     def _exchange(self, row: int, giver: int, taker: int) -> None:
-        for number in self._up[row]:
-            self._leave(row, number)
+        for topics in self._chains_with(row):
+            del topics[row]
         self._up[row] = (self._up[row] - {giver}) | {taker}
         for number, change in ((giver, -1), (taker, 1)):
             self.given[row][number] += change
             self.totals[number] += change
-        for number in sorted(self._up[row]):
-            self._enter(row, number)
+        for topics in self._chains_with(row):
+            topics[row] = None
 
-    def _enter(self, row: int, giver: int) -> None:
-        for taker in self._undecided[row]:
-            if taker not in self._up[row]:
-                self._chains[giver][taker][self._cost(row, giver, taker)][row] = None
-
-    def _leave(self, row: int, giver: int) -> None:
-        for taker in self._undecided[row]:
-            if taker not in self._up[row]:
-                del self._chains[giver][taker][self._cost(row, giver, taker)][row]
+    def _chains_with(self, row: int) -> Iterator[dict[int, None]]:
+        """The places of the topic in `_chains`: from each release it rounds up to each that it does not."""
+        up = self._up[row]
+        down = [number for number in self._undecided[row] if number not in up]
+        return (self._chains[a][b][self._cost(row, a, b)] for a in up for b in down)
 
     def _cost(self, row: int, giver: int, taker: int) -> int:
         """How many partitions more change hands if the one is rounded down and the other up."""
         topic = self._topics[row]
         loses, gains = (
-            topic.owned.get(number, 0) > topic.partitions * topic.shares[number] // WHOLE
+            topic.owned.get(number, 0) > topic.partitions * topic.shares[number] // WHOLE_SHARE
             for number in (giver, taker)
         )
         return loses - gains

@@ -16,12 +16,10 @@ are in the group a deployment may be under way; then partitions stay until their
 Partitions that stay
 ====================
 
-While a deployment runs, members of two releases are in the group. A strategy that balances at every step
-moves a share of everything to each new pod, most of it from old pods, and once more when the next old pod
-goes: with one pod at a time, each partition moves about twice, half of that between pods that are both alive
-and consuming. Here no member gives up a partition for balance as long as several releases share a topic. Free
-partitions go to the members with the least load, which are the new, empty pods: each takes over the
-partitions that an old one leaves.
+A strategy that balances at every step of a deployment moves each partition about twice, half of that between
+pods that are both alive and consuming. Here no member gives up a partition for balance as long as several
+releases share a topic. Free partitions go to the members with the least load, which are the new, empty pods:
+each takes over the partitions that an old one leaves.
 
 **Cap.** No member keeps more than the most it can have when the deployment is over. The number of members at
 that time is not known. But every release that shares a topic has at most as many members now as the one that
@@ -50,7 +48,7 @@ from kafka_assignors.criteria import FEWEST_MOVES
 from kafka_assignors.group import Group, Member, TopicPartitions
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.levels import find_levels
-from kafka_assignors.strategies.java_order import topics_by_subscribers
+from kafka_assignors.strategies.range_roundrobin import topics_by_subscribers
 from kafka_assignors.strategies.rules.basic import LevelPartitions
 from kafka_assignors.strategies.rules.release_shares import (
     Release,

@@ -156,9 +156,6 @@ class Problem:
     def with_findings(self, *findings: str) -> Problem:
         return replace(self, findings=(*self.findings, *findings))
 
-    def without_favour(self) -> Problem:
-        return replace(self, favoured=frozenset())
-
     def without(self, barred: Mapping[str, Set[str]]) -> Problem:
         """The problem with some topics barred to members, by member id; barred partitions become free."""
         barred = {member_id: topics for member_id, topics in barred.items() if topics}
@@ -333,9 +330,8 @@ def _owner(unit: Unit, owner_of: Mapping[str, Mapping[int, str]], readers: Set[s
 
 def _merged(parts: Sequence[TopicPartitions]) -> TopicPartitions:
     """Partitions by topic from several sources, ascending."""
-    filled = [part for part in parts if part]
     together: dict[str, list[int]] = {}
-    for part in filled:
+    for part in parts:
         for topic, partitions in part.items():
             together.setdefault(topic, []).extend(partitions)
     return {topic: sorted(partitions) for topic, partitions in together.items()}
