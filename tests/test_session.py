@@ -19,6 +19,7 @@ from kafka_assignors.rebalance import MemberState, Settings
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
+    Assigned,
     Event,
     Joined,
     JoinFailed,
@@ -28,9 +29,10 @@ from kafka_assignors.rebalance.events import (
 )
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.rebalance.transport import JoinGroupResponse
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.strategies import CooperativeSticky
-from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 
 REBALANCE_IN_PROGRESS, NOT_COORDINATOR, LOADING, NOT_AUTHORIZED, ID_REQUIRED = 27, 16, 14, 30, 79
 
@@ -69,7 +71,7 @@ class Client:
         return 0.0
 
     def wakeup(self) -> Any:
-        return None
+        return SimpleNamespace(notify=lambda: None)
 
     async def back_off(self) -> None:
         await Pause()
@@ -86,6 +88,16 @@ class Client:
         if isinstance(answer, Exception):
             raise answer
         return JoinGroupResponse(answer, "a", 1, "leader", protocols[0][0], [])
+
+    async def sync_group(self, *_: object) -> SyncGroupResponse:
+        await Pause()
+        return SyncGroupResponse(0, encode_assignment(ConsumerAssignment(0, {"orders": [0]})))
+
+    def partition_count(self, topic: str) -> int:
+        return 1
+
+    def assigned(self, partitions: object, *, racks: bool) -> None:
+        self.done.append(f"watch, racks: {racks}")
 
     def handle(self, event: Event) -> None:
         self.done.append(event)
@@ -117,11 +129,11 @@ def joining(*answers: int | Exception) -> list[Any]:
     return client.done
 
 
-def session_of(client: Any) -> Session:
+def session_of(client: Any, *strategies: Strategy) -> Session:
     return Session(
         client,
         client,
-        [Assignor(CooperativeSticky())],
+        [Assignor(strategy) for strategy in strategies or (CooperativeSticky(),)],
         group_id="g",
         instance_id=None,
         rack=None,
@@ -191,3 +203,32 @@ def test_every_phase_has_a_row_in_the_table_and_leads_to_phases_that_have_one() 
         Phase.FENCED,
         Phase.CLOSED,
     }
+
+
+class FailsAfterTheAssignment(CooperativeSticky):
+    name = "fails-after-the-assignment"
+
+    def follows_racks(self) -> bool:
+        raise ValueError("a fault of the strategy")
+
+
+@pytest.mark.parametrize("strategy", [CooperativeSticky(), FailsAfterTheAssignment()])
+def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_the_consumer(
+    strategy: Strategy,
+) -> None:
+    """An exception that leaves a task of the session means that the consumer cannot go on."""
+    client = Client([0])
+    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    session = session_of(client, strategy)
+    session.carry_out(join)
+    client.member, (sync,) = client.member.handle(client.done[-1], 0.0)
+    session.carry_out(sync)
+    told = client.done[-1]
+    assert isinstance(client.done[-2], Assigned)
+    if isinstance(strategy, FailsAfterTheAssignment):
+        assert told.startswith(
+            "tell the user: group 'g': changes of its topics cannot be followed: ValueError"
+        )
+    else:
+        assert told == "watch, racks: False"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.assignor import Assignor, NoWeightsError
+from kafka_assignors.assignor import Assignor, NoWeightsError, ask_in_thread
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies import Weighted
 from kafka_assignors.weights import LagSource, OffsetWeights, RateSource, lag_weights, parse_weights, weigh
@@ -170,6 +170,18 @@ class TestAsking:
         assert topic.weights == (1, 2, 3)
         assert "late; those it gave last are used" in caplog.messages[-1]
         assert assignor.weighed_for_join(other, [ORDERS], NoWeightsError("late")) == [ORDERS]
+
+    @pytest.mark.parametrize("error", [ValueError, SystemExit, StopIteration])
+    def test_any_error_of_a_call_in_a_thread_ends_the_wait_for_it(self, error: type[BaseException]) -> None:
+        """A future of asyncio refuses StopIteration before Python 3.12, and its waiters wait for ever."""
+
+        def fail() -> None:
+            raise error("a fault of the source")
+
+        raised = ask_in_thread(fail).exception(120)
+        assert raised is not None
+        assert not isinstance(raised, StopIteration)
+        assert isinstance(raised if raised.__cause__ is None else raised.__cause__, error)
 
     def test_a_source_that_has_not_answered_yet_is_not_asked_again(self) -> None:
         answered = threading.Event()

@@ -72,6 +72,7 @@ TABLE = (
             "__init__(group_id='')",
             "__init__(group_id=7)",
             "__init__(client_rack=7)",
+            "__init__(session_timeout_ms='long')",
             "__init__(partition_assignment_strategy='range')",
             "__init__(partition_assignment_strategy=())",
         ),

@@ -399,6 +399,23 @@ TABLE = (
         anchor=_COOPERATIVE,
         line="on the I/O thread, where `commit()` raises",
     ),
+    *(
+        Difference(
+            states=("revoking",),
+            calls=("close*", "__exit__(*"),
+            what=(what,),
+            stock=stock,
+            ours=ours,
+            reason="A `close()` in the listener tells it what is revoked, as any other does.",
+            anchor=_COOPERATIVE,
+            line="`close()` in the listener calls `on_partitions_revoked`",
+        )
+        for what, stock, ours in (
+            ("listener", "nothing", "revoked {orders-2, orders-3}"),
+            ("assignment", "as before", "{}"),
+            ("positions", "as before", "nothing"),
+        )
+    ),
     Difference(
         states=("closed", "closed before first poll"),
         calls=("unsubscribe()", "assign(None)", "assign([])"),

@@ -24,8 +24,13 @@ CHECKED = ((0, 10), (0, 14))
 
 require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
-from kafka_assignors_aiokafka._assignor import StrategyAssignor, assignor  # noqa: E402  # not before the check
-from kafka_assignors_aiokafka._weights import LagWeights, RateWeights  # noqa: E402
+# Not before the check.
+from kafka_assignors_aiokafka._assignor import (  # noqa: E402
+    LagWeights,
+    RateWeights,
+    StrategyAssignor,
+    assignor,
+)
 from kafka_assignors_aiokafka.cooperative import (  # noqa: E402
     ConsumerSettings,
     CooperativeAIOKafkaConsumer,

@@ -12,27 +12,8 @@ coordinator's hands. An assignor is never given the coordinator, but it is only 
 `calling_coordinator` finds it in the call stack, and `adopt` replaces two methods of that one object. What a
 leader does then, and how it learns of topics, is in `_leading`.
 
-Touched in these two, with what it is used for; in a release that lacks any of the coordinator's, `adopt`
-says so when the consumer first joins:
+Touched in these two: of the coordinator what `_TOUCHED_OF_COORDINATOR` lists, and
 
-    GroupCoordinator
-        generation                  the generation last joined, -1 after it was lost
-        group_id, _group_instance_id, _heartbeat_interval_ms, _session_timeout_ms, _rebalance_timeout_ms
-                                    settings of the consumer
-        _assignors                  what the user configured
-        _perform_assignment         replaced on the instance: JoinGroupResponse -> {member id: bytes}
-        _send_req                   replaced on the instance: request -> response. Sees the responses, and
-                                    spares the group all JoinGroup requests of a join but the last
-        ensure_coordinator_known, _do_heartbeat
-                                    one heartbeat: whether the coordinator still counts this member in
-        _group_subscription         set of the topics whose partition counts the leader watches, else None
-        _subscription.subscribed_pattern, _subscription.subscription.topics
-        _client.set_topics, _client._maybe_wait_metadata, _client.force_metadata_update,
-        _client.fetch_all_metadata
-        _cluster
-        _metadata_snapshot, _get_metadata_snapshot
-        request_rejoin
-        _closing                    future that is done once the consumer is being stopped
     JoinGroupRequest
         _group_protocols            (name, metadata) of the strategies that are offered; group_protocols up
                                     to 0.12
@@ -52,7 +33,7 @@ assigned; its `SubscriptionState`, with the assignment and the partitions' state
 `GroupCoordinator`. The fetcher and the client are aiokafka's own. `_leading` touches here what is
 listed above.
 
-Touched besides; in a release that lacks any of the coordinator's or the fetcher's, `require_inside` says so:
+Touched besides, with what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_FETCHER` list:
 
     AIOKafkaConsumer
         _subscription, _coordinator     assigned in its constructor and in `start`
@@ -61,31 +42,20 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
                                         the settings that it hands to its coordinator
     GroupCoordinator
         _coordination_routine           the task that does everything; ours is another
-        _coordination_task, _handle_metadata_update, _cluster
-                                        to end the one that is replaced
-        generation, member_id, coordinator_id
-        _closing                        future that is done once the consumer is stopped
-        _group_subscription             the topics a leader watches
-        _subscription, _client, _assignors
-        _enable_auto_commit, _auto_commit_interval_ms, _heartbeat_interval_ms, _session_timeout_ms,
-        _rebalance_timeout_ms, _retry_backoff_ms, _max_poll_interval, _group_instance_id
-        ensure_coordinator_known, coordinator_dead
+        member_id, coordinator_id, coordinator_dead, _retry_backoff_ms
+        _enable_auto_commit, _auto_commit_interval_ms
         check_errors                    replaced: what it raises in the user's next call
-        _push_error_to_user             replaced: raises in the user's call, and waits for the next
-        _commit_refresh_task, start_commit_offsets_refresh_task
-                                        the task that looks up committed offsets for the fetcher
-        _maybe_refresh_commit_offsets   replaced: what that task does
-        _do_fetch_commit_offsets        OffsetFetch; UNKNOWN_OFFSET is its "nothing is committed"
-        _do_heartbeat, _send_req, commit_offsets, request_rejoin, reset_generation, maybe_leave_group,
-        close                           replaced
+        start_commit_offsets_refresh_task
+                                        extended: its end wakes the coordination routine
+        commit_offsets, reset_generation, maybe_leave_group, close
+                                        replaced, and so are _do_heartbeat, _send_req, request_rejoin
     SubscriptionState
-        _subscription, _subscription_type, _loop, _listener, _assignment_waiters, _fetch_waiters,
-        _notify_assignment_waiters
+        _subscription, _subscription_type, _loop, _listener
         _change_subscription, _assigned_state, reassignment_in_progress, wait_for_assignment,
         paused_partitions, subscription, assigned_partitions, is_assigned, subscribe, subscribe_pattern,
         unsubscribe, fetch_context
                                         replaced
-        subscribed_pattern, partitions_auto_assigned, fetcher_idle_time, _fetch_count, _last_fetch_ended
+        partitions_auto_assigned, _fetch_count, _last_fetch_ended
     Subscription._assignment
     Assignment
         _topic_partitions, _tp_state    changed in place
@@ -93,15 +63,6 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         _position, _position_fut, update_committed
         pause, resume, fetch_committed, reset_to
                                         replaced
-    Fetcher
-        _records                        {partition: records not delivered yet}
-        _wait_consume_future, _notify   what makes it look for something to fetch
-        _create_fetch_waiter            replaced on the instance: what a call for records waits on
-        _update_fetch_positions(assignment, node, partitions)
-                                        replaced on the instance: it asks for nothing but `state_value`
-        _retry_backoff                  seconds
-        _fetch_task, error_future       the task that fetches
-        _pending_tasks                  the requests that it waits for
     AIOKafkaClient
         send(group=…)                   any number names a connection; 0 and 1 are aiokafka's
         _conns                          {(node, connection): …}, whose `close` fails what waits on it
@@ -140,19 +101,22 @@ from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.join_sync import broker_assigns
 from kafka_assignors_aiokafka._leading import lead_group
 
+# `adopt` refuses a release that lacks one of these when the consumer first joins.
 _TOUCHED_OF_COORDINATOR = (
-    "generation",
+    "generation",  # the generation last joined, -1 after it was lost
     "group_id",
     "_group_instance_id",
     "_heartbeat_interval_ms",
     "_session_timeout_ms",
     "_rebalance_timeout_ms",
-    "_assignors",
-    "_perform_assignment",
+    "_assignors",  # what the user configured
+    "_perform_assignment",  # replaced on the instance: JoinGroupResponse -> {member id: bytes}
+    # Replaced on the instance: request -> response. Sees the responses, and spares the group all JoinGroup
+    # requests of a join but the last.
     "_send_req",
     "ensure_coordinator_known",
-    "_do_heartbeat",
-    "_group_subscription",
+    "_do_heartbeat",  # whether the coordinator still counts this member in
+    "_group_subscription",  # the set of topics whose partition counts the leader watches, else None
     "_subscription.subscribed_pattern",
     "_subscription.subscription",
     "_client.set_topics",
@@ -164,7 +128,7 @@ _TOUCHED_OF_COORDINATOR = (
     "_metadata_snapshot",
     "_get_metadata_snapshot",
     "request_rejoin",
-    "_closing",
+    "_closing",  # a future that is done once the consumer is being stopped
 )
 
 
@@ -203,37 +167,24 @@ def adopt(coordinator: Any) -> None:
         return await stock_perform_assignment(response)
 
     coordinator._perform_assignment = perform_assignment
-    _join_once(coordinator)
-    _warn_where_the_broker_assigns(coordinator)
+    _exchange_sending(coordinator)
 
 
-def _join_once(coordinator: Any) -> None:
+def _exchange_sending(coordinator: Any) -> None:
     """Have the coordinator send one JoinGroup with all its strategies, where aiokafka sends one for each.
 
     It asks with the first one, then with the first two, and so on, and goes by the last answer alone. Each
     request starts a rebalance: two members with two strategies can go on interrupting each other for ever.
+    Besides, warn once where the broker assigns.
     """
-    stock_send = coordinator._send_req
-
-    async def send(request: Any) -> Any:
-        offered = getattr(request, "_group_protocols", None) or getattr(request, "group_protocols", None)
-        if offered and len(offered) < len(coordinator._assignors):
-            return _NOT_SENT
-        return await stock_send(request)
-
-    coordinator._send_req = send
-
-
-_NOT_SENT = SimpleNamespace(error_code=0)
-"""The response in place of a JoinGroup request that is not sent."""
-
-
-def _warn_where_the_broker_assigns(coordinator: Any) -> None:
     stock_send = coordinator._send_req
     warned = False
 
     async def send(request: Any) -> Any:
         nonlocal warned
+        offered = getattr(request, "_group_protocols", None) or getattr(request, "group_protocols", None)
+        if offered and len(offered) < len(coordinator._assignors):
+            return _NOT_SENT
         response = await stock_send(request)
         # Only a JoinGroup response has a leader; one with an error never names it.
         if not warned and getattr(response, "leader_id", None) == "" and response.error_code == 0:
@@ -243,6 +194,10 @@ def _warn_where_the_broker_assigns(coordinator: Any) -> None:
         return response
 
     coordinator._send_req = send
+
+
+_NOT_SENT = SimpleNamespace(error_code=0)
+"""The response in place of a JoinGroup request that is not sent."""
 
 
 def rack_of_consumer(coordinator: Any) -> str | None:
@@ -261,30 +216,32 @@ def rack_of_consumer(coordinator: Any) -> str | None:
 # ---- the cooperative consumer
 
 _TOUCHED_BY_COOPERATIVE_CONSUMER = (
+    # These three, to end the coordinator that is replaced.
     "_coordination_task",
     "_handle_metadata_update",
     "_cluster.remove_listener",
     "_closing",
     "_group_subscription",
     "_max_poll_interval",
-    "_commit_refresh_task",
-    "_maybe_refresh_commit_offsets",
-    "_do_fetch_commit_offsets",
+    "_commit_refresh_task",  # looks up committed offsets for the fetcher
+    "_maybe_refresh_commit_offsets",  # replaced: what that task does
+    "_do_fetch_commit_offsets",  # OffsetFetch; UNKNOWN_OFFSET is its "nothing is committed"
     "_subscription._assignment_waiters",
     "_subscription._fetch_waiters",
     "_subscription._notify_assignment_waiters",
     "_subscription.fetcher_idle_time",
 )
 _TOUCHED_OF_FETCHER = (
-    "_records",
-    "_wait_consume_future",
+    "_records",  # {partition: records not delivered yet}
+    "_wait_consume_future",  # with `_notify`, what makes it look for something to fetch
     "_notify",
-    "_create_fetch_waiter",
+    "_create_fetch_waiter",  # replaced on the instance: what a call for records waits on
+    # Replaced on the instance: (assignment, node, partitions), and asks for nothing but `state_value`.
     "_update_fetch_positions",
-    "_retry_backoff",
-    "_fetch_task",
+    "_retry_backoff",  # seconds
+    "_fetch_task",  # with `error_future`, the task that fetches
     "error_future",
-    "_pending_tasks",
+    "_pending_tasks",  # the requests that it waits for
 )
 
 

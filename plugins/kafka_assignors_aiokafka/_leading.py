@@ -37,12 +37,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from aiokafka.errors import KafkaError
 
@@ -97,8 +97,14 @@ async def watch_topics(coordinator: Any, topics: Iterable[str]) -> None:
     coordinator._group_subscription = set(watched_topics(topics, unknown, own))
 
 
-async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
-    """Get the metadata of all topics of the group, which the leader watches from here on."""
+async def refresh(coordinator: Any, topics: Iterable[str], *, waits: bool) -> None:
+    """Get the metadata of all topics of the group, which the leader watches from here on.
+
+    Without `waits` it waits only for topics that are not known yet. The others may have got partitions: then
+    the leader, which learns of it in a moment, rejoins. While all members go on consuming, that costs less
+    than to wait in every round: the request for metadata comes after a fetch, which a broker answers when
+    there are records or `fetch_max_wait_ms` have passed.
+    """
     client = coordinator._client
     await watch_topics(coordinator, topics)
     if coordinator._subscription.subscribed_pattern:
@@ -106,10 +112,12 @@ async def refresh(coordinator: Any, topics: Iterable[str]) -> None:
         await client._maybe_wait_metadata()
         return
     learning = client.set_topics(coordinator._group_subscription)
-    if learning.done():  # It knows them all: perhaps since five minutes ago, and partitions were added since.
-        await asyncio.wait([client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
-    else:
+    if not learning.done():
         await learning
+        return
+    update = client.force_metadata_update()  # What it knows may be five minutes old.
+    if waits:
+        await asyncio.wait([update], timeout=REFRESH_TIMEOUT_S)
 
 
 def known_topics(cluster: Any, watch: RackWatch) -> Callable[[Iterable[str]], list[Topic]]:
@@ -176,21 +184,19 @@ def rejoin_if_topics_changed(coordinator: Any) -> None:
 
 # ---- the leader
 
-Refresh: TypeAlias = Callable[[Any, Iterable[str]], Awaitable[None]]
-"""Has a coordinator get the metadata of all topics of the group."""
-
 
 async def lead_group(
-    coordinator: Any, assignor: Assignor, response: Any, refresh_topics: Refresh = refresh
+    coordinator: Any, assignor: Assignor, response: Any, *, waits: bool = True
 ) -> EncodedAssignments | None:
     """The assignment of every member, given the JoinGroup response; None if the group went on without us.
 
-    Raises the strategy's exception, and KafkaError, which no caller sees, if the consumer is being stopped.
+    `waits` is that of `refresh`. Raises the strategy's exception, and KafkaError, which no caller sees, if
+    the consumer is being stopped.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
     pause_s = leader_heartbeat_pause_s(coordinator._heartbeat_interval_ms, coordinator._session_timeout_ms)
-    assigning = asyncio.ensure_future(_assign(coordinator, assignor, response, refresh_topics))
+    assigning = asyncio.ensure_future(_assign(coordinator, assignor, response, waits=waits))
     try:
         while True:
             await asyncio.wait(
@@ -223,13 +229,11 @@ async def lead_group(
         assigning.cancel()
 
 
-async def _assign(
-    coordinator: Any, assignor: Assignor, response: Any, refresh_topics: Refresh
-) -> EncodedAssignments:
+async def _assign(coordinator: Any, assignor: Assignor, response: Any, *, waits: bool) -> EncodedAssignments:
     joined = await in_thread(coordinator, assignor.read_members, _joined_members(response))
     racks = (member.rack for member in joined.members)
     watch = follow_racks(coordinator, following=assignor.must_follow_racks(racks))
-    await refresh_topics(coordinator, joined.topics)
+    await refresh(coordinator, joined.topics, waits=waits)
     remember_metadata(coordinator, response.generation_id)
     known = known_topics(coordinator._cluster, watch)
     topics: list[Topic] | None = None

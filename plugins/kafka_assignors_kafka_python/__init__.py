@@ -13,8 +13,7 @@ from kafka_assignors.assignor import AssignorOptions
 from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
-from kafka_assignors_kafka_python._assignor import StrategyAssignor, assignor
-from kafka_assignors_kafka_python._weights import LagWeights, RateWeights
+from kafka_assignors_kafka_python._assignor import LagWeights, RateWeights, StrategyAssignor, assignor
 from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
 
 __all__ = [

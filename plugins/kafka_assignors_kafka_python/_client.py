@@ -43,12 +43,15 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.assignor import (
     Assignor,
+    NoWeightsError,
+    Weighed,
     ask_in_thread,
     caller_of,
     leader_heartbeat_pause_s,
@@ -87,8 +90,6 @@ MODULE = module_for(INSTALLED)
 
 # Only now: of a release that is too old the check says so, and these would not.
 from kafka.coordinator.consumer import ConsumerCoordinator  # noqa: E402
-
-from kafka_assignors_kafka_python._weights import weighed_topics  # noqa: E402
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python import _v3
@@ -173,6 +174,28 @@ class Leading:
             raise self._error
         assert self._encoded is not None
         return self._encoded
+
+
+def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
+    """The topics with the weights that count in a join. Fails for nothing that the source does."""
+    found: Weighed | NoWeightsError
+    try:
+        found = ask_for_weights(coordinator, assignor, topics)
+    except NoWeightsError as error:
+        found = error
+    return assignor.weighed_for_join(coordinator, topics, found)
+
+
+def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+    """The topics with the weights that the assignor's source gives in time; raises `NoWeightsError`.
+
+    It waits for the source, which has a thread of its own.
+    """
+    patience_s = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
+    asked = assignor.ask_for_weights(coordinator, topics)
+    if isinstance(asked, Future):
+        wait([asked], timeout=patience_s)
+    return assignor.weigh_by(coordinator, topics, asked, patience_s)
 
 
 in_leader_thread = partial(ask_in_thread, name="kafka-assignors-leader")

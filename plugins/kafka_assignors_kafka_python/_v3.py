@@ -22,7 +22,7 @@ before they are used: the consumer's attributes `_subscription`, `_fetcher` and 
 for that. The network, the cluster metadata and the requests are kafka-python's own. Its leaders touch what
 `_client` lists.
 
-Touched besides; in a release that lacks any of the coordinator's or the fetcher's, `require_inside` says so:
+Touched besides, with what `_TOUCHED_OF_COORDINATOR` and `_TOUCHED_OF_FETCHER` list:
 
     KafkaConsumer
         _subscription, _fetcher, _coordinator   assigned in its constructor, in this order
@@ -30,25 +30,14 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         _poll_once                      extended: whether records were returned
         _client, _closed                to close one that is refused
     ConsumerCoordinator
-        _client, _manager, _net, _cluster, _subscription, _assignors, _lock
-        _sensors, _consumer_sensors, heartbeat  taken over from the one that is replaced
-        _handle_metadata_update         extended: what a leader watches, and a pattern
-        _metadata_snapshot, _assignment_snapshot, _build_metadata_snapshot, _is_leader
+        _client, _lock, _metadata_snapshot, _is_leader
         _generation, state              shown to `group_metadata`
-        coordinator_id, coordinator_unknown, coordinator_dead, lookup_coordinator, _failed_request
-                                        where the coordinator is
-        fetch_committed_offsets_async   committed offsets, again and again until there is an answer
-        _maybe_auto_commit_offsets_async, _maybe_auto_commit_offsets_sync, next_auto_commit_deadline
-        _invoke_completed_offset_commit_callbacks, completed_offset_commits
-        _offset_fetch_futures           {partitions: committed offsets that were asked for}
-        ensure_coordinator_ready_async, _commit_offsets_async_on_complete
-                                        replaced
+        coordinator_unknown, coordinator_dead
+        ensure_coordinator_ready_async  replaced
         group_metadata                  extended: joins wait until the next `poll`
         poll, time_to_next_poll, commit_offsets_sync, commit_offsets_async, maybe_leave_group, close
                                         replaced; kafka-python's for partitions assigned by hand
     SubscriptionState
-        assignment                      {partition: state}, changed in place
-        _lock
         set_reset_pending, reset_failed, set_validation_pending, validation_failed
                                         extended: partitions may have left meanwhile
         partitions_needing_validation   those whose positions may be validated now
@@ -56,23 +45,13 @@ Touched besides; in a release that lacks any of the coordinator's or the fetcher
         is_fetchable                    extended: asked before each fetch and each delivery
         position, awaiting_validation
     Fetcher
-        _fetch_futures                  what `fetch_records` waits for; changed on the I/O thread alone
-        _send_fetches_async             extended: puts there what wakes the user's thread up
         in_flight_fetches               replaced
-        _next_partition_records         the records that are handed out next, or none, or no more
-        _maybe_update_current_leader    extended: the newest leaders are kept
-        _validate_offsets_async         replaced: asks each leader by itself
-        _group_offset_for_leader_epoch_requests, _validate_offsets_for_node
-        _reset_task, _validation_task, _sensors, _subscriptions
+        _subscriptions
     KafkaConnectionManager (`_manager`)
-        call_soon, wait_for, send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
-        _conns                          {node id: connection}, with `close_future` and `transport`
+        send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
     KafkaTCPTransport
         _close                          closes the socket, with what is still to be written
-    NetworkSelector (`_net`)
-        run, sleep, _io_thread
     ClusterMetadata
-        _coordinator_brokers            {node id: broker}: a node id has a connection of its own
         topics, topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
         unauthorized_topics             those of the user alone while `_handle_metadata_update` runs
@@ -125,7 +104,7 @@ def eager_protocols() -> list[Any]:
 
 def is_called_by_cooperative_consumer() -> bool:
     """Whether the consumer that is being constructed is a `CooperativeKafkaConsumer`."""
-    return getattr(caller_of(KafkaConsumer), "is_cooperative", False)
+    return getattr(caller_of(KafkaConsumer), "_is_cooperative", False)
 
 
 def rack_of_caller() -> str | None:
@@ -281,41 +260,42 @@ Fetcher: Any = fetcher.Fetcher
 ConsumerCoordinator: Any = coordinator_module.ConsumerCoordinator
 
 _TOUCHED_OF_COORDINATOR = (
+    # These three are taken over from the coordinator that is replaced.
     "_sensors",
     "_consumer_sensors",
     "heartbeat",
-    "_handle_metadata_update",
+    "_handle_metadata_update",  # extended: what a leader watches, and a pattern
     "_assignment_snapshot",
     "_build_metadata_snapshot",
     "_failed_request",
     "lookup_coordinator",
-    "fetch_committed_offsets_async",
+    "fetch_committed_offsets_async",  # committed offsets, again and again until there is an answer
     "_maybe_auto_commit_offsets_async",
     "_maybe_auto_commit_offsets_sync",
     "next_auto_commit_deadline",
     "_invoke_completed_offset_commit_callbacks",
     "completed_offset_commits",
-    "_commit_offsets_async_on_complete",
-    "_offset_fetch_futures",
+    "_commit_offsets_async_on_complete",  # replaced
+    "_offset_fetch_futures",  # {partitions: committed offsets that were asked for}
     "_manager.call_soon",
     "_manager.wait_for",
     "_manager.close",
-    "_manager._conns",
+    "_manager._conns",  # {node id: connection}, with `close_future` and `transport`
     "_net.run",
     "_net.sleep",
     "_net._io_thread",
-    "_cluster._coordinator_brokers",
+    "_cluster._coordinator_brokers",  # {node id: broker}: a node id has a connection of its own
     "_subscription._lock",
-    "_subscription.assignment",
+    "_subscription.assignment",  # {partition: state}, changed in place
 )
 _TOUCHED_OF_FETCHER = (
-    "_fetch_futures",
-    "_send_fetches_async",
-    "_next_partition_records",
+    "_fetch_futures",  # what `fetch_records` waits for; changed on the I/O thread alone
+    "_send_fetches_async",  # extended: puts there what wakes the user's thread up
+    "_next_partition_records",  # the records that are handed out next, or none, or no more
     "_reset_task",
     "_validation_task",
-    "_maybe_update_current_leader",
-    "_validate_offsets_async",
+    "_maybe_update_current_leader",  # extended: the newest leaders are kept
+    "_validate_offsets_async",  # replaced: asks each leader by itself
     "_validate_offsets_for_node",
     "_group_offset_for_leader_epoch_requests",
     "_manager.cluster.add_listener",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 
 
 def require_number(name: str, value: object, *, most: float = math.inf, above_zero: bool = False) -> None:
@@ -30,3 +31,23 @@ def require_integer(name: str, value: object, *, least: int, most: int | None = 
     if value < least or (most is not None and value > most):
         allowed = f"at least {least}" if most is None else f"from {least} to {most}"
         raise ValueError(f"{name} must be {allowed}, not {value}")
+
+
+_INTERVALS = (
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "max_poll_interval_ms",
+    "rebalance_timeout_ms",
+    "auto_commit_interval_ms",
+    "retry_backoff_ms",
+)
+
+
+def require_intervals(settings: Mapping[str, object]) -> None:
+    """Raise TypeError or ValueError for a time in a consumer's settings that is no number above 0.
+
+    With 0 a consumer sends heartbeats, commits or joins one after another, without a pause.
+    """
+    for name in _INTERVALS:
+        if settings.get(name) is not None:
+            require_number(name, settings[name], above_zero=True)

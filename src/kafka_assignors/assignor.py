@@ -97,7 +97,11 @@ def ask_in_thread(
         try:
             result.set_result(function(*arguments))
         except BaseException as error:  # the caller waits for the future, so every error goes there
-            result.set_exception(error)
+            failure = error
+            if isinstance(error, StopIteration):  # No future of asyncio takes one before Python 3.12.
+                failure = RuntimeError(f"it raised {error!r}")
+                failure.__cause__ = error
+            result.set_exception(failure)
 
     threading.Thread(target=call, name=name, daemon=True).start()
     return result
@@ -136,6 +140,14 @@ class Assignor:
     log: ClassVar[Logger]
     """The adapter's logger, which gets the findings about members, weights and assignments."""
 
+    strategy: Strategy
+    weights: Callable[[Mapping[str, int]], Any] | None
+    """The function that a leader asks for the weights of partitions; None if there is none."""
+    rebalance: LoadTrigger | None
+    """When the load makes a leader ask for a rebalance; None for never."""
+    stay_classic: bool
+    """Whether a broker refuses to convert a group that this assignor leads to KIP-848."""
+
     def __init__(
         self,
         strategy: Strategy,
@@ -154,7 +166,7 @@ class Assignor:
         """
         if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
-        self._strategy = require_strategy(strategy)
+        self.strategy = require_strategy(strategy)
         if strategy.runs_on_broker:
             raise ValueError(
                 f"strategy {strategy.name!r} stands for an assignor of the broker (KIP-848), which no client "
@@ -165,31 +177,22 @@ class Assignor:
         self._instance_id = optional_name("instance_id", instance_id)
         _require_source(weights)
         require_number("weights_timeout_s", weights_timeout_s, above_zero=True)
-        self._weights, self._weights_timeout_s = weights, weights_timeout_s
-        self._rebalance = _load_trigger(rebalance, weights)
+        self.weights, self._weights_timeout_s = weights, weights_timeout_s
+        self.rebalance = _load_trigger(rebalance, weights)
         if stay_classic is not None and not isinstance(stay_classic, bool):
             raise TypeError(f"stay_classic must be True, False or None, not {stay_classic!r}")
-        self._stay_classic = strategy.name not in SHARED_NAMES if stay_classic is None else stay_classic
+        self.stay_classic = strategy.name not in SHARED_NAMES if stay_classic is None else stay_classic
         self._last: WeakKeyDictionary[object, LastAssignment] = WeakKeyDictionary()
         self._last_weights: WeakKeyDictionary[object, object] = WeakKeyDictionary()
         self._asking: WeakKeyDictionary[object, AskedWeights] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._strategy!r})"
+        return f"{type(self).__name__}({self.strategy!r})"
 
     @property
     def name(self) -> str:
         """The name that the members of the group vote on."""
-        return self._strategy.name
-
-    @property
-    def strategy(self) -> Strategy:
-        return self._strategy
-
-    @property
-    def stay_classic(self) -> bool:
-        """Whether a broker refuses to convert a group that this assignor leads to KIP-848."""
-        return self._stay_classic
+        return self.strategy.name
 
     def subscription_of(
         self,
@@ -216,7 +219,7 @@ class Assignor:
     ) -> bytes:
         """The same for a consumer that knows itself what it was assigned, and whether it still holds that."""
         return subscription_bytes(
-            self._strategy,
+            self.strategy,
             topics,
             last,
             instance_id=self._instance_id or instance_id,
@@ -230,28 +233,18 @@ class Assignor:
 
     def read_members(self, joined: Iterable[JoinedMember]) -> DecodedMembers:
         """Decode what the members sent; never fails because of one of them."""
-        return read_members(self._strategy, joined)
+        return read_members(self.strategy, joined)
 
     def must_follow_racks(self, racks: Iterable[str | None]) -> bool:
         """Whether a consumer has to join again when replicas move to other racks.
 
         `racks` are those of all members, if it leads them, else its own setting.
         """
-        return self._strategy.follows_racks() and any((self._rack, *racks))
-
-    @property
-    def weights(self) -> Callable[[Mapping[str, int]], Any] | None:
-        """The function that a leader asks for the weights of partitions; None if there is none."""
-        return self._weights
+        return self.strategy.follows_racks() and any((self._rack, *racks))
 
     def weights_patience_s(self, session_timeout_ms: float) -> float:
         """How long a leader waits for weights: `weights_timeout_s`, but at most a third of its session."""
         return min(self._weights_timeout_s, session_timeout_ms / 1000 / 3)
-
-    @property
-    def rebalance(self) -> LoadTrigger | None:
-        """When the load makes a leader ask for a rebalance; None for never."""
-        return self._rebalance
 
     def ask_for_weights(
         self,
@@ -260,12 +253,12 @@ class Assignor:
         ask: Callable[..., AskedWeights] = ask_in_thread,
     ) -> AskedWeights | None:
         """Ask the source, by default in a thread; None if it has not answered the last question yet."""
-        assert self._weights is not None
+        assert self.weights is not None
         earlier = self._asking.get(coordinator)
         if earlier is not None and not earlier.done():
             return None
         counts = {topic.name: topic.partitions for topic in topics}
-        asking = self._asking[coordinator] = ask(self._weights, counts)
+        asking = self._asking[coordinator] = ask(self.weights, counts)
         return asking
 
     def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> Weighed:
@@ -305,7 +298,7 @@ class Assignor:
             return found.topics
         last = self._last_weights.get(coordinator)
         instead = "all weights count as unknown" if last is None else "those it gave last are used"
-        self.log.warning("%s: no weights from %r: %s; %s", self.name, self._weights, found, instead)
+        self.log.warning("%s: no weights from %r: %s; %s", self.name, self.weights, found, instead)
         return list(topics) if last is None else weigh(topics, last)[0]
 
     def encode_assignments(
@@ -313,7 +306,7 @@ class Assignor:
     ) -> EncodedAssignments:
         """The bytes of every member's assignment, as the leader of `generation` (None if unknown)."""
         encoded = encode_assignments(
-            self._strategy, members, topics, generation, stay_classic=self._stay_classic
+            self.strategy, members, topics, generation, stay_classic=self.stay_classic
         )
         for finding in encoded.findings:
             self.log.warning("%s: %s", self.name, finding)
@@ -372,6 +365,15 @@ def optional_name(argument: str, value: object) -> str | None:
 def require_client_rack(value: object) -> str | None:
     """The rack in a consumer's setting `client_rack`, in which clients take "" for none."""
     return optional_name("client_rack", None if value == "" else value)
+
+
+def require_reason(value: object) -> str:
+    """The reason that the user gives for a rebalance; TypeError for anything but a str or None."""
+    if value is None or value == "":
+        return "the application asked for it"
+    if not isinstance(value, str):
+        raise TypeError(f"reason must be a str or None, not {value!r}")
+    return value.encode("utf-8", "replace").decode()  # A lone surrogate fits in no request.
 
 
 def require_group(group_id: object, stock_consumer: str) -> None:

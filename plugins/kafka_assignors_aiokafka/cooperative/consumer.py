@@ -16,7 +16,14 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import Assignor, require_client_rack, require_cooperative, require_group
+from kafka_assignors.arguments import require_intervals
+from kafka_assignors.assignor import (
+    Assignor,
+    require_client_rack,
+    require_cooperative,
+    require_group,
+    require_reason,
+)
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
@@ -119,6 +126,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_aiokafka", "AIOKafkaConsumer")
+        require_intervals(settings)
         self._rack_of_member = require_client_rack(client_rack)
         rack: dict[str, Any] = {"client_rack": client_rack} if _HAS_RACK else {}
         self._observer = require_observer("observer", observer)
@@ -161,13 +169,22 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             await super().start()
             if self._subscription.subscribed_pattern is not None:
                 # aiokafka knows no topics yet, and takes that for all that match.
-                while not await self._client.force_metadata_update():
+                while not await self._updated_metadata():
                     await asyncio.sleep(self._retry_backoff_ms / 1000)
                 await self._subscription.wait_for_assignment()
         except ConsumerStoppedError:
             if self._coordinator is None:  # `stop` came before it, and there was nothing but the client.
                 await self._client.close()
             raise
+
+    async def _updated_metadata(self) -> bool:
+        """Whether newer metadata have come; ConsumerStoppedError if `stop` comes first: it ends updates."""
+        coordinator: Any = self._coordinator
+        update = self._client.force_metadata_update()
+        await asyncio.wait([update, coordinator._closing], return_when=asyncio.FIRST_COMPLETED)
+        if self._closed:
+            raise ConsumerStoppedError
+        return bool(update.result())
 
     async def wait_for_assignment(self, *, timeout_ms: float | None = None) -> set[TopicPartition]:
         """Wait until this consumer has a partition; returns what it has, nothing if the time is over.
@@ -227,7 +244,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         """Commit, have the listener give up what is owned, leave the group, and close all connections.
 
         A listener may take `max_poll_interval_ms`. If a call is cancelled, the consumer goes on stopping, and
-        another call waits for the end.
+        another call waits for the end. A call in the listener itself returns at once: the consumer stops when
+        the listener has returned.
         """
         if self._stopping is None:
             if self._closed:
@@ -235,7 +253,9 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             self._closed = True
         if self._stopping is None or self._stopping.cancelled():
             self._stopping = asyncio.ensure_future(self._stop())
-        await asyncio.shield(self._stopping)
+        coordinator = self._coordinator
+        if not (isinstance(coordinator, CooperativeCoordinator) and coordinator.is_called_by_listener):
+            await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:
         failure: Exception | None = None
@@ -268,10 +288,12 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         """Have this member join again, so that the group learns what its strategy announces by now (KIP-568).
 
         Returns at once; what is owned stays owned until the group decides otherwise. Call it on the event
-        loop. Before the first join there is nothing to do. `reason` is for the log.
+        loop. Before the first join there is nothing to do. `reason` is for the log. TypeError if it is no
+        str.
         """
+        told = require_reason(reason)
         if isinstance(self._coordinator, CooperativeCoordinator):
-            self._coordinator.enforce_rebalance(reason or "the application asked for it")
+            self._coordinator.enforce_rebalance(told)
 
     def _cooperative(self, stock: GroupCoordinator) -> CooperativeCoordinator:
         end_stock(stock)

@@ -34,9 +34,7 @@ from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_aiokafka._leading import (
     REFRESH_TIMEOUT_S,
     lead_group,
-    refresh,
     rejoin_if_topics_changed,
-    watch_topics,
     watch_topics_if_static,
 )
 from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
@@ -133,6 +131,11 @@ class CooperativeCoordinator(RequestingCoordinator):
     def is_closed(self) -> bool:
         """Whether the consumer was stopped, and its tasks end."""
         return bool(self._closing.done())
+
+    @property
+    def is_called_by_listener(self) -> bool:
+        """Whether the code that asks is a call of the listener, for whose end a close has to wait."""
+        return self._listener_calls.is_current_task
 
     @property
     def longest_call_s(self) -> float:
@@ -254,7 +257,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Raise this in the call for records that waits, or else in the next."""
         self._subscription.tell(error)
 
-    async def _push_error_to_user(self, error: Exception) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    async def raise_to_user(self, error: Exception) -> None:
         """Raise an error as `tell_user` does, and wait until the user has made another call.
 
         Before that call the user may have corrected the cause.
@@ -265,9 +268,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._user_called is None:
             self._user_called = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._user_called, self._closing], return_when=asyncio.FIRST_COMPLETED)
-
-    async def raise_to_user(self, error: Exception) -> None:
-        await self._push_error_to_user(error)
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
         if error is not None:
@@ -284,7 +284,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 await self._begin_join_if_due()
                 await self._raise_from_refresh_task()
             except Exception as error:
-                await self._push_error_to_user(self._session.unexpected("a join could not begin", error))
+                await self.raise_to_user(self._session.unexpected("a join could not begin", error))
                 await asyncio.sleep(self._retry_backoff_ms / 1000)
                 self._changed.set()
             await self._changed.wait()
@@ -304,7 +304,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             if self._subscription.subscribed_pattern:
                 await self._client.force_metadata_update()
         except Errors.KafkaError as error:
-            await self._push_error_to_user(error)
+            await self.raise_to_user(error)
             self._changed.set()
             return
         if self._is_join_due and self.coordinator_id is not None:
@@ -319,13 +319,15 @@ class CooperativeCoordinator(RequestingCoordinator):
         task = self._commit_refresh_task
         if task is None or not task.done() or task.cancelled() or task.exception() is None:
             return
-        await self._push_error_to_user(task.exception())
+        await self.raise_to_user(task.exception())
         self._commit_refresh_task = None
         if self._subscription.subscription is not None:
             self.start_commit_offsets_refresh_task(self._subscription.subscription.assignment)
 
     def start_commit_offsets_refresh_task(self, assignment: Any) -> None:
         """Look up the committed offsets that the assignment is asked for."""
+        if self.is_closed:  # Nothing would end the task any more.
+            return
         super().start_commit_offsets_refresh_task(assignment)
         self._commit_refresh_task.add_done_callback(lambda _: self._changed.set())
 
@@ -388,24 +390,8 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._group_subscription = None
 
     async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments | None:
-        return await lead_group(self, assignor, joined.members, self._refresh_topics)
-
-    async def _refresh_topics(self, _: Any, topics: Iterable[str]) -> None:
-        """Get the metadata of all topics of the group; wait only for those that are not known yet.
-
-        The others may have got partitions. Then the leader, which learns of it in a moment, rejoins. While
-        all members go on consuming, that costs less than to wait in every round: the request for metadata
-        comes after a fetch, which a broker answers when there are records or `fetch_max_wait_ms` have passed.
-        """
-        if self._session.protocol is RebalanceProtocol.EAGER or self._subscription.subscribed_pattern:
-            await refresh(self, topics)
-            return
-        await watch_topics(self, topics)
-        learning = self._client.set_topics(self._group_subscription)
-        if learning.done():
-            self._client.force_metadata_update()
-        else:
-            await learning
+        waits = self._session.protocol is RebalanceProtocol.EAGER
+        return await lead_group(self, assignor, joined.members, waits=waits)
 
     def partition_count(self, topic: str) -> int | None:
         known = self._cluster.partitions_for_topic(topic)

@@ -6,32 +6,19 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
-from kafka_assignors.rebalance import MemberState, events, lease
+from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
+if TYPE_CHECKING:
+    from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
+
 log = logging.getLogger("kafka_assignors_aiokafka")
-
-
-class _Coordinator(Protocol):
-    """The part of the coordinator that calls of the listener use."""
-
-    group_id: str
-
-    @property
-    def member(self) -> MemberState: ...
-    @property
-    def is_closed(self) -> bool: ...
-    @property
-    def longest_call_s(self) -> float: ...
-    def handle(self, event: events.Event) -> None: ...
-    def tell_user(self, error: Exception) -> None: ...
-    async def commit_revoked(self, partitions: set[TopicPartition]) -> None: ...
 
 
 class ListenerCalls:
@@ -39,7 +26,7 @@ class ListenerCalls:
 
     def __init__(
         self,
-        coordinator: _Coordinator,
+        coordinator: CooperativeCoordinator,
         subscription: CooperativeSubscriptionState,
         session: Session,
     ) -> None:
@@ -48,6 +35,7 @@ class ListenerCalls:
         self._subscription = subscription
         self._told: Any = None
         """The listener that knows what is owned."""
+        self._call_under_way: asyncio.Future[None] | None = None
         self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -55,6 +43,11 @@ class ListenerCalls:
         """Whether there is a listener now that was not told of any assignment."""
         listener = self._subscription.listener
         return listener is not None and listener is not self._told
+
+    @property
+    def is_current_task(self) -> bool:
+        """Whether the current task is the one that calls the listener."""
+        return self._call_under_way is not None and asyncio.current_task() is self._call_under_way
 
     def close(self) -> None:
         """Wait for `max_poll_interval_ms` from now on, and no longer, for each call to return."""
@@ -68,7 +61,8 @@ class ListenerCalls:
         the listener has been called.
         """
         listener = self._subscription.listener
-        return self._wait(asyncio.ensure_future(self._call(listener, asked)), listener, asked)
+        self._call_under_way = call = asyncio.ensure_future(self._call(listener, asked))
+        return self._wait(call, listener, asked)
 
     async def _wait(self, call: asyncio.Future[None], listener: Any, asked: events.CallListener) -> None:
         """Wait until the listener has returned.
@@ -90,8 +84,8 @@ class ListenerCalls:
         except (Exception, asyncio.CancelledError) as error:
             if coordinator.is_closed:
                 raise
-            failed = f"{method_of(asked, listener)} of {listener!r}"
-            coordinator.tell_user(self._session.listener_failed(failed, error))
+            failed = f"{method_of(asked, listener)} of {listener!r} failed"
+            coordinator.tell_user(self._session.unexpected(failed, error))
         finally:
             call.cancel()
         coordinator.handle(events.ListenerReturned())

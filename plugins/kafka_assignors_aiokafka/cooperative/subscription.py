@@ -102,10 +102,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
 
 
 class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has no types
-    """The partitions of a consumer. Some enter and leave; those that stay keep position and buffers.
-
-    Departed ones keep their state for tasks that still ask for it.
-    """
+    """The partitions of a consumer. Some enter and leave; those that stay keep position and buffers."""
 
     _topic_partitions: frozenset[TopicPartition]
     _tp_state: dict[TopicPartition, _PartitionState]
@@ -113,13 +110,19 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
     def __init__(self) -> None:
         super().__init__(())
         self._deliverable: Partitions = frozenset()
+        self._departed = _PartitionState(self, held=True)
+        self._departed.depart()
+
+    def state_value(self, tp: TopicPartition) -> _PartitionState:
+        """The state of a partition. Tasks that still ask for one that has left get one that gives nothing."""
+        return self._tp_state.get(tp, self._departed)
 
     def become(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         """Have these partitions and no others from now on; returns those that have left."""
         now = frozenset(partitions)
         before = self._topic_partitions
         for tp in before - now:
-            self._tp_state[tp].depart()
+            self._tp_state.pop(tp).depart()
         for tp in now - before:
             self._tp_state[tp] = _PartitionState(self, held=tp not in self._deliverable)
         self._topic_partitions = now

@@ -24,13 +24,16 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.session_commits import MOST_OPEN, SessionCommits
+
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -39,27 +42,10 @@ class TooManyCommitsError(Errors.RetriableError):  # type: ignore[misc]  # kafka
     """So many commits are open that no other is taken: try again after a `poll`."""
 
 
-class _Coordinator(Protocol):
-    """The part of the coordinator that these commits use."""
-
-    group_id: str
-    config: Mapping[str, Any]
-    completed_offset_commits: Any
-
-    @property
-    def join_under_way(self) -> Any: ...
-    @property
-    def is_on_io_thread(self) -> bool: ...
-    def start(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def join_may_be_due(self) -> None: ...
-    async def wait_for(self, future: Any, timeout_ms: float | None) -> Any: ...
-
-
 class AsyncCommits:
     """The commits of one coordinator that `commit_async` has begun."""
 
-    def __init__(self, coordinator: _Coordinator, commits: SessionCommits) -> None:
+    def __init__(self, coordinator: CooperativeCoordinator, commits: SessionCommits) -> None:
         self._coordinator = coordinator
         self._commits = commits
         self._started = self._ended = 0
@@ -108,7 +94,7 @@ class JoinHold:
         has_returned_records: whether the application ever got a record.
     """
 
-    def __init__(self, coordinator: _Coordinator) -> None:
+    def __init__(self, coordinator: CooperativeCoordinator) -> None:
         self.is_held = False
         self.has_returned_records = False
         self._coordinator = coordinator

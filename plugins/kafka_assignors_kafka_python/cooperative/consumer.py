@@ -17,7 +17,14 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.assignor import Assignor, require_client_rack, require_cooperative, require_group
+from kafka_assignors.arguments import require_intervals
+from kafka_assignors.assignor import (
+    Assignor,
+    require_client_rack,
+    require_cooperative,
+    require_group,
+    require_reason,
+)
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
@@ -129,7 +136,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     a KafkaError. See docs/kafka-python.md.
     """
 
-    is_cooperative: ClassVar = True
+    _is_cooperative: ClassVar = True
     """Tells an assignor that kafka-python asks for its protocols which kind of consumer it is for."""
 
     def __init__(
@@ -154,6 +161,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         if partition_assignment_strategy is None:
             partition_assignment_strategy = (assignor(CooperativeSticky()),)
         require_cooperative(partition_assignment_strategy, "kafka_assignors_kafka_python", "KafkaConsumer")
+        require_intervals(settings)
         self._rack_of_member = require_client_rack(client_rack)
         self._observer = require_observer("observer", observer)
         super().__init__(
@@ -226,9 +234,9 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
 
         Returns at once, and may be called by any thread (not in a signal handler, which may have interrupted
         one that it waits for); what is owned stays owned until the group decides otherwise. Before the first
-        `poll` there is nothing to do. `reason` is for the log.
+        `poll` there is nothing to do. `reason` is for the log; TypeError if it is no str.
         """
-        self._coordinator.enforce_rebalance(reason or "the application asked for it")
+        self._coordinator.enforce_rebalance(require_reason(reason))
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """As KafkaConsumer's."""

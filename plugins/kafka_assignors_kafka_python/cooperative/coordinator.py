@@ -213,6 +213,8 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._member.poll_interval_exceeded:
             self.on_io_thread(self.handle, events.Polled())
         self.listener_calls.call()
+        if self._member.closing:  # By the listener.
+            return False
         self.hold.end()  # A transaction that the listener began has ended with its call.
         self.listener_calls.raise_error()
         self._invoke_completed_offset_commit_callbacks()
@@ -440,6 +442,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self.on_io_thread(self.errors.expect_no_poll)
         try:
             self.on_io_thread(self.handle, events.CloseRequested())
+            self.listener_calls.end_if_under_way()
             self.listener_calls.call(is_committed=True)
         except Exception as error:
             self._session.unexpected("it is closed without regard to what is under way", error)

@@ -22,7 +22,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError
 from kafka.future import Future
@@ -30,6 +30,9 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.events import Partition, Partitions
 from kafka_assignors_kafka_python._v3 import Fetcher, SubscriptionState, TopicPartitionState
+
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 
 Wanted: TypeAlias = Mapping[TopicPartition, object]
 """Partitions with their states, as `missing_positions` gives them."""
@@ -110,19 +113,10 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
         return [tp for tp in partitions if tp in self.assignment]
 
 
-class _Coordinator(Protocol):
-    """The part of the coordinator that the lookups use."""
-
-    def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    async def fetch_committed_offsets_async(
-        self, partitions: set[TopicPartition]
-    ) -> Mapping[TopicPartition, OffsetAndMetadata]: ...
-
-
 class Positions:
     """Looks up positions for one coordinator."""
 
-    def __init__(self, coordinator: _Coordinator, subscription: Any) -> None:
+    def __init__(self, coordinator: CooperativeCoordinator, subscription: Any) -> None:
         self._coordinator = coordinator
         self._subscription = subscription
         self._lookup: Any = None

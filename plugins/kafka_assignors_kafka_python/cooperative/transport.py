@@ -40,9 +40,13 @@ from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors_kafka_python._client import Leading, in_leader_thread, read_joined_members
+from kafka_assignors_kafka_python._client import (
+    Leading,
+    ask_for_weights,
+    in_leader_thread,
+    read_joined_members,
+)
 from kafka_assignors_kafka_python._v3 import ConsumerCoordinator, joining_node, refresh_metadata
-from kafka_assignors_kafka_python._weights import ask_for_weights
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 
 T = TypeVar("T")

@@ -13,30 +13,20 @@ import enum
 import inspect
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kafka import errors as Errors
 from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
-from kafka_assignors.rebalance import MemberState, events, lease
+from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
 
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
+
 log = logging.getLogger("kafka_assignors_kafka_python")
-
-
-class _Coordinator(Protocol):
-    """The part of the coordinator that calls of the listener use."""
-
-    group_id: str
-    config: Mapping[str, Any]
-
-    @property
-    def member(self) -> MemberState: ...
-    def handle(self, event: events.Event) -> None: ...
-    def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
-    def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any: ...
 
 
 class ListenerCalls:
@@ -48,7 +38,7 @@ class ListenerCalls:
 
     def __init__(
         self,
-        coordinator: _Coordinator,
+        coordinator: CooperativeCoordinator,
         subscription: CooperativeSubscriptionState,
         session: Session,
         *,
@@ -97,7 +87,14 @@ class ListenerCalls:
             finally:
                 self._is_under_way = False
                 self._committing = None  # That of this call, if it was not waited for.
-                self._coordinator.on_io_thread(self._returned)
+                if self.asked is asked:  # Otherwise `end_if_under_way` has ended it.
+                    self._coordinator.on_io_thread(self._returned)
+
+    def end_if_under_way(self) -> None:
+        """The listener itself closes the consumer: its call counts as returned, and the next come now."""
+        if self._is_under_way:
+            self._is_under_way = False
+            self._coordinator.on_io_thread(self._returned)
 
     def tell_lost(self, partitions: events.Partitions) -> None:
         """Call `on_partitions_lost` where the machine cannot ask for it any more."""
@@ -164,7 +161,7 @@ class ListenerCalls:
             else:
                 method(partitions)
         except Exception as error:
-            raised = self._session.listener_failed(f"{name} of {listener!r}", error)
+            raised = self._session.unexpected(f"{name} of {listener!r} failed", error)
             self._error = self._error or raised
 
 

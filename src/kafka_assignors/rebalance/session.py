@@ -145,17 +145,10 @@ class Session:
                 self.commits.finish(action)
 
     def unexpected(self, what: str, error: BaseException) -> Exception:
-        """Log an exception that is none of Kafka's; returns the error for the user."""
+        """Log an exception that is none of Kafka's, of a listener for one; returns the error for the user."""
         member_id = self._consumer.member.membership.member_id
         self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
         failure = self._transport.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
-        failure.__cause__ = error
-        return failure
-
-    def listener_failed(self, call: str, error: BaseException) -> Exception:
-        """Log what a call of the user's listener raised; returns the error for the user."""
-        self._log.error("group %r: %s failed", self._group_id, call, exc_info=error)
-        failure = self._transport.errors.KafkaError(f"{call} failed: {error!r}")
         failure.__cause__ = error
         return failure
 
@@ -201,18 +194,15 @@ class Session:
             )
         self._joined = response
         self.strategy = response.strategy
-        self._warn_if_broker_assigns(response)
+        if response.leader_id == "" and not self._has_warned:
+            self._has_warned = True
+            self._log.warning("%s", broker_assigns(self._group_id, self._assignors))
         return Joined(join.attempt, Membership(response.member_id, response.generation))
 
     def _subscription(self, assignor: Assignor, join: SendJoin, topics: frozenset[str]) -> bytes:
         held = self.protocol is RebalanceProtocol.COOPERATIVE
         last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
         return assignor.subscription_with(last, topics, self._instance_id, self._rack, held=held)
-
-    def _warn_if_broker_assigns(self, response: JoinGroupResponse) -> None:
-        if response.leader_id == "" and not self._has_warned:
-            self._has_warned = True
-            self._log.warning("%s", broker_assigns(self._group_id, self._assignors))
 
     # ---- SyncGroup
 
@@ -229,7 +219,11 @@ class Session:
             self._joins_unanswered -= 1
         self._consumer.handle(event)
         if isinstance(event, Assigned):
-            self._follow(event.partitions, joined.strategy)
+            try:
+                self._follow(event.partitions, joined.strategy)
+            except Exception as error:  # Of the strategy's `follows_racks`, for one.
+                failure = self.unexpected("changes of its topics cannot be followed", error)
+                await self._consumer.raise_to_user(failure)
 
     async def _sync_group(self, membership: Membership, joined: JoinGroupResponse) -> Assigned | SyncFailed:
         transport = self._transport
@@ -313,7 +307,6 @@ class Session:
         return error
 
     def _settle(self, error_code: int) -> MembershipError:
-        """What an error code says; the coordinator is looked up again if it has moved."""
         if coordinator_moved(error_code):
             self._transport.forget_coordinator(error_code)
         return membership_error(error_code)

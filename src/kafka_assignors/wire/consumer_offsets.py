@@ -44,13 +44,13 @@ class ConsumerGroupRecord(enum.IntEnum):
     REGULAR_EXPRESSION = 16
 
 
-_OF_A_MEMBER = frozenset(
-    {
-        ConsumerGroupRecord.MEMBER_METADATA,
-        ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
-        ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
-    }
-)
+_PART_OF = {
+    ConsumerGroupRecord.MEMBER_METADATA: "member_id",
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: "member_id",
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: "member_id",
+    ConsumerGroupRecord.REGULAR_EXPRESSION: "regular_expression",
+}
+"""The field of a key behind the group, by the kinds that have one."""
 
 _CONSUMER_GROUP_TYPES = frozenset(ConsumerGroupRecord)
 
@@ -108,16 +108,9 @@ def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
         reader.finish("group")
     elif kind in _CONSUMER_GROUP_TYPES:
         record = ConsumerGroupRecord(kind)
-        group = reader.string("group_id")
-        if record is ConsumerGroupRecord.REGULAR_EXPRESSION:
-            key = ConsumerGroupKey(record, group, regular_expression=reader.string("regular_expression"))
-            reader.finish("regular_expression")
-        elif record in _OF_A_MEMBER:
-            key = ConsumerGroupKey(record, group, reader.string("member_id"))
-            reader.finish("member_id")
-        else:
-            key = ConsumerGroupKey(record, group)
-            reader.finish("group_id")
+        group, part = reader.string("group_id"), _PART_OF.get(record)
+        key = ConsumerGroupKey(record, group, **({part: reader.string(part)} if part else {}))
+        reader.finish(part or "group_id")
     else:
         key = UnknownKey(kind)
     return key
@@ -139,19 +132,13 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> by
     else:
         writer.int16("type", key.type)
         writer.string("group_id", key.group)
-        if (key.member_id is not None) != (key.type in _OF_A_MEMBER):
-            wanted = "a member id" if key.type in _OF_A_MEMBER else "no member id"
-            raise writer.error("member_id", 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
-        of_a_pattern = key.type is ConsumerGroupRecord.REGULAR_EXPRESSION
-        if (key.regular_expression is not None) != of_a_pattern:
-            wanted = "a regular expression" if of_a_pattern else "no regular expression"
-            raise writer.error(
-                "regular_expression", 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}"
-            )
-        if key.member_id is not None:
-            writer.string("member_id", key.member_id)
-        if key.regular_expression is not None:
-            writer.string("regular_expression", key.regular_expression)
+        for part, value in (("member_id", key.member_id), ("regular_expression", key.regular_expression)):
+            is_due = _PART_OF.get(key.type) == part
+            if (value is not None) != is_due:
+                wanted = f"{'a' if is_due else 'no'} {part.replace('_', ' ')}"
+                raise writer.error(part, 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
+            if value is not None:
+                writer.string(part, value)
     return writer.getvalue()
 
 

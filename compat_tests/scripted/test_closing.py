@@ -1,0 +1,190 @@
+"""Consumers that are closed where it is least expected: by their listener, in `start`, before other calls."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+import aiokafka
+import kafka
+import pytest
+
+from compat_tests.scripted.broker import Never, ScriptedBroker
+from compat_tests.scripted.model import Group
+from compat_tests.scripted.users import CLIENTS, TOPIC, User
+from compat_tests.support.hang_limit import hang_limit
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def settings_of(broker: ScriptedBroker, group: Group) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": broker.bootstrap,
+        "group_id": group.id,
+        "client_id": group.id,
+        "heartbeat_interval_ms": 250,
+        "max_poll_interval_ms": 5000,
+    }
+
+
+async def closed_by_aiokafkas_listener(broker: ScriptedBroker, group: Group) -> list[str]:
+    told = []
+    consumer = CooperativeAIOKafkaConsumer(**settings_of(broker, group))
+
+    class Listener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+        async def on_partitions_assigned(self, assigned: Any) -> None:
+            await consumer.stop()
+            told.append("assigned")
+
+        async def on_partitions_revoked(self, revoked: Any) -> None:
+            told.append("revoked")
+
+    await consumer.start()
+    consumer.subscribe([TOPIC], listener=Listener())
+    await group.until(lambda: group.sent("LeaveGroup"))
+    await consumer.stop()
+    return told
+
+
+async def closed_by_kafka_pythons_listener(
+    broker: ScriptedBroker, group: Group, method: str = "close"
+) -> list[str]:
+    told = []
+
+    class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+        def on_partitions_assigned(self, assigned: Any) -> None:
+            told.append("assigned")
+            getattr(consumer, method)()
+
+        def on_partitions_revoked(self, revoked: Any) -> None:
+            told.append("revoked")
+
+    def run() -> None:
+        nonlocal consumer
+        consumer = CooperativeKafkaConsumer(**settings_of(broker, group))
+        consumer.subscribe([TOPIC], listener=Listener())
+        while not told:
+            assert consumer.poll(timeout_ms=100) == {}
+        if method == "close":
+            with pytest.raises(kafka.errors.IllegalStateError):
+                consumer.poll()
+        consumer.close()
+
+    consumer: Any = None
+    await asyncio.get_running_loop().run_in_executor(None, run)
+    return told
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        closed_by_aiokafkas_listener,
+        closed_by_kafka_pythons_listener,
+        partial(closed_by_kafka_pythons_listener, method="unsubscribe"),
+    ],
+)
+def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_member_leaves(
+    run: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("closing", {TOPIC: 4})
+            assert await run(broker, group) == ["assigned", "revoked"]
+            assert len(group.sent("LeaveGroup")) == 1
+            assert broker.unexpected == []
+        assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("requests", [1, 2, 3])
+def test_a_start_that_waits_for_metadata_ends_when_the_consumer_stops(requests: int) -> None:
+    """A pattern has `start` wait for the metadata of all topics, which the broker sends no more."""
+
+    async def scene() -> None:
+        async with ScriptedBroker() as broker, hang_limit(30):
+            group = broker.group("closing", {TOPIC: 4})
+            consumer = CooperativeAIOKafkaConsumer(**settings_of(broker, group))
+            consumer.subscribe(pattern="ord.*")
+            starting = asyncio.ensure_future(consumer.start())
+            while len(group.sent("Metadata")) < requests:
+                await asyncio.sleep(0)
+            for _ in range(20):
+                group.answer("Metadata", Never())
+            await asyncio.sleep(0.1)
+            await consumer.stop()
+            with pytest.raises(aiokafka.errors.ConsumerStoppedError):
+                await starting
+
+    asyncio.run(scene())
+
+
+def test_no_call_after_the_end_of_a_consumer_leaves_a_task_behind() -> None:
+    async def scene() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("closing", {TOPIC: 4})
+            consumer = CooperativeAIOKafkaConsumer(TOPIC, **settings_of(broker, group))
+            await consumer.start()
+            await consumer.stop()
+            before = asyncio.all_tasks()
+            consumer.unsubscribe()
+            consumer.subscribe([TOPIC])
+            consumer.enforce_rebalance()
+            consumer.unsubscribe()
+            consumer.assign([aiokafka.TopicPartition(TOPIC, 0)])
+            assert asyncio.all_tasks() == before
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_reason_that_no_request_can_carry_is_refused_at_once_or_made_fit(client: str) -> None:
+    async def scene() -> None:
+        async with ScriptedBroker() as broker:
+            group = broker.group("closing", {TOPIC: 4})
+            user = User(broker, group, client)
+            async with hang_limit():
+                await user.start()
+                assert await user.consumes()
+                assert await user.call("enforce_rebalance", 5) == "TypeError"
+                joins = len(group.sent("JoinGroup"))
+                assert await user.call("enforce_rebalance", "\ud800") == "ok"
+                await group.until(lambda: len(group.sent("JoinGroup")) > joins)
+                await user.close()
+            assert user.raised == []
+
+    asyncio.run(scene())
+
+
+INTERVALS = ("heartbeat_interval_ms", "max_poll_interval_ms", "auto_commit_interval_ms", "retry_backoff_ms")
+
+
+@pytest.mark.parametrize("kind", [CooperativeAIOKafkaConsumer, CooperativeKafkaConsumer])
+@pytest.mark.parametrize("interval", [*INTERVALS, "session_timeout_ms"])
+@pytest.mark.parametrize("wrong", [0, -5, float("nan"), "3000"])
+def test_an_interval_that_would_make_a_storm_of_requests_is_refused(
+    kind: Any, interval: str, wrong: object
+) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"{interval} must be"):
+        kind(TOPIC, group_id="closing", bootstrap_servers="127.0.0.1:1", **{interval: wrong})
+
+
+def test_partitions_that_come_and_go_for_ever_leave_nothing_behind() -> None:
+    """As with a pattern, and topics that are made and deleted again and again."""
+
+    async def scene() -> None:
+        assignment = CooperativeAssignment()
+        first = aiokafka.TopicPartition("orders-0", 0)
+        for number in range(1000):
+            assignment.become([aiokafka.TopicPartition(f"orders-{number}", 0)])
+        assert len(assignment._tp_state) == 1
+        # A fetch of the first may still be under way, and finds a state that gives nothing.
+        assert assignment.state_value(first).paused
+        assert not assignment.state_value(first).has_valid_position
+
+    asyncio.run(scene())
