@@ -197,9 +197,18 @@ class FaultFinder:
             self._youngest_gone = max(self._youngest_gone, self._born.pop(member.member_id, 0))
         for member in came:
             self._born[member.member_id] = self._changes
-        place = (self._changes, self._rebalances, record.timestamp)
-        at_once = self._count(came, went)
-        self._waiting.append(_Change(*place, came, went, before, not record.replacement, at_once))
+        self._waiting.append(
+            _Change(
+                self._changes,
+                self._rebalances,
+                record.timestamp,
+                came,
+                went,
+                before,
+                rebalanced=not record.replacement,
+                at_once=self._count(came, went),
+            )
+        )
         starts = self._wave_starts()
         # With fewer members than before, the last one may still be about to join.
         if starts and starts[0].before <= len(self._born):
@@ -319,11 +328,14 @@ class FaultFinder:
         member = episode.member
         counts = episode.counts if episode.at_once == 1 else replace(episode.counts, restarts=0)
         return Fault(
-            self._group,
-            episode.first.date(),
-            self._kind(episode),
-            *(member.client_id, member.client_host, member.instance_id, member.member_id),
-            episode.at_once,
+            group=self._group,
+            date=episode.first.date(),
+            kind=self._kind(episode),
+            client_id=member.client_id,
+            client_host=member.client_host,
+            instance_id=member.instance_id,
+            member_id=member.member_id,
+            members=episode.at_once,
             **asdict(counts),
             first_timestamp=episode.first,
             last_timestamp=episode.last,
@@ -347,11 +359,14 @@ class FaultFinder:
             generations=last.rebalance - first.rebalance + first.rebalanced,
         )
         return Fault(
-            self._group,
-            first.timestamp.date(),
-            FaultKind.DEPLOYMENT,
-            *(None, None, None, None),
-            first.before,
+            group=self._group,
+            date=first.timestamp.date(),
+            kind=FaultKind.DEPLOYMENT,
+            client_id=None,
+            client_host=None,
+            instance_id=None,
+            member_id=None,
+            members=first.before,
             **asdict(counts),
             first_timestamp=first.timestamp,
             last_timestamp=last.timestamp,

@@ -3,12 +3,12 @@
 Order (`in_java_order`)
 =======================
 
-Every client that leads a group must give its members the same
-partitions, so the order is part of the contract. Java compares strings by UTF-16 code units and Python by
-code points; the two disagree about a name with a character above U+FFFF (an emoji) beside one with a
-character from U+E000 to U+FFFF (a private-use or full-width one). Static members come before dynamic ones,
-the former ordered by instance id, the latter by member id. Source: `MemberInfo.compareTo` in
-`AbstractPartitionAssignor` of kafka-clients, `java.lang.String.compareTo`.
+Every client that leads a group must give its members the same partitions, so the order is part of the
+contract. Java compares strings by UTF-16 code units and Python by code points; the two disagree about a name
+with a character above U+FFFF (an emoji) beside one with a character from U+E000 to U+FFFF (a private-use or
+full-width one). Static members come before dynamic ones, the former ordered by instance id, the latter by
+member id. Source: `MemberInfo.compareTo` in `AbstractPartitionAssignor` of kafka-clients,
+`java.lang.String.compareTo`.
 
 Range
 =====
