@@ -72,7 +72,7 @@ def wrong_type(path: str, column: str, found: str, wanted: str) -> ReplayError:
 BATCH_ROWS = 4_096
 """The rows of a file that are in memory at a time."""
 
-_UNREADABLE = (pa.ArrowException, OSError)
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def parquet_files(place: Path) -> list[Path]:

@@ -42,7 +42,7 @@ COLUMNS: dict[str, tuple[pa.Table, str]] = {
     ),
     "a cluster that is not UTF-8": (
         table().append_column("cluster_id", not_utf8(3)),
-        "{file}: cannot be read as Parquet: 'utf-8' codec can't decode byte",
+        "{file}: cannot be read as Parquet: In column 5: Invalid: Invalid UTF8 sequence",
     ),
 }
 """raw.parquet with other columns, and what is said of it. Numbers are counted over all files of a history."""
