@@ -269,7 +269,7 @@ def rates_of_history(folder: str, group: str, percentile: float = 95.0) -> Given
         )
     wanted = pa.scalar(group)
     of_group = (
-        batch.filter(pc.call_function("equal", [batch.column("group"), wanted]))
+        _same_types(batch.filter(pc.call_function("equal", [batch.column("group"), wanted])))
         for batch in _read(files, COMMITS)
     )
     commits = [batch for batch in of_group if batch.num_rows]
@@ -295,11 +295,24 @@ _MOST_PARTITIONS = 100_000
 """A partition with a greater number is none: one would stand for a list of as many unknown rates."""
 
 
+_PLAIN_COMMITS = pa.schema(
+    [(each.name, pa.int64() if pa.types.is_timestamp(each.type) else each.type) for each in COMMITS]
+)
+"""`COMMITS`, with times in microseconds."""
+
+
+def _same_types(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The commits as `_PLAIN_COMMITS`: files may have integers of other lengths and times of other units."""
+    columns = zip(_columns(batch, COMMITS), _PLAIN_COMMITS, strict=True)
+    arrays = [pa.array(column, type=each.type) for column, each in columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=_PLAIN_COMMITS)
+
+
 def _commits_of_partitions(commits: pa.Table) -> Iterator[tuple[Any, ...]]:
     """The rows that are commits of a partition, each partition's in the order of the offsets topic."""
     by = ("topic", "topic_partition", "partition", "offset")
     for batch in commits.sort_by([(name, "ascending") for name in by]).to_batches(max_chunksize=10_000):
-        for row in rows_of(batch, COMMITS):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             _, _, micros, _, topic, partition, *_ = row
             if None not in (topic, partition, micros) and 0 <= partition < _MOST_PARTITIONS:
                 yield row
@@ -364,7 +377,11 @@ def _name_of(kind: pa.DataType) -> str:
 def rows_of(batch: pa.RecordBatch, columns: pa.Schema) -> list[tuple[Any, ...]]:
     """The rows of these columns, times in microseconds, with null for a number that is too large."""
     # Python has no dates for all times of Parquet, so times stay numbers.
-    return list(zip(*(_values(batch.column(each.name), each.type) for each in columns), strict=True))
+    return list(zip(*_columns(batch, columns), strict=True))
+
+
+def _columns(batch: pa.RecordBatch, columns: pa.Schema) -> Iterator[list[Any]]:
+    return (_values(batch.column(each.name), each.type) for each in columns)
 
 
 def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:

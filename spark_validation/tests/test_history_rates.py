@@ -53,6 +53,25 @@ def test_the_order_of_rows_and_files_changes_nothing(tmp_path: Path) -> None:
     assert rates_of_history(path, "g", 90) == expected
 
 
+@pytest.mark.parametrize("unit", ["ms", "ns"])
+@pytest.mark.parametrize("zone", ["UTC", None])
+def test_files_may_have_numbers_and_times_of_different_types(
+    tmp_path: Path, unit: str, zone: str | None
+) -> None:
+    path = kept(tmp_path)
+    expected = rates_of_history(path, "g", 90)
+    table = pq.read_table(tmp_path / "committed.parquet")
+    half = table.num_rows // 2
+    (tmp_path / "committed.parquet").unlink()
+    (tmp_path / "committed").mkdir()
+    pq.write_table(table.slice(0, half), tmp_path / "committed" / "one.parquet")
+    other = table.slice(half)
+    for name, kind in (("topic_partition", pa.int64()), ("timestamp", pa.timestamp(unit, zone))):
+        other = other.set_column(other.schema.get_field_index(name), name, other[name].cast(kind))
+    pq.write_table(other, tmp_path / "committed" / "other.parquet")
+    assert rates_of_history(path, "g", 90) == expected
+
+
 def test_rows_that_are_no_commits_of_a_partition_are_left_out(tmp_path: Path) -> None:
     path = kept(tmp_path)
     table = pq.read_table(tmp_path / "committed.parquet")
