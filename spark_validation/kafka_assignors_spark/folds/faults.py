@@ -281,7 +281,7 @@ class FaultFinder:
                 episode = self._open[who] = _Episode(member, now, now)
             elif episode.last.date() != now.date():
                 yield self._fault(episode)
-                episode.first, episode.counts = now, _Counts()
+                episode.first, episode.counts = now, FaultCounts()
                 episode.worst_streak, episode.most_joins = episode.streak, 0
             self._open.move_to_end(who)
             episode.member, episode.last = member, now
@@ -353,7 +353,7 @@ class FaultFinder:
 
     def _deployment(self, changes: tuple[_Change, ...]) -> Fault:
         first, last = changes[0], changes[-1]
-        counts = _Counts(
+        counts = FaultCounts(
             joins=sum(len(change.came) for change in changes),
             leaves=sum(len(change.went) for change in changes),
             generations=last.rebalance - first.rebalance + first.rebalanced,
@@ -374,8 +374,8 @@ class FaultFinder:
 
 
 @dataclass(slots=True)
-class _Counts:
-    """Those of a `Fault`."""
+class FaultCounts:
+    """The counts of a `Fault`, while they grow."""
 
     joins: int = 0
     leaves: int = 0
@@ -401,7 +401,7 @@ class _Episode:
     times: deque[datetime] = field(default_factory=deque)  # of joins, within `flapping_s`
     worst_streak: int = 0
     most_joins: int = 0
-    counts: _Counts = field(default_factory=_Counts)
+    counts: FaultCounts = field(default_factory=FaultCounts)
 
 
 def _who(member: MemberRecord) -> _Who:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.folds.faults import Fault, FaultKind
+from kafka_assignors_spark.folds.faults import Fault, FaultCounts, FaultKind
 from kafka_assignors_spark.folds.lives import Record
 from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Generation
 from kafka_assignors_spark.folds.records import (
@@ -244,8 +244,8 @@ def _added(total: float | None, value: float | None) -> float | None:
     return None if total is None or value is None else total + value
 
 
-@dataclass(slots=True)
-class FaultSums:
+@dataclass(slots=True, kw_only=True)
+class FaultSums(FaultCounts):
     """The episodes of one kind and client: see `result.Culprit`."""
 
     member_id: str | None
@@ -253,12 +253,6 @@ class FaultSums:
     last_timestamp: datetime
     episodes: int = 0
     members: int = 0
-    joins: int = 0
-    leaves: int = 0
-    restarts: int = 0
-    expiries: int = 0
-    generations: int = 0
-    alone: int = 0
 
     def add(self, fault: Fault) -> None:
         if fault.last_timestamp >= self.last_timestamp:
@@ -266,8 +260,8 @@ class FaultSums:
         self.first_timestamp = min(self.first_timestamp, fault.first_timestamp)
         self.episodes += 1
         self.members = max(self.members, fault.members)
-        for name in ("joins", "leaves", "restarts", "expiries", "generations", "alone"):
-            setattr(self, name, getattr(self, name) + getattr(fault, name))
+        for each in fields(FaultCounts):
+            setattr(self, each.name, getattr(self, each.name) + getattr(fault, each.name))
 
 
 Agreement = tuple[str, str, str, str | None]
@@ -320,7 +314,11 @@ class GroupSums:
     def add_fault(self, fault: Fault) -> None:
         key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
         if key not in self.culprits:
-            self.culprits[key] = FaultSums(fault.member_id, fault.first_timestamp, fault.last_timestamp)
+            self.culprits[key] = FaultSums(
+                member_id=fault.member_id,
+                first_timestamp=fault.first_timestamp,
+                last_timestamp=fault.last_timestamp,
+            )
         self.culprits[key].add(fault)
 
     def worst(self) -> list[tuple[Charged, FaultSums]]:
