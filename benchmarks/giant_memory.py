@@ -32,13 +32,13 @@ from kafka_assignors.wire import (
     encode_subscription,
 )
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_spark.folds.accuracy import check_generation
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
+from kafka_assignors_spark.folds.group_replay import GroupReplay
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import decode_record
-from kafka_assignors_spark.folds.replay import GroupReplay
 from kafka_assignors_spark.folds.replay_state import write_state
-from kafka_assignors_spark.folds.truth import check_generation
 from kafka_assignors_spark.result import Mode
 
 START = datetime(2026, 3, 2, tzinfo=timezone.utc)

@@ -32,7 +32,7 @@ from prometheus_client import generate_latest
 from benchmarks.giant_memory import KEY, values
 from kafka_assignors.wire import group_partition
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.generations import Record
 from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.watch.exporter import registry
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, Now

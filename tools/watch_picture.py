@@ -15,7 +15,7 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 
 from kafka_assignors_cli.watch import watch_tables
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.generations import Record
 from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now

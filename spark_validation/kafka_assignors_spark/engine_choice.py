@@ -65,9 +65,9 @@ def open_engine(
     """The engine of this name for the time of a block; it leaves out the `damaged` files, and `on_tasks`
     hears of the tasks that run."""
     if name == "local":
-        from kafka_assignors_spark.local_engine import LocalEngine
+        from kafka_assignors_spark.local.engine import LocalEngine
 
         return LocalEngine.opened(options, damaged)
-    from kafka_assignors_spark.jobs.engine import SparkEngine
+    from kafka_assignors_spark.spark.engine import SparkEngine
 
     return SparkEngine.opened(options, damaged, on_tasks)

@@ -31,12 +31,12 @@ from typing import Any, get_args, get_type_hints
 import pyarrow as pa
 
 from kafka_assignors.group import TopicPartitions
+from kafka_assignors_spark.folds.accuracy import CheckedGeneration
 from kafka_assignors_spark.folds.faults import Fault, FaultKind
+from kafka_assignors_spark.folds.group_replay import Replayed
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import MemberRecord
-from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.table_rows import GENERATIONS, MEMBERS
-from kafka_assignors_spark.folds.truth import CheckedGeneration
 from kafka_assignors_spark.result import Mode, Verdict
 
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import ReplayOptions
 from kafka_assignors_spark.schemas import TABLES
 from spark_validation.standalone.cluster import StandaloneCluster

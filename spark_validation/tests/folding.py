@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups, sort_records
+from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import group_of, is_commit, to_micros
-from kafka_assignors_spark.folds.replay import GroupReplay, Replayed
 from kafka_assignors_spark.folds.replay_state import read_state
 from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.result import Mode

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_spark.archive import ArchiveError, ArchiveProgress
 from kafka_assignors_spark.archive.run import run_archive
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
 

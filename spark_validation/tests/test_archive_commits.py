@@ -24,12 +24,12 @@ from kafka_assignors_spark.archive.store import BatchWriter, Ledger, remove_file
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.history import rates_of_history
-from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.directory import Directory
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
+from kafka_assignors_spark.spark.directory import Directory
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 

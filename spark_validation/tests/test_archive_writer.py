@@ -24,12 +24,12 @@ from kafka_assignors_spark.archive.store import (
     remove_files_of,
 )
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import collect_with_micros
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
+from kafka_assignors_spark.spark.directory import Directory
+from kafka_assignors_spark.spark.session import collect_with_micros
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.engine_choice import ENGINES, LOCAL_BYTES, Choice, choose_engine
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from spark_validation.fleet import history
@@ -176,7 +176,7 @@ class Talks(Range):
 
 RUN = """
 import sys
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
 sys.path.append(sys.argv[1])
 options = ReplayOptions(sys.argv[2], strategies=(sys.argv[3],), sample_groups=0)

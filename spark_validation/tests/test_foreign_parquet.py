@@ -18,11 +18,11 @@ from kafka_assignors_cli.replay_tables import damage_lines
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
-from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.read import recorded_records
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import ReplayError, ReplayOptions, ReplayResult
+from kafka_assignors_spark.spark.read import recorded_records
 from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
 

@@ -16,7 +16,7 @@ from kafka_assignors_spark.folds.group import (
     read_detail,
     sort_records,
 )
-from kafka_assignors_spark.folds.replay import Replayed
+from kafka_assignors_spark.folds.group_replay import Replayed
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
 from kafka_assignors_spark.folds.sums import Figures, GroupSums, verdict_of
 from kafka_assignors_spark.result import Mode

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_assignors_spark import local_buckets
 from kafka_assignors_spark.engine import RECORD_BYTES, Limits
 from kafka_assignors_spark.folds.records import group_bytes
-from kafka_assignors_spark.local_engine import LocalEngine
+from kafka_assignors_spark.local import buckets
+from kafka_assignors_spark.local.engine import LocalEngine
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW
 from spark_validation.tests.folding import work_on
@@ -42,7 +42,7 @@ def options(folder: Path, records: int) -> ReplayOptions:
 @pytest.fixture
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in BUFFERS:
-        monkeypatch.setattr(local_buckets, name, 1 << 18)
+        monkeypatch.setattr(buckets, name, 1 << 18)
 
 
 @pytest.mark.usefixtures("small_buffers")
@@ -97,7 +97,7 @@ def test_few_records_need_no_disk_and_an_error_names_the_place_for_more(
         engine.survey(Limits())
         assert len(engine.records_of(["group-1"])) > 10
     for name in BUFFERS:
-        monkeypatch.setattr(local_buckets, name, 1 << 18)
+        monkeypatch.setattr(buckets, name, 1 << 18)
     said = "/no/such/directory: records cannot be written there: No such file"
     with LocalEngine.opened(given) as engine, pytest.raises(ReplayError, match=said):
         engine.survey(Limits())

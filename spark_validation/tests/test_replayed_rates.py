@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors_spark.engine import Limits
 from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.replay import Replayed
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.folds.group_replay import Replayed
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayError, ReplayOptions, ReplayResult, Verdict

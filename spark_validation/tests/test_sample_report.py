@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.result import ReplayOptions
 

@@ -14,7 +14,7 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveResult
 from kafka_assignors_spark.archive.run import run_archive
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import ReplayError, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member
 

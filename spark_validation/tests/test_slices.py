@@ -21,11 +21,11 @@ from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.group import FoldWork, fold_groups
 from kafka_assignors_spark.folds.replay_state import read_state, write_state
 from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.directory import Checkpoint
-from kafka_assignors_spark.local_engine import LocalEngine
+from kafka_assignors_spark.local.engine import LocalEngine
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import Mode, ReplayError, ReplayOptions, ReplayResult, SampleCheck, Verdict
+from kafka_assignors_spark.spark.directory import Checkpoint
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.folding import work_on
@@ -82,7 +82,7 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
 
 KILLED = """
 import sys
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import Mode, ReplayOptions
 from kafka_assignors_spark.engine import Limits
 path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]

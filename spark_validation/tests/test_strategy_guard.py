@@ -20,7 +20,7 @@ from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayError, ReplayOptions, Verdict
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark

@@ -15,11 +15,11 @@ import pytest
 
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds import table_rows
-from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.generations import Record
 from kafka_assignors_spark.folds.rebalances import UNFINISHED
 from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import catalogue_rows
-from kafka_assignors_spark.job import run_replay
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now, Step

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.generations import Record
 from kafka_assignors_spark.live_cluster import TopicIdentity
 from kafka_assignors_spark.watch import WatchError
 from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits

@@ -135,7 +135,7 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
     spark = options.needs_spark(asked.bootstrap_servers, engine)
     with options.require_replay_extra(command, spark=spark):
-        from kafka_assignors_spark.job import run_replay
+        from kafka_assignors_spark.replay import run_replay
         from kafka_assignors_spark.result import ReplayError
 
     def on_choice(choice: Choice) -> None:

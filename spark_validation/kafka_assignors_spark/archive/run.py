@@ -28,12 +28,12 @@ from kafka_assignors_spark.archive.store import (
     source_options,
 )
 from kafka_assignors_spark.folds.records import from_micros
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 from kafka_assignors_spark.live_cluster import SourceError, live_topics
 from kafka_assignors_spark.result import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 from kafka_assignors_spark.source.planning import Planner, SourceOptions
+from kafka_assignors_spark.spark.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
 
 _MOST_LOOKS = 1_000
 

@@ -39,13 +39,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from kafka_assignors_confluent import Connection, NotAuthorizedError
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_spark.catalogue import CatalogueEntry
-from kafka_assignors_spark.jobs.directory import STAGING, Directory
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, collect_with_micros, is_late_worker, one_line
 from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity, identify_topic, source_errors
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED, TOPICS
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
 from kafka_assignors_spark.source.planning import LastRead, Planner, SourceOptions
+from kafka_assignors_spark.spark.directory import STAGING, Directory
+from kafka_assignors_spark.spark.session import SPARK_ERRORS, collect_with_micros, is_late_worker, one_line
 
 FORMAT = 1
 

@@ -1,4 +1,1 @@
-"""What is computed of the records of one group: pure Python, without Spark.
-
-`folds/x.py` is pure, and `jobs/x.py` runs it on Spark. An import-linter contract holds that.
-"""
+"""The computation for one group or one record of `__consumer_offsets`: pure Python, without Spark and I/O."""

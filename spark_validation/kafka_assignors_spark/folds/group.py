@@ -25,10 +25,12 @@ from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds import table_rows
+from kafka_assignors_spark.folds.accuracy import CHECKED_STRATEGIES, check_generation
 from kafka_assignors_spark.folds.causes import CauseFinder
 from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
+from kafka_assignors_spark.folds.generations import CONFLICT, LifeFold, OwnershipFold, Record
+from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.lives import CONFLICT, LifeFold, OwnershipFold, Record
 from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import CLASSIC, Generation
 from kafka_assignors_spark.folds.records import (
@@ -38,11 +40,9 @@ from kafka_assignors_spark.folds.records import (
     from_micros,
     to_micros,
 )
-from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard
 from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.folds.truth import CHECKED_STRATEGIES, check_generation
 from kafka_assignors_spark.result import Mode, OwnershipSpan, TimelineRow
 
 MOST_TIMELINE_ROWS = 1_000

@@ -57,7 +57,7 @@ def partitions_of(by_topic: TopicPartitions) -> Iterator[tuple[str, int]]:
 @dataclass(frozen=True, slots=True)
 class Generation:
     """A generation of a group, or an empty one, at the record that completes it, with its place in the
-    group's life as `folds.lives` finds it.
+    group's life as `folds.generations` finds it.
 
     Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
     says why a member does not decode. `version` is that of the classic record's value. `lost` counts the

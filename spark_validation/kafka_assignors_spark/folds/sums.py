@@ -12,9 +12,11 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from kafka_assignors_spark.folds.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
 from kafka_assignors_spark.folds.causes import Cause
 from kafka_assignors_spark.folds.faults import Fault, FaultCounts, FaultKind
-from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.generations import Record
+from kafka_assignors_spark.folds.group_replay import Replayed
 from kafka_assignors_spark.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Generation
 from kafka_assignors_spark.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
@@ -22,8 +24,6 @@ from kafka_assignors_spark.folds.records import (
     RecordKind,
     from_micros,
 )
-from kafka_assignors_spark.folds.replay import Replayed
-from kafka_assignors_spark.folds.truth import MUST_MATCH, CheckedGeneration, CheckOutcome
 from kafka_assignors_spark.result import (
     RECORDED,
     Churn,

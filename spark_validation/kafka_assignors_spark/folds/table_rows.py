@@ -16,10 +16,10 @@ from kafka_assignors.group import TopicPartitions
 from kafka_assignors.wire import AssignedPartitions, ConsumerGroupRecord, CurrentAssignment
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.generations import Record
+from kafka_assignors_spark.folds.group_replay import Replayed
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import DecodedRecord, RecordKind, to_micros
-from kafka_assignors_spark.folds.replay import Replayed
 from kafka_assignors_spark.folds.sums import Figures, verdict_of
 from kafka_assignors_spark.result import RECORDED
 

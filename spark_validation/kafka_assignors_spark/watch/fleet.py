@@ -26,8 +26,9 @@ from kafka_assignors.group import quoted
 from kafka_assignors.wire import ConsumerGroupRecord
 from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_spark.folds.causes import Cause, CauseFinder
+from kafka_assignors_spark.folds.generations import LifeFold, Record
+from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.lives import LifeFold, Record
 from kafka_assignors_spark.folds.rebalances import Generation
 from kafka_assignors_spark.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
@@ -38,7 +39,6 @@ from kafka_assignors_spark.folds.records import (
     is_commit,
     to_micros,
 )
-from kafka_assignors_spark.folds.replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.result import Mode
 
 if TYPE_CHECKING:

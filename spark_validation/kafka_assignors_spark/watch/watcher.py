@@ -30,7 +30,7 @@ from kafka_assignors_confluent import (
     describe_topics,
 )
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.lives import Record
+from kafka_assignors_spark.folds.generations import Record
 from kafka_assignors_spark.folds.records import millis_to_micros
 from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_spark.live_cluster import (

@@ -111,7 +111,7 @@ _SHUFFLE = "spark.sql.shuffle.partitions"
 _SETTINGS = {
     # Spark's default of 10,000 records in a batch for Python is gigabytes if each has hundreds of members.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
-    # Times in nanoseconds are refused without it; `jobs.read` makes timestamps of the numbers.
+    # Times in nanoseconds are refused without it; `spark.read` makes timestamps of the numbers.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
     # A time without a zone is one in UTC.
     "spark.sql.session.timeZone": "UTC",

@@ -27,8 +27,8 @@ from kafka_assignors_spark.history import (
     read_records,
     record_files,
 )
-from kafka_assignors_spark.local_buckets import Buckets
-from kafka_assignors_spark.local_workers import Task, fold_tasks
+from kafka_assignors_spark.local.buckets import Buckets
+from kafka_assignors_spark.local.workers import Task, fold_tasks
 from kafka_assignors_spark.result import WHOLE_GROUPS, ReplayError, ReplayOptions, TableFile
 from kafka_assignors_spark.schemas import TABLES, record_batch
 

@@ -26,7 +26,7 @@ from kafka_assignors_spark.folds.group import (
     fold_groups,
     sort_records,
 )
-from kafka_assignors_spark.local_buckets import Buckets, Row
+from kafka_assignors_spark.local.buckets import Buckets, Row
 from kafka_assignors_spark.result import ReplayError
 
 
@@ -57,7 +57,7 @@ _OBJECTS = 20_000
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from kafka_assignors_spark.local_workers import serve_tasks; serve_tasks()"
+    "from kafka_assignors_spark.local.workers import serve_tasks; serve_tasks()"
 )
 
 

@@ -1,6 +1,6 @@
 """A replay's records and catalogue as Spark reads them: from Parquet of any origin, or from a live cluster.
 
-Spark has no type for nanoseconds. With the setting of `jobs.session` it reads them as whole numbers, and a
+Spark has no type for nanoseconds. With the setting of `spark.session` it reads them as whole numbers, and a
 file says in its footer alone that these are times. Milliseconds are read as whole numbers, too: as times they
 end the job where their microseconds do not fit into 64 bits. A folder may hold files of several writers, so
 the footer of each file counts. Footers are read by the Parquet library of Spark, which reaches every file
@@ -44,13 +44,13 @@ from kafka_assignors_spark.history import (
     two_clusters,
     wrong_type,
 )
-from kafka_assignors_spark.jobs.directory import Directory
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.result import MANIFEST, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
 from kafka_assignors_spark.source.planning import SourceOptions
+from kafka_assignors_spark.spark.directory import Directory
+from kafka_assignors_spark.spark.session import SPARK_ERRORS, one_line
 
 TABLE = "table://"
 """Before the name of a table in a catalog of Spark, or of a namespace with tables `raw` and `topics`."""

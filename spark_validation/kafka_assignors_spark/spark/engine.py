@@ -29,18 +29,6 @@ from kafka_assignors_spark.folds.group import (
 )
 from kafka_assignors_spark.folds.records import OFFSET_COMMITS, group_bytes, topics_named
 from kafka_assignors_spark.history import COMMITS, DamagedError
-from kafka_assignors_spark.jobs.directory import FILE, IN_MICROSECONDS, Checkpoint
-from kafka_assignors_spark.jobs.read import live_records, read_first, recorded_records
-from kafka_assignors_spark.jobs.session import (
-    SPARK_ERRORS,
-    apply_to_batches,
-    collect_with_micros,
-    is_damage,
-    one_line,
-    settings,
-    spark_session,
-    task_progress,
-)
 from kafka_assignors_spark.result import (
     COMMITTED_NAMES,
     TOPICS_NAMES,
@@ -50,6 +38,18 @@ from kafka_assignors_spark.result import (
     TableFile,
 )
 from kafka_assignors_spark.schemas import COMMIT, OUTPUT, TABLES, TOPICS, record_batch
+from kafka_assignors_spark.spark.directory import FILE, IN_MICROSECONDS, Checkpoint
+from kafka_assignors_spark.spark.read import live_records, read_first, recorded_records
+from kafka_assignors_spark.spark.session import (
+    SPARK_ERRORS,
+    apply_to_batches,
+    collect_with_micros,
+    is_damage,
+    one_line,
+    settings,
+    spark_session,
+    task_progress,
+)
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32

@@ -22,9 +22,8 @@ from kafka_assignors_cli.files import parse_toml
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.faults import FaultKind
 from kafka_assignors_spark.folds.records import from_micros
-from kafka_assignors_spark.job import run_replay
-from kafka_assignors_spark.jobs.session import java_version
 from kafka_assignors_spark.policy import RuleOutcome, judge, read_policy
+from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_json import read_report
 from kafka_assignors_spark.result import (
     RECORDED,
@@ -37,6 +36,7 @@ from kafka_assignors_spark.result import (
     to_json,
 )
 from kafka_assignors_spark.schemas import TABLES
+from kafka_assignors_spark.spark.session import java_version
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

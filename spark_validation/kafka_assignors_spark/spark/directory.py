@@ -27,8 +27,8 @@ from typing import Any, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.jobs.session import SPARK_ERRORS, one_line, settings
 from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_spark.spark.session import SPARK_ERRORS, one_line, settings
 
 STAGING = "_archive/staging"
 

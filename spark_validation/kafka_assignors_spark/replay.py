@@ -23,8 +23,8 @@ from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.engine import Engine, Limits, Survey, check_sample, draw
 from kafka_assignors_spark.engine_choice import Choice, choose_engine, open_engine
+from kafka_assignors_spark.folds.generations import MOST_PARTITIONS
 from kafka_assignors_spark.folds.group import Detail, FoldWork, read_detail
-from kafka_assignors_spark.folds.lives import MOST_PARTITIONS
 from kafka_assignors_spark.folds.records import group_bytes
 from kafka_assignors_spark.folds.replay_state import StateError, read_state
 from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, ended_in
