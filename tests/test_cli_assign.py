@@ -381,7 +381,7 @@ def test_a_strategy_that_promises_the_best_and_does_not_find_it_is_told_what_wou
 def test_only_what_is_promised_is_certified(assign: Assign) -> None:
     refused(
         assign(MOVING, "--strategy", "range", "--certify"),
-        "--certify: strategy 'range' does not promise the best assignment, for it declares no criteria; "
+        "--certify: strategy 'range' does not promise the best assignment: it declares no criteria; "
         "`kafka-assignors check` judges its assignments by criteria of yours",
     )
 

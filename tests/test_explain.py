@@ -172,7 +172,8 @@ def test_where_racks_are_traded_for_movement_the_chain_shows_what_outweighs_what
     assert chain.reason is Reason.RACKS
     (sentence,) = sentences(explanation, "rack-aware-sticky")
     assert sentence.endswith(
-        "for racks: 2 more would be without a replica in the rack of who has it, and each is worth 3/2 moves"
+        "for racks: 2 more would be without a replica in the rack of their member, "
+        "and each is worth 3/2 moves"
     )
     assert explained(group, RackAwareSticky(1))[1].moves == ()
 

@@ -227,7 +227,7 @@ def test_a_live_group_after_the_first_restart_is_told_the_list_of_the_last(liste
     members, _ = live_members(group, None, [StrategyUse(name) for name in listed])
     found = eager_finding(*members, live=group)
     assert found.to_do == LAST
-    eager_list = found.what.startswith("The consumers of these members are eager, for not every strategy in")
+    eager_list = found.what.startswith("The consumers of these members are eager, because")
     assert eager_list is (len(listed) > 1)
 
 

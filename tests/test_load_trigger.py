@@ -232,7 +232,7 @@ def test_an_eager_group_is_refused_unless_asked_for_and_pays_for_all_partitions(
         return life.look()
 
     assert eager(TRIGGER).reason == (
-        "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
+        "all partitions of an eager group pause in a rebalance, and the trigger has eager=False"
     )
     judged = eager(replace(TRIGGER, eager=True))
     assert judged.act

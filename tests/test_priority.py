@@ -160,7 +160,7 @@ class TestExplained:
         strategy = Composed("mine", (LevelByPriority([["alerts"]]), FewestRackMisses(), FewestMoves()))
         (said,) = sentences(explained(strategy, Group.of([Topic("alerts", 2, racks)], members, 4)), "mine")
         assert said.endswith(
-            "for racks in class 1 (alerts): 2 more would be without a replica in the rack of who has it"
+            "for racks in class 1 (alerts): 2 more would be without a replica in the rack of their member"
         )
 
     def test_a_class_that_names_much_is_called_by_the_first_of_it(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -115,3 +116,12 @@ def test_a_recommendation_grows_old_and_comes_back() -> None:
 def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, float], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         ScalingPolicy(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("hold_up_s", None), ("stale_after_s", "300"), ("least", 1.5), ("least", None), ("most", 2.5)],
+)
+def test_a_policy_with_a_value_of_another_type_is_refused(name: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=name):
+        ScalingPolicy(**{name: value})

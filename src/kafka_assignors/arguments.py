@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 
 def require_number(name: str, value: object, *, most: float = math.inf, above_zero: bool = False) -> None:
-    """An int or a float that is finite and from 0 to `most`; above 0 if that is asked for."""
+    """Raise unless `value` is a finite int or float from 0 to `most`; `above_zero` refuses 0 as well."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} must be a number, not {value!r}")
-    # An int beyond the floats is not finite either: arithmetic with it raises.
+    # An int that is too large for a float is refused too: arithmetic with floats would raise.
     if 0 <= value <= min(most, sys.float_info.max) and (value or not above_zero):
         return
     if above_zero:
@@ -25,7 +25,7 @@ def require_number(name: str, value: object, *, most: float = math.inf, above_ze
 
 
 def require_integer(name: str, value: object, *, least: int, most: int | None = None) -> None:
-    """An int of at least `least`, and of at most `most` unless that is None."""
+    """Raise unless `value` is an int from `least` to `most`; without `most` there is no upper limit."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{name} must be an integer, not {value!r}")
     if value < least or (most is not None and value > most):
@@ -44,7 +44,7 @@ _INTERVALS = (
 
 
 def require_intervals(settings: Mapping[str, object]) -> None:
-    """Raise TypeError or ValueError for a time in a consumer's settings that is no number above 0.
+    """Raise TypeError or ValueError for a time in a consumer's settings that is not a number above 0.
 
     With 0 a consumer sends heartbeats, commits or joins one after another, without a pause.
     """

@@ -1,7 +1,7 @@
-"""`Assignor`: one strategy in the consumers of a process, and what each of them was last assigned.
+"""`Assignor`: one strategy in the consumers of a process, and the last assignment of each consumer.
 
-The adapter of a client adds the interface that the client calls; what is the same for every client is here
-and in `join_sync`. There is no I/O; findings go to the logger of the adapter.
+The adapter of a client adds the interface that the client calls; the code that all clients share is here and
+in `join_sync`. There is no I/O; findings go to the logger of the adapter.
 
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
@@ -53,14 +53,13 @@ Caller = TypeVar("Caller")
 class AssignorOptions(TypedDict, total=False):
     """The arguments that the assignor of every strategy takes.
 
-    `rack` is where this process runs, for strategies that look at racks; by default the consumer's
-    `client_rack`, in clients that have it. `instance_id` is what the strategy's `member_data` is told; by
-    default the consumer's `group_instance_id`.
+    `rack` is the rack of this process, for strategies that use racks; the default is the consumer's
+    `client_rack`, in clients that have this setting. `instance_id` is passed to the strategy's `member_data`;
+    the default is the consumer's `group_instance_id`.
 
     `stay_classic`: a broker of Kafka 4 refuses to convert a group that this member leads to KIP-848, and
-    refuses the member with `group.protocol=consumer` that would cause it. By default, and with None, this is
-    so unless the strategy's name is `range`, `roundrobin`, `sticky` or `cooperative-sticky`, which other
-    clients have too.
+    refuses the member with `group.protocol=consumer` that would cause it. The default (None) is True, except
+    for `range`, `roundrobin`, `sticky` and `cooperative-sticky`: other clients have these strategies too.
     """
 
     rack: str | None
@@ -73,11 +72,11 @@ AskedWeights: TypeAlias = "Future[Any] | asyncio.Future[Any]"
 
 
 class NoWeightsError(Exception):
-    """The source has given no weights in time: the message says why."""
+    """The source of weights raised, or did not answer in time: the message says why."""
 
 
 class Weighed(NamedTuple):
-    """Topics with the weights that a source gave, and what was wrong with these."""
+    """Topics with the weights that a source gave, and the problems in these weights."""
 
     topics: list[Topic]
     findings: list[str]
@@ -98,7 +97,7 @@ def ask_in_thread(
             result.set_result(function(*arguments))
         except BaseException as error:  # the caller waits for the future, so every error goes there
             failure = error
-            if isinstance(error, StopIteration):  # No future of asyncio takes one before Python 3.12.
+            if isinstance(error, StopIteration):  # Before Python 3.12, futures of asyncio refuse it.
                 failure = RuntimeError(f"it raised {error!r}")
                 failure.__cause__ = error
             result.set_exception(failure)
@@ -108,9 +107,9 @@ def ask_in_thread(
 
 
 def caller_of(kind: type[Caller]) -> Caller | None:
-    """The nearest object of this kind, one of whose methods is in the call stack; None if there is none.
+    """The nearest `self` of this type in the call stack; None if there is none.
 
-    Clients never tell an assignor for which consumer it is called.
+    Clients do not tell an assignor which consumer calls it.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -124,7 +123,7 @@ def caller_of(kind: type[Caller]) -> Caller | None:
 def leader_heartbeat_pause_s(heartbeat_interval_ms: float, session_timeout_ms: float) -> float:
     """The time between two heartbeats of a leader that assigns, in seconds.
 
-    A third of the session is what Kafka recommends, for a consumer with another `heartbeat_interval_ms`.
+    It is at most a third of the session, as Kafka recommends, even if `heartbeat_interval_ms` is longer.
     """
     return min(heartbeat_interval_ms, session_timeout_ms / 3) / 1000
 
@@ -132,9 +131,8 @@ def leader_heartbeat_pause_s(heartbeat_interval_ms: float, session_timeout_ms: f
 class Assignor:
     """One strategy in the consumers of a process.
 
-    The state is what each consumer was last assigned and the weights that were last given for it. It is kept
-    by the consumer's coordinator object and is dropped with that object, so one instance may serve several
-    consumers.
+    It keeps the last assignment and the last weights of each consumer, by the consumer's coordinator object,
+    and drops them with that object. So one instance may serve several consumers.
     """
 
     log: ClassVar[Logger]
@@ -203,7 +201,7 @@ class Assignor:
     ) -> bytes:
         """The bytes that a consumer joins with.
 
-        `instance_id` and `rack` are the consumer's own settings; what the assignor was given goes first.
+        `instance_id` and `rack` are the consumer's own settings; the assignor's arguments take precedence.
         """
         last = self._last.get(coordinator, NEVER_ASSIGNED)
         return self.subscription_with(last, topics, instance_id, rack, held=False)
@@ -217,7 +215,7 @@ class Assignor:
         *,
         held: bool,
     ) -> bytes:
-        """The same for a consumer that knows itself what it was assigned, and whether it still holds that."""
+        """The same for a consumer that tracks its last assignment itself; `held` if it still holds it."""
         return subscription_bytes(
             self.strategy,
             topics,
@@ -228,17 +226,17 @@ class Assignor:
         )
 
     def remember(self, coordinator: object, partitions: TopicPartitions, generation: int) -> None:
-        """Keep what a consumer was assigned: it says so when it joins again."""
+        """Keep the assignment of a consumer: the consumer claims it when it joins again."""
         self._last[coordinator] = LastAssignment(partitions, generation)
 
     def read_members(self, joined: Iterable[JoinedMember]) -> DecodedMembers:
-        """Decode what the members sent; never fails because of one of them."""
+        """Decode the members' subscriptions; never raises for the bytes of a member."""
         return read_members(self.strategy, joined)
 
     def must_follow_racks(self, racks: Iterable[str | None]) -> bool:
         """Whether a consumer has to join again when replicas move to other racks.
 
-        `racks` are those of all members, if it leads them, else its own setting.
+        `racks` are the racks of all members if it leads the group, else its own setting alone.
         """
         return self.strategy.follows_racks() and any((self._rack, *racks))
 
@@ -252,7 +250,7 @@ class Assignor:
         topics: Sequence[Topic],
         ask: Callable[..., AskedWeights] = ask_in_thread,
     ) -> AskedWeights | None:
-        """Ask the source, by default in a thread; None if it has not answered the last question yet."""
+        """Ask the source, by default in a thread; None while its previous call still runs."""
         assert self.weights is not None
         earlier = self._asking.get(coordinator)
         if earlier is not None and not earlier.done():
@@ -262,16 +260,16 @@ class Assignor:
         return asking
 
     def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> Weighed:
-        """The topics with the weights that the source gave, which count until it gives others."""
+        """The topics with the weights that the source gave; they are kept until it gives others."""
         self._last_weights[coordinator] = given
         return Weighed(*weigh(topics, given))
 
     def weigh_by(
         self, coordinator: object, topics: Sequence[Topic], asked: AskedWeights | None, patience_s: float
     ) -> Weighed:
-        """The topics with the weights that the source has answered, after having been waited for so long.
+        """The topics with the weights in the answer `asked`, for which the caller has waited `patience_s`.
 
-        Raises `NoWeightsError`, also for every error of the source.
+        Raises `NoWeightsError` without an answer, and for every error of the source.
         """
         if asked is None:
             why = "it has not answered the last question yet"
@@ -288,9 +286,9 @@ class Assignor:
     def weighed_for_join(
         self, coordinator: object, topics: Sequence[Topic], found: Weighed | NoWeightsError
     ) -> list[Topic]:
-        """The topics as a join weighs them: without an answer by the weights that the source gave last.
+        """The topics with the weights for this rebalance: without an answer, the last ones of the source.
 
-        They have none if it never gave any. What is wrong is logged.
+        If the source never gave any, the topics have no weights. Problems are logged.
         """
         if isinstance(found, Weighed):
             for finding in found.findings:
@@ -314,7 +312,7 @@ class Assignor:
 
 
 def require_strategy(strategy: object) -> Strategy:
-    """The strategy itself, or a TypeError that says what was handed over instead of one."""
+    """The strategy itself; TypeError, which says what the caller passed, for anything else."""
     if isinstance(strategy, type):
         raise TypeError(
             f"{strategy.__name__} is a class and a strategy is an instance: pass {strategy.__name__}()"
@@ -339,7 +337,7 @@ def _require_source(source: object) -> None:
 
 
 def _load_trigger(rebalance: object, weights: object) -> LoadTrigger | None:
-    """The value of `rebalance`; TypeError for no trigger, ValueError for one that has no weights."""
+    """The value of `rebalance`; TypeError for another type, ValueError for a trigger without weights."""
     if rebalance is None:
         return None
     if not isinstance(rebalance, LoadTrigger):
@@ -363,7 +361,7 @@ def optional_name(argument: str, value: object) -> str | None:
 
 
 def require_client_rack(value: object) -> str | None:
-    """The rack in a consumer's setting `client_rack`, in which clients take "" for none."""
+    """The rack in a consumer's setting `client_rack`; clients take "" as no rack."""
     return optional_name("client_rack", None if value == "" else value)
 
 
@@ -398,15 +396,15 @@ def require_unique_names(names: Iterable[str]) -> None:
         if count > 1:
             raise ValueError(
                 f"partition_assignment_strategy has {count} assignors with the name {name!r}: the group "
-                "votes on names, so leave one of them"
+                "votes on names, so give one of them"
             )
 
 
 def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> None:
     """Raise ValueError if a stock consumer has an assignor that it cannot run.
 
-    It is eager, so that the strategy has to be; and it cannot ask for a rebalance because of the load.
-    `cooperative_consumer` is the class that can. Assignors of other packages pass.
+    A stock consumer is eager, so it needs an eager strategy, and it cannot ask for a rebalance because of the
+    load. `cooperative_consumer` is the class to use instead. Assignors of other packages pass.
     """
     for one in assignors:
         if not isinstance(one, Assignor):
@@ -441,7 +439,7 @@ def require_cooperative(assignors: Sequence[object], package: str, stock_consume
             f"no strategy in partition_assignment_strategy is cooperative ({names}): add "
             f"CooperativeStickyAssignor(), or use {stock_consumer}"
         )
-    # While one strategy is eager alone, the consumer follows the eager protocol with all of them.
+    # With one strategy that is eager alone, the consumer follows the eager protocol for all strategies.
     eager_alone = [one.name for one in usable if RebalanceProtocol.COOPERATIVE not in one.strategy.protocols]
     cooperative_alone = [one.name for one in usable if RebalanceProtocol.EAGER not in one.strategy.protocols]
     if eager_alone and cooperative_alone:
@@ -472,7 +470,7 @@ def _require_ours(one: object, package: str) -> Assignor:
 
 
 def _is_of_another_adapter(kind: type, package: str) -> bool:
-    """Whether it has the interface of another client."""
+    """Whether the class has the interface of another client."""
     packages = {base.__module__.partition(".")[0] for base in kind.__mro__}
     return any(each.startswith("kafka_assignors_") for each in packages) and package not in packages
 

@@ -1,6 +1,7 @@
 """What the assignor classes of all adapters have in common: one class for each strategy.
 
-An adapter makes its own of each, and documents it; its `StrategyAssignor` adds the client's interface:
+An adapter derives and documents a class of its own from each; its `StrategyAssignor` adds the client's
+interface:
 
     class StickyAssignor(RunsSticky, StrategyAssignor): ...
 """
@@ -102,5 +103,5 @@ class RunsRollout(Assignor):
         super().__init__(self._rollout, **options)
 
     def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
-        """Announce something else from the next join on, for which `enforce_rebalance` asks."""
+        """Announce another share or `draining` from the next join on; `enforce_rebalance` asks for a join."""
         self._rollout.announce(share=share, draining=draining)

@@ -7,7 +7,7 @@ name anything. Stickiness rests on the judged claims, so the rules are strict an
 - of two claims on a partition the one of the higher generation counts; two of the same generation count for
   neither;
 - a claim that stands alone counts, however old it is;
-- a claim of a generation the group has not reached is false, and all that the member says is dropped;
+- a claim of a generation that the group has not reached is false, and all claims of its member are dropped;
 - a claim on an unknown topic, on a topic the member no longer subscribes to, on a partition that does not
   exist, or on the same partition a second time is dropped.
 
@@ -106,7 +106,7 @@ def judge_claims(group: Group) -> Claims:
 def _consider(group: Group, dropped: list[DroppedClaim]) -> list[tuple[Member, TopicPartitions]]:
     """The claims on topics that the members may own, without empty ones; adds the others to `dropped`."""
     considered: list[tuple[Member, TopicPartitions]] = []
-    assignable: dict[frozenset[str], Set[str]] = {}  # subscription: what there is of it
+    assignable: dict[frozenset[str], Set[str]] = {}  # subscription: its topics that have metadata
     for member in group.members.values():
         owned = member.owned
         if not owned:

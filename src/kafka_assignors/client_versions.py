@@ -1,8 +1,7 @@
 """The releases of a client that an adapter supports.
 
 Adapters depend on private attributes of clients, which may change in any release. So the version is checked
-before an adapter imports them: an unsuitable version is named in the error, instead of a module or an
-attribute that it lacks.
+before an adapter imports them: the error names the unsuitable version, not a missing module or attribute.
 """
 
 from __future__ import annotations
@@ -18,16 +17,17 @@ from operator import attrgetter
 def numbers_of(version: str) -> tuple[int, ...]:
     """The numbers that a version begins with: (3, 1, 0) of "3.1.0rc1", none of "unknown".
 
-    So candidates and builds from a checkout count as the release that they lead to.
+    So release candidates and builds from a checkout count as the release itself.
     """
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple(int(number) for number in found.group().split(".")) if found else ()
 
 
 def installed_release(client: str, module: str) -> str:
-    """The version of a client; ImportError that says how to install one if there is none.
+    """The version of a client; if it is missing, ImportError, which says how to install it.
 
-    `client` is the name of the distribution. A copy without one, on the path, tells by its `module`.
+    `client` is the name of the distribution. For a copy on the path without a distribution, `module` has the
+    version.
     """
     try:
         return metadata.version(client)
@@ -44,7 +44,7 @@ def require_release(
     """Raise ImportError if the installed release of a client is too old; warn if it may be too new.
 
     `oldest` is the oldest release or series that the tests of the adapter pass with, `newest` the newest
-    series (0.14 is one); all between them pass. `client` is the name of the distribution.
+    series, such as 0.14; the releases between them pass too. `client` is the name of the distribution.
     """
     release = numbers_of(installed)
     if release and release < oldest:

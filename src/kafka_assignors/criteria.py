@@ -1,15 +1,15 @@
-"""By which criteria an assignment is the best, and in which order: one tuple for strategy, solver and proof.
+"""The criteria of the best assignment, in order of importance: one tuple for strategy, solver and proof.
 
-A strategy declares its criteria, the first of which matters most. The solver minimises by them, a certificate
-proves by them, `check` and `explain` read them. Balance comes first. After it come movement and racks, either
-in an order, so that no number of the lesser outweighs a single unit of the greater, or traded: one rack miss
-is worth so many moves (`traded`).
+A strategy declares its criteria, the most important one first. The solver minimises them, a certificate
+proves their minimum, `check` and `explain` read them. Balance comes first. After it come movement and racks:
+either in an order, where no gain in the second outweighs one unit of the first, or traded, where one rack
+miss is worth a given number of moves (`traded`).
 
-**Scale.** By what balance measures loads, where a partition does not mean the same to every member. A
-member with L partitions counts (L + already)² / capacity. With twice the capacity it comes to twice the
-load before another partition is as dear to it; what it has already, from partitions that were decided
-elsewhere, weighs as much as what is decided now. Where all capacities are 1 and no member has a partition
-yet, which is what `PLAIN` says, this is the sum of the squared loads.
+**Scale.** How balance measures loads where members differ. A member with L partitions counts (L + already)² /
+capacity. With twice the capacity, a member takes twice the load before one more partition costs it as much.
+Partitions that it has already, because they were assigned elsewhere, weigh as much as those assigned now.
+With `PLAIN` all capacities are 1 and no member has partitions already; then balance is the sum of the squared
+loads.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class InvalidTradeError(ValueError):
 
 
 class Criterion(enum.Enum):
-    """A quantity that the best assignment has the least of."""
+    """A quantity that the best assignment minimises."""
 
     BALANCE = "balance"
     """The sum of the squared loads, a load being the number of partitions of a member.
@@ -42,7 +42,7 @@ class Criterion(enum.Enum):
     """
 
     MOVEMENT = "movement"
-    """Partitions whose owner, by the judged claims, is in the group, and that go to another member."""
+    """Partitions that go to another member although their owner, by the judged claims, is in the group."""
 
     RACKS = "racks"
     """Partitions consumed by a member in whose rack none of their replicas is (KIP-881).
@@ -57,7 +57,7 @@ class Criterion(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """A criterion made of two: rack misses and movement, of which `misses` weigh as much as `moves`.
+    """A criterion made of two: `misses` rack misses weigh as much as `moves` moves.
 
     So a miss counts `moves`, a move counts `misses`, and the sum is minimised. Both are positive and have no
     common divisor. `value` is the text form, as `Criterion.value` is: `trade=3`, `trade=3/2`.
@@ -89,12 +89,12 @@ RACKS_THEN_MOVES: Criteria = (Criterion.BALANCE, Criterion.RACKS, Criterion.MOVE
 def traded(moves_per_miss: Fraction | float) -> Criteria:
     """The criteria if, after balance, one rack miss is worth this many moves.
 
-    At 0, racks decide only between assignments that move as few; at infinity, movement decides only between
-    those with as few misses. Between the two their weighted sum is minimised, and of assignments with the
-    same sum the one that moves the fewest is better: a group at rest then has no equal, and stays at rest.
+    At 0, racks decide only between assignments with equally few moves; at infinity, movement decides only
+    between those with equally few misses. In between, the weighted sum is minimised, and of assignments with
+    the same sum the one with the fewest moves is better: so a group at rest stays at rest.
 
-    A float is taken as the decimal number that it is written as. Raises `InvalidTradeError` for anything but
-    a number from 0 on whose ratio has numbers up to `MOST_IN_TRADE`.
+    A float counts as its decimal notation: 0.1 is 1/10. Raises `InvalidTradeError` for a number below 0, for
+    one that is not a ratio of numbers up to `MOST_IN_TRADE`, and for another type.
     """
     number = exact(moves_per_miss)
     if number is None:
@@ -122,7 +122,7 @@ def exact(moves_per_miss: Fraction | float) -> Fraction | None:
         return None
     if not moves_per_miss >= 0:
         raise InvalidTradeError(f"moves per rack miss are 0 or more, not {moves_per_miss!r:.100}")
-    # 0.1 means a tenth, and not the binary fraction next to it.
+    # 0.1 means 1/10, not the binary fraction next to it.
     number = Fraction(repr(moves_per_miss)) if isinstance(moves_per_miss, float) else Fraction(moves_per_miss)
     if max(number.numerator, number.denominator) > MOST_IN_TRADE:
         raise InvalidTradeError(
@@ -158,19 +158,19 @@ def require_criteria(criteria: Sequence[AnyCriterion]) -> Criteria:
 
 
 class InvalidScaleError(ValueError):
-    """Something by which no load can be measured: the message names the member."""
+    """A capacity or an earlier load is not a valid number: the message names the member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The capacity of members, and what they have already, by member id.
+    """The capacity of members, and the partitions that they have already, by member id.
 
-    `capacities` are positive whole numbers; only their ratios matter. `already` counts partitions that are
-    not among those to be assigned. A member that is not named has a capacity of 1, and nothing yet; one that
-    is not in the group does not matter.
+    `capacities` are positive integers; only their ratios matter. `already` counts partitions that this
+    assignment does not assign. The default is a capacity of 1 and no partitions already; ids that are not in
+    the group are ignored.
 
-    Raises `InvalidScaleError` if a capacity is not a positive whole number, or a member has less than
-    nothing.
+    Raises `InvalidScaleError` for a capacity that is not a positive integer, or an `already` that is not an
+    integer of at least 0.
     """
 
     capacities: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -197,7 +197,7 @@ class Scale:
         return self.already.get(member_id, 0)
 
     def among(self, member_ids: Iterable[str]) -> Scale:
-        """The scale of these members alone, without entries that say what holds by default."""
+        """The scale of these members alone, without entries that equal the default."""
         members = frozenset(member_ids)
         return Scale(
             {id: capacity for id, capacity in self.capacities.items() if id in members and capacity != 1},
@@ -206,4 +206,4 @@ class Scale:
 
 
 PLAIN = Scale()
-"""Every member is like every other: balance is the sum of the squared loads."""
+"""All members are alike: balance is the sum of the squared loads."""

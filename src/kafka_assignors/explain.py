@@ -12,20 +12,20 @@ and all of them together turn what members owned into what they have. (The moves
 decomposition into paths and, if any are left, circles: L. R. Ford and D. R. Fulkerson, "Flows in Networks",
 1962, section I.2.)
 
-Of a chain one can say what it is for, by taking it back as a whole: each partition stays with its owner, so
-that the first member has one more and the last one less. If that makes balance worse, it is for balance; if
-it makes balance no better and more partitions miss their racks, it is for racks, provided the strategy puts
-them before movement, or trades them for it and they outweigh the moves. If neither is so, the chain was not
-needed. That is no matter of opinion: without it the assignment is valid and better by the strategy's own
-criteria. A strategy that keeps its word has none such.
+To find the purpose of a chain, take it back as a whole: each partition stays with its owner, so the first
+member has one more and the last member one less. If that makes balance worse, the chain is for balance. If
+balance is the same and more partitions miss their racks, it is for racks, provided the strategy puts racks
+before movement, or trades them and the misses outweigh the moves. Otherwise the chain was not needed: without
+it the assignment is valid, and better by the strategy's own criteria. A strategy that keeps its promise has
+no such chain.
 
-Rules turn a group into another one before it is balanced, and a balance may treat one part of the partitions
-after the other. Then the chains are those of the reduced group (`explain_reduced`), or of one layer, in which
-loads from before count as they did for the strategy (`explain_layers`). No such chain shows what the rules
-did first. A partition whose owner may not have it is free in the reduced group. A partition that stays
-together with others belongs to the member that owned most of them, and may have moved there although the
-whole did not move. So the moves of the group itself count as well: they say why a partition was free, and a
-move without a counterpart in the reduced group is by the rules.
+Rules reduce a group to another one before it is balanced, and a strategy may balance the partitions in
+layers. Then the chains are those of the reduced group (`explain_reduced`), or of one layer, which counts the
+loads of earlier layers as the strategy did (`explain_layers`). These chains do not show what the rules did
+first. In the reduced group, a partition whose owner may not have it is free. Partitions that stay together
+belong to the member that owned most of them, so one of them may have moved there although the whole did not
+move. So the moves of the original group count as well: they say why a partition was free, and a move without
+a counterpart in the reduced group is due to the rules.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ class Reason(enum.Enum):
     """Its owner had more load, by the weights of the partitions, than it should have."""
 
     RULES = "rules"
-    """By a rule about who may have what: its owner may not, or it goes where what stays together is."""
+    """By a rule: its owner may not have it, or it goes to the partitions that it stays together with."""
 
     NOT_KEPT = "not-kept"
     """The strategy does not promise to keep partitions with their owners."""
 
     UNNEEDED = "unneeded"
-    """The strategy promises it, and could have kept it."""
+    """The strategy promises to keep partitions with their owners, and could have kept this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
     """A partition that `member` has now.
 
-    `owner` owned it and is in the group; None if the reason is that there is no such member, or not one that
-    may have it. `chain` is the place of its chain in `Explanation.chains`; None where the strategy keeps no
-    owners, and where a rule alone accounts for it.
+    `owner` owned it and is in the group; None if there is no such member, or if the reduced group takes the
+    partition from it. `chain` is the index of its chain in `Explanation.chains`; None if the strategy does
+    not keep owners, or if a rule alone explains the move.
     """
 
     topic: str
@@ -93,15 +93,15 @@ class Move:
 class Chain:
     """Moves that belong together: each member passes one partition on, and the next one takes it.
 
-    `moves` are places in `Explanation.moves`. The first may be of a partition without an owner; alone, it
-    needs no other reason. `passed_on` are the others, each from `members[i]` to `members[i + 1]`; in a circle
-    the last member is the first. `loads` are what the first and the last member have now, and `capacities`
-    how much they can carry beside others. Without the chain the first would have one more and the last one
-    less, except in a circle. `already` is what the two have beside these loads, of what was decided before;
-    `layer` is the name of the part of the group in which all this is, if it was balanced in parts.
+    `moves` are indexes into `Explanation.moves`. The first may be of a partition without an owner; alone, it
+    needs no other reason. The others each go from `members[i]` to `members[i + 1]`; in a circle the last
+    member is the first. `loads` are the partition counts of the first and the last member now, and
+    `capacities` their capacities. Without the chain the first would have one more and the last one less,
+    except in a circle. `already` counts the partitions that the two have from earlier layers; `layer` is the
+    name of the layer, if the group was balanced in layers.
 
     `change` says what taking the chain back would add to each of the strategy's criteria; the first that is
-    not 0 decides. Empty if there is nothing to take back.
+    not 0 decides. It is empty if there is nothing to take back.
     """
 
     moves: tuple[int, ...]
@@ -118,7 +118,7 @@ class Chain:
 class Explanation:
     """Every partition that is not with the member that owned it, by topic and number; and their chains.
 
-    `kept` names the rules that said who may have what, if partitions are those of what they left of a group.
+    `kept` names the rules that reduced the group, if the chains are those of a reduced group.
     """
 
     moves: tuple[Move, ...]
@@ -136,9 +136,9 @@ def explain(
 ) -> Explanation:
     """Why each partition moved. The assignment must be a valid one of the group, or a part of one.
 
-    `criteria` are those the strategy declares, None if it declares none; `scale` is what it measures balance
-    by, and `by_load` says that it balances loads by weight. Cost: linear in the partitions of topics with a
-    moved one, in the claims, and in the moves.
+    `criteria` are the strategy's, None if it declares none; `scale` is its measure of balance; `by_load` says
+    that it balances loads by weight. Cost: linear in the partitions of topics with moves, in the claims, and
+    in the moves.
     """
     moves = moves_of(group, assignment)
     if criteria is None or Criterion.MOVEMENT not in criteria:
@@ -184,7 +184,7 @@ def moves_of(group: Group, assignment: Assignment) -> list[Move]:
 
 
 def _claims_on(group: Group, unowned: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], Reason]:
-    """Why partitions that were claimed count as free."""
+    """Why claimed partitions have no owner."""
     asked = {topic: set(partitions) for topic, partitions in unowned.items()}
     found: dict[tuple[str, int], Reason] = {}
     for member in group.members.values():
@@ -201,7 +201,7 @@ def _claims_on(group: Group, unowned: Mapping[str, Iterable[int]]) -> dict[tuple
 
 
 def _paths(group: Group, moves: Sequence[Move]) -> Iterator[tuple[int, ...]]:
-    """All moves in paths from who passes something on to who gets more than it owned, then in circles."""
+    """All moves as paths from a loss, or from a partition without an owner, to a gain; then as circles."""
     passed_on: dict[str, deque[int]] = {member_id: deque() for member_id in group.members}
     gains = dict.fromkeys(group.members, 0)
     arrivals = []
@@ -240,7 +240,7 @@ def _paths(group: Group, moves: Sequence[Move]) -> Iterator[tuple[int, ...]]:
             yield follow([passed_on[member_id].popleft()], member_id)
     for at in arrivals:
         yield follow([at], moves[at].member)
-    # What is left comes to each member as often as it goes on from there: circles, each cut out on the way.
+    # The remaining moves enter each member as often as they leave it: circles, each cut out on the way.
     for member_id in sorted(group.members):
         if passed_on[member_id]:
             follow([passed_on[member_id].popleft()], member_id)
@@ -315,7 +315,7 @@ def explain_layers(group: Group, assignment: Assignment, layered: Layered) -> Ex
 def _in_group(
     explanation: Explanation, group: Group, assignment: Assignment, form: Reduced | Layered
 ) -> Explanation:
-    """The same with what the claims and the rules account for."""
+    """The explanation of the original group: with the moves and reasons that are due to claims and rules."""
     if form.stands_for is None:
         return replace(explanation, kept=form.kept)
     left = {(move.topic, move.partition): move for move in moves_of(group, assignment)}
@@ -323,7 +323,7 @@ def _in_group(
     for move in explanation.moves:
         one = move.topic, move.partition
         unit = form.stands_for[move.topic][move.partition] if move.topic in form.stands_for else (one,)
-        # Of what stays together, others may have owned a part: that moved by the rules, or not at all.
+        # Other members may have owned a part of the unit: that part moved by the rules, or did not move.
         meant = [
             left.pop(each)
             for each in unit
@@ -332,7 +332,8 @@ def _in_group(
         if len(meant) == 1:
             move = replace(move, topic=meant[0].topic, partition=meant[0].partition)
         if move.owner is None and meant:
-            # In the group itself its owner may not have it, or it had none for the reason of that move.
+            # In the original group its owner may not have it, or it had no owner, for the reason of that
+            # move.
             by_rules = any(one.owner is not None for one in meant)
             move = replace(move, reason=Reason.RULES if by_rules else meant[0].reason)
         moves.append(move)

@@ -21,11 +21,11 @@ TopicPartitions = Mapping[str, Sequence[int]]
 """Partition numbers by topic name. A sequence may be a `list`, a `tuple` or a `range`; never mutate one."""
 
 TopicNames = Set[str] | list[str] | tuple[str, ...]
-"""What topics may be given as. Type checkers take a str for a sequence of str, and this leaves it out."""
+"""The types of an argument with topic names. A str is not among them, though it is a sequence of str."""
 
 
 def detached_partitions(partitions: TopicPartitions) -> TopicPartitions:
-    """An equal mapping that shares nothing with this one that could be changed."""
+    """An equal mapping that shares no mutable value with `partitions`."""
     return {
         topic: numbers if type(numbers) in (tuple, range) else [*numbers]
         for topic, numbers in partitions.items()
@@ -37,7 +37,7 @@ NO_GENERATION = -1
 
 
 MOST_WEIGHT = 2**63 - 1
-"""The greatest weight of a partition: as much as an offset of Kafka can be."""
+"""The greatest weight of a partition, which is the greatest offset of Kafka."""
 
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -53,7 +53,7 @@ _QUOTING.maxstring = 260  # Every topic name in full, which has at most 249 char
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, for a message; of a name that is too long for a topic, its two ends.
+    """A name in quotes, for a message; a name that is too long for a topic is cut in the middle.
 
     Group members choose topic names, client ids and instance ids of up to 32 kB.
     """
@@ -67,7 +67,7 @@ def some_of(names: Sequence[str], shown: int) -> str:
 
 
 class InvalidGroupError(ValueError):
-    """The input does not describe a group: the message says which field of what is wrong."""
+    """The input does not describe a group: the message says which field is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ class Topic:
     `replica_racks` has one entry per partition: the racks of its replicas (KIP-881), empty where no replica's
     rack is known. It is None when racks are unknown for the whole topic.
 
-    `weights` has one entry per partition: how heavy it is beside others, in the unit of the leader's source
-    of weights (lag, bytes or records a second); None for a partition with an unknown weight. It is None if
-    the leader asks no source. Only strategies that weigh partitions use it.
+    `weights` has one entry per partition, in the unit of the leader's source of weights (lag, bytes or
+    records a second); None for a partition with an unknown weight. It is None if the leader asks no source.
+    Only strategies that weigh partitions use it.
 
     `id` is the topic's id (KIP-516) as Kafka prints it, 22 characters of URL-safe base64; None if unknown.
     Nothing that a client runs looks at it.
@@ -203,7 +203,7 @@ class Group(_JudgedClaims):
             return self._claims
         except AttributeError:
             claims = judge_claims(self)
-            object.__setattr__(self, "_claims", claims)  # The value that any other thread would set.
+            object.__setattr__(self, "_claims", claims)  # Another thread would set an equal value.
             return claims
 
     def all_revoked(self) -> Group:
@@ -222,15 +222,15 @@ class Group(_JudgedClaims):
     def with_members(self, members: Mapping[str, Member]) -> Group:
         """The group with these members, whose claims are those of this one: they are not judged again.
 
-        A member of the same id, topics, generation and owned partitions takes the place of each, which
-        differs in what no claim depends on: its rack, its instance id, its data, or whether it has revoked.
+        Each has the id, topics, generation and owned partitions of the member that it replaces. It may differ
+        in what no claim depends on: rack, instance id, data and `revoked`.
         """
         group = Group(self.topics, members, self.generation)
         object.__setattr__(group, "_claims", self.claims)
         return group
 
     def detached(self) -> Group:
-        """An equal group with the same judged claims, which shares no value with this one that could change.
+        """An equal group with the same judged claims that shares no mutable value with this one.
 
         Time is linear in members, topics and owned partitions.
         """

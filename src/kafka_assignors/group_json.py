@@ -16,7 +16,7 @@ A group, with every key (those marked ? may be absent or null)::
                   "generation": 7,                                   ? in which; -1 for a newcomer
                   "revoked": false,                                  ? gave it up before it joined
                   "data": "base64…",                                ? what member_data returned
-                  "capacity": 4}],                                   ? or facts in the place of data
+                  "capacity": 4}],                                   ? or facts instead of data
      "about": {…}}                                                   ? anything: not read here
 
 Facts (`kafka_assignors.member_facts`) have keys of their own: `release`, `share` in ten-thousandths,
@@ -27,15 +27,15 @@ price for each member, a number for each criterion (see `kafka_assignors.certifi
 
     {"criteria": ["balance", "movement", "racks"], "prices": {"m1": [3, 0, 0], "m2": [1, 1, 0]}}
 
-Where members differ in what they can carry, it also has those capacities that are not 1, a number of
-partitions for those that have some `already`, and a price that is no whole number is written as a fraction::
+Where members differ in capacity, it also has the capacities other than 1 and the number of partitions that
+members have `already`; a price that is not an integer is written as a fraction::
 
     {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3},
      "prices": {"m1": ["7/4"], "m2": [5]}}
 
-An unknown key is refused, for a misspelt `owned` would silently become a group of newcomers. Types are taken
-strictly: `true` is not a number, nor is `"12"`. What a member claims to own is not judged here (see
-`kafka_assignors.claims`); a claim on a partition that does not exist is a group like any other.
+An unknown key is refused, because a misspelt `owned` would silently make every member a newcomer. Types are
+strict: `true` is not a number, nor is `"12"`. Claims are not judged here (see `kafka_assignors.claims`): a
+group with a claim on a partition that does not exist is valid.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ FORMAT = 1
 """The version of this form. A higher one is refused."""
 
 MOST_PARTITIONS = 10_000_000
-"""Of one topic. No cluster has that many; a misplaced number would take all of the machine's memory."""
+"""The most partitions of one topic. No cluster has that many; a wrong number would take all of the memory."""
 
 _FRACTION = re.compile(r"-?[0-9]{1,20}/[0-9]{1,20}")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
@@ -270,13 +270,13 @@ def _data(fields: _Fields) -> bytes:
 
 
 def _data_to_json(data: bytes) -> dict[str, Any]:
-    """The facts in `data`; base64 under `data` if these are other bytes than those of the facts."""
+    """The facts in `data`; base64 under `data` if the bytes are not exactly those of facts."""
     try:
         facts = decode_facts(data)
     except ProtocolError:
         facts = Facts()
     if encode_facts(facts) == data:
-        # A share of 0 is a fact, though it is equal to False.
+        # A share of 0 is a fact, although it equals False.
         return {
             key: value for key in _FACTS if (value := getattr(facts, key)) is not None and value is not False
         }
@@ -308,7 +308,7 @@ def _fraction(text: str, path: Path) -> Fraction:
 
 
 def _number_to_json(number: int | Fraction) -> int | str:
-    """A whole number as such, any other as a fraction, for a decimal would not be exact."""
+    """An integer as it is, another number as a fraction, since a decimal would not be exact."""
     return str(number) if isinstance(number, Fraction) else number
 
 
@@ -376,7 +376,7 @@ def _string(value: object, path: Path) -> str:
     if not isinstance(value, str):
         raise InvalidFieldError(path, f"expected a string, found {_found(value)}")
     if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        # JSON can write what UTF-8, and so Kafka, cannot.
+        # JSON can escape a lone surrogate; UTF-8, and so Kafka, cannot encode it.
         raise InvalidFieldError(path, f"{_found(value)} holds half a surrogate pair, which is no character")
     return value
 

@@ -6,13 +6,13 @@
     leader   members and topics                    encode_assignments   its SyncGroup request
     member   its SyncGroup response                read_assignment      OwnAssignment
 
-The same for every client: an adapter carries bytes and metadata to and from its client and decides nothing.
+All clients share this code: an adapter carries bytes and metadata to and from its client and decides nothing.
 
-A group lives as long as its leader can assign, so no member can take the leader down. A member whose bytes
-do not decode counts as one that subscribes to nothing. The leader does not ask for metadata of a topic name
-that no topic can have (some clients refuse to ask, and that would end the generation), nor of more topics
-than a group can have. A member takes of an assignment the partitions that can exist and belong to its
-subscription. All that is left out is a *finding*, which the adapter logs.
+A group works as long as its leader can assign, so the bytes of a member never make the leader fail. A member
+whose bytes do not decode counts as subscribed to nothing. The leader does not ask for metadata of a topic
+name that no topic can have (some clients refuse to ask, and that would end the generation), nor of more
+topics than a group can have. A member takes only those partitions of its assignment that can exist and belong
+to its subscription. Everything that is left out is a *finding*, which the adapter logs.
 """
 
 from __future__ import annotations
@@ -76,12 +76,11 @@ def subscription_bytes(
 ) -> bytes:
     """The bytes of the subscription that a member joins with.
 
-    An eager member owns nothing at this moment: the partitions that it owned until now count for stickiness,
-    and no member waits for them. A cooperative member has `held` its last assignment, and keeps it while it
-    joins.
+    An eager member has revoked its last assignment: the claim counts for stickiness, and no member waits for
+    the partitions. `held` means that a cooperative member keeps them while it joins.
     """
     subscribed = frozenset(topics)
-    # Dropping a claim on a topic that is no longer subscribed is the leader's job too, but it would log it.
+    # The leader drops claims on topics that are no longer subscribed too, but it logs them.
     owned = {name: partitions for name, partitions in last.partitions.items() if name in subscribed}
     context = MemberContext(subscribed, owned, last.generation, instance_id, rack)
     return encode_member(strategy, context, held=held)
@@ -90,9 +89,9 @@ def subscription_bytes(
 def broker_assigns(group_id: str, strategies: Iterable[str]) -> str:
     """The warning to a member whose JoinGroup was answered without naming a leader.
 
-    A coordinator does so in a group that was migrated online to KIP-848. It then assigns by itself and hands
-    the result to members of the classic protocol in the SyncGroup response (`classicGroupJoinToConsumerGroup`
-    in Kafka's `GroupMetadataManager`).
+    A coordinator answers so in a group that was migrated online to KIP-848. It then assigns by itself, and
+    members of the classic protocol get the result in the SyncGroup response
+    (`classicGroupJoinToConsumerGroup` in Kafka's `GroupMetadataManager`).
     """
     return (
         f"no strategy of this consumer ({', '.join(strategies)}) runs in group {group_id!r}: one of its "
@@ -108,18 +107,18 @@ def broker_assigns(group_id: str, strategies: Iterable[str]) -> str:
 _MOST_TOPICS = 50_000
 """The most topics of one member that the leader looks at.
 
-A broker's record of a group, of which 1 MB is the default limit, has no room for as many names of the usual
-length. The leader would ask for the metadata of all of them, and ask again and again for those that do not
-exist; brokers that create topics on demand would create them.
+A broker's record of a group (at most 1 MB by default) has no room for as many names of the usual length. The
+leader would ask for the metadata of all of them, and ask again and again for those that do not exist; brokers
+that create topics on demand would create them.
 """
 
 MOST_MISSING_TOPICS = 100
-"""A topic that does not exist is watched, so that it has a consumer as soon as it does. But clients log an
-error for each of those with each response of metadata, kafka-python 3 asks twice a second while there is one,
-and a broker may create what is asked for. So if there are more, they wait for the next rebalance."""
+"""The most topics that do not exist and are watched, so that each has a consumer as soon as it exists.
+Clients log an error for each of them with each response of metadata, kafka-python 3 asks twice a second while
+there is one, and a broker may create the topics. If more are missing, they wait for the next rebalance."""
 
 _ASSIGNMENT_VERSION = 0
-"""All versions of the assignment have the same fields, and the oldest clients take 0 alone for granted."""
+"""All versions of the assignment have the same fields, and the oldest clients know version 0 alone."""
 
 _STAY_CLASSIC = b"\0"
 """User data of an assignment; members do not read it. A broker of Kafka 4 converts a classic group to KIP-848
@@ -151,7 +150,7 @@ class DecodedMembers:
 
 @dataclass(frozen=True, slots=True)
 class EncodedAssignments:
-    """The bytes of every member's assignment, by member id; `result` of `group` is what they encode."""
+    """The bytes of every member's assignment, by member id; they encode the `result` for `group`."""
 
     assignments: Mapping[str, bytes]
     findings: tuple[str, ...]
@@ -164,9 +163,9 @@ class RackWatch:
 
     A strategy that follows racks (`Strategy.follows_racks`) has its group rebalance when a replica moves to
     another rack, as Java's consumers do (KIP-881). Metadata name the racks of running brokers only: while a
-    broker restarts, its replicas are still listed but its rack is not. Taken at its word, such metadata would
-    make the group rebalance twice for every broker of a rolling restart. So a consumer keeps the last known
-    rack of a broker that is away.
+    broker restarts, its replicas are still listed but its rack is not. A member that believed such metadata
+    would make the group rebalance twice for every broker of a rolling restart. So a consumer keeps the last
+    known rack of a broker that is away.
     """
 
     def __init__(self) -> None:
@@ -176,7 +175,7 @@ class RackWatch:
     def see(self, brokers: Iterable[tuple[int, str | None]]) -> Mapping[int, str]:
         """The rack of each broker that has one, given the ids and racks of those that are running.
 
-        A broker that is running without a rack has none any more.
+        A running broker without a rack loses the rack that it had.
         """
         racks = dict(self._racks)
         for broker, rack in brokers:
@@ -192,8 +191,8 @@ class RackWatch:
     ) -> Mapping[str, Any]:
         """For each watched topic, the value that makes the member rejoin if it changes.
 
-        `known` is the client's own value by topic name. While racks are followed, those of the replicas take
-        its place, which `topics_of` has for topics by name.
+        `known` is the client's own value by topic name. While racks are followed, the replica racks replace
+        it; `topics_of` gives the topics of these names.
         """
         if not self.following:
             return known
@@ -202,12 +201,12 @@ class RackWatch:
 
 
 def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> DecodedMembers:
-    """Decode what the members sent. Never raises for what a member sent."""
+    """Decode the members' subscriptions. Never raises for the bytes of a member."""
     members: list[Member] = []
     topics: set[str] = set()
     findings: list[str] = []
     names = Names()
-    illegal_of: dict[frozenset[str], list[str]] = {}  # subscription: what of it cannot exist
+    illegal_of: dict[frozenset[str], list[str]] = {}  # subscription: its names that no topic can have
     legal: set[str] = set()
     for one in joined:
         try:
@@ -242,7 +241,7 @@ def read_members(strategy: Strategy, joined: Iterable[JoinedMember]) -> DecodedM
 
 
 def watched_topics(topics: Set[str], missing: Set[str], own: Set[str]) -> Set[str]:
-    """The topics of a group whose metadata a leader follows, given those that do not exist and its own."""
+    """The topics whose metadata a leader follows; `missing` do not exist, `own` are its own subscription."""
     return topics if len(missing) <= MOST_MISSING_TOPICS else topics - missing | own
 
 
@@ -252,10 +251,10 @@ def topics_from(
     replicas_of: Callable[[Any], Iterable[int]],
     names: Iterable[str],
 ) -> list[Topic]:
-    """Those of `names` that a client has metadata of, with any type of partition record.
+    """The topics in `names` that a client has metadata of; the type of its partition records is free.
 
-    `racks` are those of the brokers that have one, by broker id; `replicas_of` gives the broker ids of a
-    partition's replicas. Without any rack the replica racks are None.
+    `racks` are the known racks by broker id; `replicas_of` gives the broker ids of a partition's replicas.
+    Without any rack the replica racks are None.
     """
     topics = []
     for name in names:
@@ -283,8 +282,8 @@ def encode_assignments(
     """Run the strategy as the leader of `generation` (None if unknown) and encode its assignment.
 
     `stay_classic`: each assignment has user data, so that a broker refuses the conversion of the group to
-    KIP-848 and the member that would cause it. They say what the member's load is if the leader has weights,
-    and nothing else.
+    KIP-848 and the member that would cause it. The user data hold the member's load if the leader has
+    weights.
 
     Raises `InvalidAssignmentError` for an assignment that breaks the strategy's contract.
     """
@@ -319,14 +318,15 @@ def _user_data(group: Group, result: LeaderResult) -> Mapping[str, bytes]:
 
 
 def _protocol_of(strategy: Strategy) -> RebalanceProtocol:
-    # Whether *this* member is eager does not matter: under a name that allows cooperative members, any other
-    # may still hold what it claims. Eager ones are known to have revoked, so no member waits for them.
+    # Whether *this* member is eager does not matter: if the strategy allows cooperative members, any other
+    # member may still hold the partitions that it claims. Eager members have revoked: no member waits for
+    # them.
     cooperative = RebalanceProtocol.COOPERATIVE in strategy.protocols
     return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
 
 
 def _unknown_topics(joined: DecodedMembers, group: Group) -> Iterator[str]:
-    """One line, however many topics it is about."""
+    """One finding for all subscribed topics without metadata."""
     unknown = sorted(joined.topics - group.topics.keys())
     if unknown:
         subscribers = {
@@ -344,7 +344,7 @@ def _unknown_topics(joined: DecodedMembers, group: Group) -> Iterator[str]:
 
 
 def _claim_findings(dropped: Iterable[DroppedClaim]) -> Iterator[str]:
-    """One line for each member and reason, however many topics a member claims."""
+    """One finding for each member and reason, which covers all topics of the member."""
     by_member: dict[tuple[str, str], list[DroppedClaim]] = {}
     for claim in dropped:
         by_member.setdefault((claim.member_id, claim.reason), []).append(claim)
@@ -372,8 +372,8 @@ _MISFIT = "It takes none of them, and joins again later: see which strategy that
 class OwnAssignment:
     """The valid part of an assignment, as its member reads it.
 
-    `findings` say what it does not take. `lacks_metadata` says that some of that is only unknown: with newer
-    metadata the member may take it.
+    `findings` say what it does not take. `lacks_metadata` says that some of it may exist: with newer metadata
+    the member may take it.
     """
 
     partitions: TopicPartitions
@@ -391,10 +391,11 @@ def read_assignment(
 ) -> OwnAssignment:
     """The valid part of the assignment in a member's SyncGroup response.
 
-    `subscribed` are the topics of its JoinGroup request, `partition_count` says what its metadata show of
-    one of them. Raises `ProtocolError` for bytes that are no assignment, or are too many.
+    `subscribed` are the topics of its JoinGroup request; `partition_count` gives the number of partitions of
+    a topic in its metadata, or None. Raises `ProtocolError` for bytes that are no assignment, or are too
+    many.
     """
-    if not data:  # A coordinator has no bytes for a member that the leader left out.
+    if not data:  # The coordinator sends no bytes to a member that the leader left out.
         return OwnAssignment({}, (), False)
     if len(data) > _MOST_ASSIGNED_BYTES:
         raise ProtocolError(

@@ -1,7 +1,6 @@
-"""What the leader of a group does with a strategy: ask for the target, check it, and withhold what is still
-held.
+"""What the leader does with a strategy: ask for the target, check it, withhold what members still hold.
 
-The three steps are here once, and every adapter, the command line and the replay go through them:
+Every adapter, the command line and the replay use these three steps:
 
 * **Target.** `Strategy.assign` says who should own what once the group has settled.
 * **Check.** A strategy may be third-party code. An assignment that gives a partition to two members, to none,
@@ -10,11 +9,11 @@ The three steps are here once, and every adapter, the command line and the repla
   join. A partition that changes hands is therefore assigned to no member in this generation; its owner sees
   that it is gone, revokes it and rejoins, and the next generation hands it over. It is withheld while *any*
   other member still claims it, in any generation and even if the claim does not count: a claim that is too
-  old to earn stickiness can still be a member that is consuming. Only a claim that counts spares a member the
-  wait: of two that claim the same partition in the same generation neither gets it at once.
+  old to earn stickiness can still be a member that is consuming. Only a member with a claim that counts need
+  not wait: of two that claim the same partition in the same generation, neither gets it at once.
 
-Under `RebalanceProtocol.CONSUMER` the leader is the coordinator itself. It withholds, too, but from each
-member on its own, until the owner has given the partition up. No member joins again for that, so here the
+Under `RebalanceProtocol.CONSUMER` the leader is the coordinator itself. It also withholds a partition, but
+from each member separately, until the owner has revoked it. No member joins again for that, so here the
 target is the assignment.
 """
 
@@ -31,7 +30,7 @@ from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 
 class InvalidAssignmentError(ValueError):
-    """A strategy's answer breaks its contract: the message names member, topic and partition."""
+    """A strategy's assignment breaks its contract: the message names member, topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
 
 
 _SIZED = frozenset({list, range, tuple})
-"""The usual types of a sequence of partitions. To ask an abstract class about each is slow."""
+"""The usual types of a sequence of partitions. A check against an abstract class is slow."""
 
 
 def check_assignment(group: Group, assignment: Assignment) -> None:
@@ -82,7 +81,7 @@ def check_assignment(group: Group, assignment: Assignment) -> None:
         raise InvalidAssignmentError(f"its members are {_kind(assignment.members)}, not a mapping")
     if assignment.members.keys() != members.keys():
         if strangers := assignment.members.keys() - members.keys():
-            # By their text: they may be anything, and of several kinds.
+            # Ordered by `repr`: these ids may be of any type, and of several types.
             stranger = min(strangers, key=repr)
             raise InvalidAssignmentError(f"assigned to {quoted(stranger)}, who is not a member of the group")
         missing = min(members.keys() - assignment.members.keys())
@@ -134,7 +133,7 @@ def _check_topic(topic: Topic, shares: Sequence[Collection[int]], assignment: As
     ):
         return
 
-    # Something is wrong, so time no longer matters: find out what, and say it with names.
+    # The assignment is wrong, so time no longer matters: find the error, and name it.
     owner: dict[int, str] = {}
     for member_id in sorted(assignment.members):
         for partition in assignment.members[member_id].get(topic.name, ()):
@@ -172,7 +171,7 @@ def _not_a_number(topic_name: str, assignment: Assignment) -> InvalidAssignmentE
 
 
 def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[int]]]:
-    """By member, what the target gives it while another member has not revoked it yet."""
+    """By member, the partitions that the target gives it and that another member has not revoked yet."""
     held_now = {member.id: member.owned for member in group.members.values() if not member.revoked}
     holders: dict[str, list[str]] = {topic_name: [] for topic_name in group.topics}
     for member_id, owned in held_now.items():

@@ -1,12 +1,12 @@
 """A consumer group as a running cluster shows it, and the `Group` that a strategy would see.
 
-An adapter (`kafka_assignors_confluent`) fills these values; nothing here knows how. What a cluster shows
-depends on the group's kind and state, so what is unknown is None, never an empty value:
+An adapter (`kafka_assignors_confluent`) reads these values. What a cluster shows depends on the group's kind
+and state; an unknown value is None, never empty:
 
 - A *classic* group shows every member's subscription and assignment, byte by byte, while it is `Stable`.
   While it rebalances it shows neither. It never shows its generation and its members' timeouts, which are in
-  the group's record in `__consumer_offsets`, nor the assignors that a member supports beside the one that has
-  won the vote, which are nowhere.
+  the group's record in `__consumer_offsets`. It shows the assignor that has won the vote; the other assignors
+  of a member are not stored anywhere.
 - A *consumer* group (KIP-848), whose broker assigns, shows the members' current and target assignments. The
   admin client hides their subscriptions, racks and epochs.
 """
@@ -39,11 +39,11 @@ Offsets = Mapping[str, Mapping[int, int]]
 
 
 class UnsettledGroupError(ValueError):
-    """The group is rebalancing: what its members own is not known."""
+    """The group is rebalancing: the partitions of its members are not known."""
 
 
 class HiddenTopicsError(ValueError):
-    """The principal may not describe a topic of the group: how many partitions there are is not known."""
+    """The principal may not describe a topic of the group: its number of partitions is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +57,17 @@ class Coordinator:
 
 @dataclass(frozen=True, slots=True)
 class LiveMember:
-    """A member. Ids, hosts and the like are what it said of itself: not trusted, and anything may be in them.
+    """A member. Its ids and host come from the member itself: they are not trusted and may be any text.
 
     Attributes:
         instance_id: `group.instance.id` of a static member.
-        assigned: what it has now; None while the group rebalances. Empty for an idle member.
-        target: what the broker wants it to have in the end, of a consumer group; None in a classic one.
-        metadata: the bytes with which it joined, under the assignor in use; None where the cluster does not
-            show them. That is always so in a consumer group, and in a classic one while it rebalances.
-        subscription: `metadata` decoded; None without them, and where they do not decode.
-        weighed: what the leader said of its load when it assigned; None where no leader with weights did.
-        problem: why bytes that it sent, or was sent, do not decode; None if they do.
+        assigned: its partitions now, empty for an idle member; None while the group rebalances.
+        target: the partitions that the broker wants it to have in the end; None in a classic group.
+        metadata: the bytes with which it joined, under the assignor in use; None if the cluster does not show
+            them: always in a consumer group, and in a classic group while it rebalances.
+        subscription: `metadata` decoded; None without metadata, and if they do not decode.
+        weighed: its load as the leader sent it with the assignment; None if the leader has no weights.
+        problem: why its metadata or its assignment does not decode; None if both do.
     """
 
     id: str
@@ -88,7 +88,7 @@ class LiveMember:
 
     @property
     def rack(self) -> str | None:
-        """`client.rack`; None if it has none, and where its client or the cluster does not tell."""
+        """`client.rack`; None if it has none, or if its client or the cluster does not show it."""
         return None if self.subscription is None else self.subscription.rack
 
     @property
@@ -97,7 +97,7 @@ class LiveMember:
         return None if self.assigned is None else sum(map(len, self.assigned.values()))
 
     def with_metadata(self, metadata: bytes) -> LiveMember:
-        """The member with these bytes and what they say."""
+        """The member with these bytes and the decoded subscription."""
         try:
             subscription = decode_subscription(metadata)
         except ProtocolError as error:
@@ -105,7 +105,7 @@ class LiveMember:
         return dataclasses.replace(self, metadata=metadata, subscription=subscription)
 
     def with_assignment(self, assignment: bytes) -> LiveMember:
-        """The member with what these bytes assign to it; with nothing if they do not decode."""
+        """The member with the partitions of this assignment; with none if the bytes do not decode."""
         try:
             decoded = decode_assignment(assignment)
         except ProtocolError as error:
@@ -134,18 +134,19 @@ class LiveGroup:
     Attributes:
         group_type: `classic`, `consumer`, or `unknown` where the broker is too old to tell.
         state: as Kafka names it: `Stable`, `Empty`, `PreparingRebalance`, `CompletingRebalance`, `Dead`;
-            `Unknown` for one that the admin client does not know (a consumer group's `Assigning`, say).
+            `Unknown` for a state that the admin client does not know (such as a consumer group's
+            `Assigning`).
         protocol: the assignor in use: the winner of the members' vote, or the broker's; None without members.
         protocol_type: `consumer` for consumers; None if unknown, and in a group that never had members.
         topics: topics that members subscribe to or have partitions of, with partition counts and replica
             racks; None if they were not read. A topic that does not exist (any more), or that is hidden, is
             missing.
-        hidden_topics: those topics that the principal may not describe. While there are any, balance, moves,
+        hidden_topics: the topics that the principal may not describe. While there are any, balance, moves,
             lag and idle members are not known.
-        unknown_topics: why other topics have no description: there is none of that name, or none can be.
+        unknown_topics: why other topics have no metadata: they do not exist, or the name is not valid.
         committed: the group's committed offsets; None if they were not requested or cannot be read.
-        ends: the end offsets of partitions with a commit; None as above. A partition without a leader is
-            missing.
+        ends: the end offsets of partitions with a commit; None like `committed`. A partition without a leader
+            is missing.
         generation: the group's generation; None if unknown, as it is without the group's record.
         problems: what could not be read, and why; one sentence each.
     """
@@ -179,9 +180,9 @@ class LiveGroup:
 
     @property
     def weighed(self) -> WeighedLoads | None:
-        """The loads by the leader's weights; None unless it has said them of all members.
+        """The loads by the leader's weights; None unless all members have them.
 
-        Each member has the bound from the leader: if they differ, the bytes are not of one leader.
+        A leader sends every member the same bound: different bounds come from different leaders.
         """
         told = [member.weighed for member in self.members]
         known = [one for one in told if one is not None]
@@ -203,7 +204,7 @@ class LiveGroup:
         """Records between the committed offset and the end; None if either is unknown."""
         committed = (self.committed or {}).get(topic, {}).get(partition)
         end = (self.ends or {}).get(topic, {}).get(partition)
-        # Offsets and ends are read one after the other, and a topic may have been made anew since the commit.
+        # Commits and ends are read at different times, and a topic may have been recreated since the commit.
         return None if committed is None or end is None else max(0, end - committed)
 
     @property
@@ -222,7 +223,7 @@ class LiveGroup:
 
 
 def hidden_topics_problem(live: LiveGroup) -> str:
-    """What cannot be told of the group for want of a right, and which right it is; it has hidden topics."""
+    """What is unknown because the group has hidden topics, and the right that is missing."""
     names = sorted(live.hidden_topics)
     topics = some_of([*map(repr, names)], 1)
     return (
@@ -234,11 +235,11 @@ def hidden_topics_problem(live: LiveGroup) -> str:
 def as_group(live: LiveGroup) -> Group:
     """The group as the strategy of its leader would see it if all members joined again now.
 
-    What a member has now is what it owns, under one generation for all. That is the group's own if known;
-    else the lowest one it can be in, one above the latest that a member joined with. A member whose
-    subscription the cluster does not show is taken to subscribe to all topics of the group, one whose bytes
-    do not decode to none. `topics` of `live` must have been read; `UnsettledGroupError` while the group
-    rebalances, `HiddenTopicsError` if a topic of it is hidden.
+    Each member owns the partitions that it has now, and all claim the same generation: the group's own if it
+    is known, else the lowest possible one, which is one above the latest generation that a member joined
+    with. A member whose subscription the cluster does not show counts as subscribed to all topics of the
+    group; if its bytes do not decode, to none. `live.topics` must have been read. Raises
+    `UnsettledGroupError` while the group rebalances, and `HiddenTopicsError` if one of its topics is hidden.
     """
     if live.hidden_topics:
         raise HiddenTopicsError(f"group {live.id!r}: {hidden_topics_problem(live)}")

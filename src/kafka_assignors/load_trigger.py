@@ -5,20 +5,22 @@ the group as it is: what each member owns, and what each partition weighs now. `
 ask for a rebalance, and why. The caller keeps the `TriggerState` and gives it back with the next call.
 `leads` says that a generation has begun which this member leads.
 
-A look acts only if all conditions of `docs/load.md` hold, and the first that does not is the reason for not
-acting. `_unusable` and `_waiting` have those that need no assignment. Only then is the strategy asked, and
-`_refusal` has the conditions on its plan. The hold begins with a look that is above `gap`. A member that
-begins to lead does not know what the last leader did: it waits, so that two leaders together act no more
-often than one and do not undo each other's work, and its budget of moves is empty. Of that budget one half
-can be spent at once and the other comes back in an hour, so no hour has more.
+A look acts only if all conditions of `docs/load.md` hold; the first that does not is the reason for not
+acting. `_unusable` and `_waiting` have the conditions that need no assignment. If these hold, the strategy is
+asked for a plan, and `_refusal` has the conditions on the plan. The hold begins with a look that finds a gap
+above `gap`.
+
+A new leader does not know what the last leader did. So it waits, and its budget of moves begins empty: two
+leaders together act no more often than one, and do not undo each other's moves. At most half of
+`moves_an_hour` can be saved up, and as much comes back in an hour, so no hour has more.
 
 If a plan is refused, the strategy is asked again after `cool_down_s`, then after twice that, up to 16 times
-that; or as soon as the gap has doubled, or after the hold has ended. So a gap that no assignment closes costs
-next to nothing. In the same way the wait after an action doubles as long as no look after it finds the gap
-below the middle between what it was and what was promised.
+that; or as soon as the gap has doubled, or in a new hold. So a gap that no assignment closes costs little.
+The cool-down after an action doubles in the same way, until a look finds the gap below the middle between the
+gap before the action and the promised one.
 
-**Time** is what passes between two calls that are at most three checks apart. If a clock goes back, or far
-ahead as on a machine that was suspended, nothing has passed, and the hold begins anew.
+**Time** counts only between two calls that are at most three checks apart. If the clock jumps back, or far
+ahead as on a machine that was suspended, no time has passed, and the hold begins anew.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ MOST_UNKNOWN = 0.1
 """The share of partitions with unknown weights up to which a look counts."""
 
 _CHECKS_APART = 3
-"""Time counts between two calls that are at most so many checks apart."""
+"""Time counts between two calls that are at most this many checks apart."""
 
 _MOST_DOUBLINGS = 4
 """How often a back-off doubles at most."""
@@ -45,7 +47,7 @@ _MOST_DOUBLINGS = 4
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 
 _MEMORY = 4
-"""In which time no action undoes another, by default, in spacings of the hourly budget."""
+"""The default of `undo_after_s`, in spacings of the hourly budget."""
 
 EarlierOwners = Mapping[tuple[str, int], str]
 """By topic and partition, the member from which an action took it."""
@@ -59,16 +61,16 @@ class LoadTrigger:
 
     Attributes:
         check_every_s: how often the leader asks its source for weights between rebalances; above 0.
-        gap: by what share of its lower bound the greatest load must be above it: 0.2 is a fifth.
+        gap: how far the greatest load must be above its lower bound, as a share of the bound: 0.2 is a fifth.
         rest_below: the hold ends when no member is above the bound by this share any more; at most `gap`.
         held_s: for how long a member must have been too full.
-        cool_down_s: how long no action follows a rebalance of the group, for any reason.
+        cool_down_s: for how long no action follows a rebalance of the group.
         rebalances_an_hour: from 1 to 3600. Actions are at least an hour divided by this apart.
         moves_an_hour: how many partitions all actions of an hour may move, at least 2; None for any number.
             One action may move half of them.
-        undo_after_s: for how long no action returns a partition to a member from which another one took it,
-            and how long a member that begins to lead waits; None for the time in which the budget has four
-            rebalances, which by default is an hour. At most a day.
+        undo_after_s: for how long no action returns a partition to a member from which another action took
+            it, and how long a new leader waits; at most a day. None for four spacings of the hourly budget,
+            by default an hour.
         horizon_s: the time in which the gain of an action must exceed what its pause costs; above 0.
         pause: the parameters of the pause.
         eager: whether to act in a group that follows the eager protocol too, where all partitions pause.
@@ -97,7 +99,7 @@ class LoadTrigger:
             raise ValueError(f"rest_below must be at most gap, which is {self.gap}, not {self.rest_below}")
         require_integer("rebalances_an_hour", self.rebalances_an_hour, least=1, most=int(_HOUR_S))
         if self.moves_an_hour is not None:
-            require_integer("moves_an_hour", self.moves_an_hour, least=2)  # One half is at hand.
+            require_integer("moves_an_hour", self.moves_an_hour, least=2)  # One action may take half.
         if not isinstance(self.pause, PauseModel):
             raise TypeError(f"pause must be a PauseModel, not {self.pause!r}")
         if not isinstance(self.eager, bool):
@@ -110,7 +112,7 @@ class LoadTrigger:
 
     @property
     def spacing_s(self) -> float:
-        """How long the hourly budget keeps two actions apart at least."""
+        """The least time between two actions, by the hourly budget."""
         return _HOUR_S / self.rebalances_an_hour
 
 
@@ -118,22 +120,23 @@ class LoadTrigger:
 class TriggerState:
     """What a leader remembers from one look to the next.
 
-    Its size is bounded by the members of the group, and by what the actions that still stand moved.
+    Its size is bounded by the members of the group, and by the partitions that the actions in `taken` moved.
 
     Attributes:
         looked_s: the clock at the last call.
-        cool_down_s: what is left of the cool-down.
+        cool_down_s: the rest of the cool-down.
         new_s: for how long this member does not act yet, because it has just begun to lead.
-        budget_s: how long until the hourly budget has another rebalance.
-        moves: how many moves are left of the hourly budget; may be a fraction.
+        budget_s: the time until the hourly budget has another rebalance.
+        moves: the moves left in the hourly budget; may be a fraction.
         held_s: how long the hold has lasted; None without one.
         too_full: the members that were too full at every look of the hold.
         back_off_s: how long the strategy is not asked, because its last plan was refused.
         refusals: how many plans were refused in this hold.
-        refused_gap: the gap at the last of them.
-        fruitless: how many actions in a row have not been seen to help.
-        helps_below: the gap below which the last action counts as one that helped; None before any.
-        taken: of each action for how long it stands yet, and who owned before what it moved.
+        refused_gap: the gap at the last refusal.
+        fruitless: how many actions in a row have not helped so far.
+        helps_below: the gap below which the last action counts as one that helped; None before an action, and
+            once it has helped.
+        taken: for each action, how long it must not be undone yet, and the earlier owners of its partitions.
     """
 
     looked_s: float
@@ -153,17 +156,17 @@ class TriggerState:
 
 @dataclass(frozen=True, slots=True)
 class LoadJudgement:
-    """What a look at the weights came to.
+    """The result of a look at the weights.
 
     Attributes:
-        act: whether the leader is to ask for a rebalance.
+        act: whether the leader should ask for a rebalance.
         reason: one sentence with the figures, for the log and the observer.
         greatest: the greatest load of a member, in the unit of the weights.
         bound: a lower bound of the greatest load of any assignment.
         reachable: the greatest load under the strategy's plan; None if the strategy was not asked.
         moves: how many partitions change their owner under the plan.
-        gain: what the greatest load comes down by, times `horizon_s`.
-        cost: what the partitions that pause weigh, times their pause.
+        gain: the decrease of the greatest load, times `horizon_s`.
+        cost: the weight of the partitions that pause, times their pause in seconds.
     """
 
     act: bool
@@ -177,14 +180,15 @@ class LoadJudgement:
 
     @property
     def gap(self) -> float:
-        """The greatest load by its bound, minus 1; 0 where all weights are 0."""
+        """The greatest load divided by its bound, minus 1; 0 if all weights are 0."""
         return gap_above(self.greatest, self.bound)
 
 
 def leads(trigger: LoadTrigger, state: TriggerState | None, now_s: float) -> TriggerState:
-    """The state as a generation begins that this member leads.
+    """The state at the start of a generation that this member leads.
 
-    `state` is None if this member did not lead the generation before. `now_s` is a monotonic clock.
+    `state` is None if this member did not lead the generation before. `now_s` is the time of a monotonic
+    clock.
     """
     if state is None:
         return TriggerState(now_s, trigger.cool_down_s, max(trigger.spacing_s, trigger.stands_s))
@@ -201,11 +205,11 @@ def judge_load(
     strategy: Strategy,
     consumption: Consumption,
 ) -> tuple[TriggerState, LoadJudgement]:
-    """The state after a look at the weights, and whether the leader is to ask for a rebalance.
+    """The state after a look at the weights, and whether the leader should ask for a rebalance.
 
-    `group` has the members with what the leader assigned to them in this generation, and the topics with the
-    weights that the source gave just now: a source that gave none is not looked at. The state counts the
-    action as taken. Raises nothing for a strategy that fails: that is a reason not to act.
+    `group` has the members with their assignments in this generation, and the topics with the weights that
+    the source has just given; if it gave none, there is no look. The state counts the action as taken. A
+    strategy that fails raises nothing here: that is a reason not to act.
     """
     state, passed_s = _at(trigger, state, now_s)
     loads = loads_of(group, Assignment(group.claims.prior))
@@ -254,9 +258,9 @@ def _without_hold(state: TriggerState) -> TriggerState:
 
 
 def _unusable(trigger: LoadTrigger, loads: Loads, consumption: Consumption) -> str | None:
-    """The reason why no load is judged by these weights; None if it is."""
+    """The reason why the loads by these weights are not judged; None if they are."""
     if consumption is Consumption.EAGER and not trigger.eager:
-        return "the group is eager, where all partitions pause in a rebalance, and the trigger is not"
+        return "all partitions of an eager group pause in a rebalance, and the trigger has eager=False"
     partitions = sum(map(len, loads.weights.by_topic.values()))
     if loads.weights.unknown > MOST_UNKNOWN * partitions:
         return f"{loads.weights.unknown} of {partitions} weights are unknown"
@@ -369,7 +373,7 @@ def _taken(group: Group, target: Assignment) -> EarlierOwners:
 
 
 def _back_again(state: TriggerState, target: Assignment, taken: EarlierOwners) -> int:
-    """How many partitions return to a member from which an action that stands took them."""
+    """How many partitions return to a member from which an action in `state.taken` took them."""
     return sum(
         any(owners.get((topic, partition)) == member_id for _, owners in state.taken)
         for member_id, assigned in target.members.items()

@@ -1,7 +1,7 @@
-"""What members announce of themselves: the values, and their bytes in a strategy's member data.
+"""The facts that members announce: the values, and their bytes in a strategy's member data.
 
-All strategies of this package that ask their members for facts share one format. A member so announces the
-same to each of them, and a strategy composed of rules (`kafka_assignors.strategies.rules`) needs no
+All strategies of this package that ask their members for facts share one format. So a member announces the
+same facts to each of them, and a strategy composed of rules (`kafka_assignors.strategies.rules`) needs no
 format of its own:
 
     version   int16            1
@@ -11,9 +11,9 @@ A later version may only add fields. This code skips tags that it does not know,
 versions may share a group; known fields must be within their bounds. The bytes come from other processes. A
 member whose bytes do not decode counts as one that announced nothing, and a finding names it.
 
-**Assumed facts.** Members of a recorded history announced nothing to a strategy that they did not run, nor do
-members of another release in a rolling upgrade. To see what a strategy would have done with them, say what
-they would have announced (`Supposed`). It is part of the rules, so all members have to suppose the same.
+**Assumed facts.** Members of a recorded history announced no facts to a strategy that they did not run, nor
+do members of another release in a rolling upgrade. `Supposed` says which facts such members count as having
+announced. It is part of the rules, so all members must suppose the same.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from kafka_assignors.wire.reader import ProtocolError, Reader
 from kafka_assignors.wire.writer import Writer
 
 LONGEST_RELEASE = 255
-"""Bytes of UTF-8."""
+"""The most bytes of a release, in UTF-8."""
 
 MOST_CAPACITY = 10_000
 """The largest capacity of a member. Two members cannot differ by more than this factor."""
 
 LONGEST_RULES = 64
-"""Bytes of UTF-8 of a digest of rules."""
+"""The most bytes of a digest of rules, in UTF-8."""
 
 WHOLE_SHARE = 10_000
 """The share of a release that asks for all partitions."""
@@ -60,10 +60,10 @@ class InvalidFactError(ValueError):
 class Facts:
     """The facts that a member announces of itself; a member that announces nothing is `Facts()`.
 
-    `release` is the version of the application that runs on it, and `share` what part of the partitions that
-    release asks for, in ten-thousandths. `draining`: it is about to leave. `capacity` is how much it can
-    carry beside the others. `standby`: it takes over only from members that leave. `rules` is equal for two
-    members that divide a group by the same rules, whichever of them leads.
+    `release` is the version of its application, and `share` the part of all partitions that this release asks
+    for, in ten-thousandths. `draining`: it is about to leave. `capacity` is relative to the other members.
+    `standby`: it takes over only from members that leave. `rules` is a digest of the rules by which it
+    assigns; it is equal for members with the same rules.
     """
 
     release: str | None = None
@@ -89,7 +89,7 @@ class Facts:
 
 
 def encode_facts(facts: Facts) -> bytes:
-    """The bytes of `facts`; none at all for a member that announces nothing."""
+    """The bytes of `facts`; empty for a member that announces nothing."""
     fields: dict[int, bytes] = {}
     for tag, (name, kind) in enumerate(_FIELDS):
         fact = getattr(facts, name)
@@ -203,8 +203,8 @@ def facts_of(group: Group) -> AnnouncedFacts:
 class Supposed:
     """The facts that are assumed of members that announce nothing.
 
-    `member` is a pattern with `*`, `?` and `[…]` of their instance ids, or of the member ids of those that
-    have none. A member id begins with the client id.
+    `member` is a pattern with `*`, `?` and `[…]` for the instance id, or for the member id of a member
+    without one. A member id begins with the client id.
     """
 
     member: str
@@ -212,12 +212,12 @@ class Supposed:
 
 
 def with_supposed(group: Group, facts: AnnouncedFacts, supposed: Sequence[Supposed]) -> AnnouncedFacts:
-    """The facts, with those of the first pattern that fits in place of none."""
+    """The facts; a member that announced none gets those of the first pattern that matches it."""
     if not supposed:
         return facts
     members: dict[str, Facts] = {}
     for member_id, announced in facts.members.items():
-        # A member says in every release which rules it runs.
+        # Members of every release announce the digest of their rules.
         silent = replace(announced, rules=None) == Facts()
         name = group.members[member_id].instance_id or member_id
         fitting = (each.facts for each in supposed if fnmatchcase(name, each.member))

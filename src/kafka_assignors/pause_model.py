@@ -1,22 +1,22 @@
 """How long partitions pause in a rebalance: a model with visible parameters, not a measurement.
 
-What a coordinator records of a rebalance is when its join *ended*. When members stopped consuming, and when
-they went on, is not recorded anywhere, so that the pause has to be computed from what the protocols make
-members wait for:
+A coordinator records when the join of a rebalance *ended*. It does not record when members stopped consuming
+and when they resumed. So the model computes the pause from the waits that each protocol causes:
 
-* **Eager**: each member gives up everything when it hears of the rebalance, which is with its next heartbeat,
-  and then waits for the one that hears of it last. Of n members whose heartbeats are independent of each
-  other, the last hears of it n / (n + 1) intervals after the event in the mean, and each of them half an
-  interval after it. The difference is what a partition waits for.
-* **Cooperative** (KIP-429): what stays goes on. What moves is given up after the first round, and waits for
-  the second: until the other members, the new owner above all, have heard of it.
-* **Assigned by the broker** (KIP-848): what moves is given up, and the new owner is told with its next
-  heartbeat, half an interval later in the mean. There are no rounds.
-* A partition whose owner has **left** waits under each of them, from the owner's goodbye until the others
-  have heard of it. (How long an owner had been dead that said no goodbye is not in the records, and not
-  counted.)
+* **Eager**: a member gives up all partitions when it learns of the rebalance, with its next heartbeat. Then
+  it waits until the last member has learned of it. Of n members with independent heartbeats, the last one
+  learns of the rebalance n / (n + 1) intervals after the event on average, and each member half an interval
+  after it. A partition pauses for the difference.
+* **Cooperative** (KIP-429): a partition that stays does not pause. A partition that moves is given up after
+  the first round and waits for the second: until the other members, above all the new owner, have learned of
+  it.
+* **Assigned by the broker** (KIP-848): a partition that moves is given up, and the new owner learns of it
+  with its next heartbeat, half an interval later on average. There are no rounds.
+* A partition whose owner has **left** waits under each protocol, from the owner's LeaveGroup until the other
+  members have learned of it. (If the owner died without a LeaveGroup, the records do not show when; the model
+  does not count that time.)
 
-To each comes what fetching takes to begin anew, and what the application does in its listener.
+Each pause also contains the restart of fetching and the time in the application's listener.
 
 `docs/pause-model.md` says how each default follows from the measurements of `docs/pause.md`, and how far the
 model is from each of them.
@@ -45,19 +45,19 @@ class Consumption(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class PauseModel:
-    """The parameters, all of them means. Durations in seconds, at least 0; an error names a wrong one.
+    """The parameters, all of them means. Durations are in seconds, at least 0; an error names a wrong one.
 
     Attributes:
-        heartbeat_interval_s: the members' `heartbeat.interval.ms`; Kafka's default. With it they hear of a
-            rebalance.
+        heartbeat_interval_s: the members' `heartbeat.interval.ms`; Kafka's default. A heartbeat tells a
+            member of a rebalance.
         heartbeats_in_step: whether all members send their heartbeats at the same moment, as they do shortly
             after a rebalance, which restarts the interval of every member. Then no member waits for the last
             heartbeat.
-        resume_s: from the last member's arrival to the first record: the rest of the join, the committed
-            offset, the first fetch.
-        listener_s: what the application's listener takes to give up a partition and to take it up again.
+        resume_s: the time from the last member's JoinGroup to the first record: the rest of the join, the
+            committed offset, the first fetch.
+        listener_s: the time that the application's listener takes for a revoked and newly assigned partition.
         second_round_heartbeats: how long a partition waits for the second round of a cooperative rebalance,
-            in heartbeat intervals. It depends on the client more than on anything else.
+            in heartbeat intervals. It depends mostly on the client.
         broker_heartbeat_interval_s: the broker's `group.consumer.heartbeat.interval.ms`; Kafka's default.
     """
 
@@ -74,9 +74,9 @@ class PauseModel:
                 require_number(each.name, getattr(self, each.name))
 
     def pause_s(self, consumption: Consumption, members: int) -> float:
-        """The pause of a partition that a member has to give up, in a group of so many `members`.
+        """The pause of a partition that a member gives up, in a group of this many `members`.
 
-        Under eager that is every partition, otherwise one that moves.
+        Under eager a member gives up every partition, otherwise only those that move.
         """
         if consumption is Consumption.EAGER:
             wait_s = 0.0
@@ -89,7 +89,7 @@ class PauseModel:
         return wait_s + self.resume_s + self.listener_s
 
     def vacancy_s(self, consumption: Consumption, members: int) -> float:
-        """The pause of a partition whose owner has left, from its goodbye until one of `members` has it."""
+        """The pause of a partition after its owner's LeaveGroup, until one of `members` has it."""
         if consumption is Consumption.BROKER_ASSIGNED:
             wait_s = self.broker_heartbeat_interval_s / 2
         elif self.heartbeats_in_step:
@@ -104,10 +104,10 @@ class PauseModel:
         """Partition-seconds that a rebalance pauses: the pauses of all partitions, added up.
 
         Args:
-            members: of the group after the rebalance.
-            could_stay: partitions whose owner is still there and still subscribed.
+            members: the members of the group after the rebalance.
+            could_stay: partitions whose owner is still in the group and still subscribed.
             moved: those of them that another member has afterwards.
-            vacated: partitions whose owner has left, or does not want them any more.
+            vacated: partitions whose owner has left or unsubscribed.
         """
         given_up = could_stay if consumption is Consumption.EAGER else moved
         return given_up * self.pause_s(consumption, members) + vacated * self.vacancy_s(consumption, members)

@@ -1,4 +1,4 @@
-"""How good an assignment is: balance, movement and racks in numbers; and a comparison of strategies by it."""
+"""Measures of an assignment: balance, movement and racks in numbers; and a comparison of strategies."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class RackTraffic:
     """Traffic across racks: the sum of the weights of the partitions that miss, in the unit of
     `Topic.weights`, such as bytes a second.
 
-    `before` is that of the partitions with their owners, by the judged claims; a partition without an owner
-    is not read. `after` is that of the assignment. A partition that misses and has no known weight is not in
-    the sum: `unknown_before` and `unknown_after` count those.
+    `before` is the traffic of the owners, by the judged claims; a partition without an owner has none.
+    `after` is the traffic of the assignment. A partition that misses and has no known weight is not in the
+    sums: `unknown_before` and `unknown_after` count these partitions.
 
-    It is an estimate: who reads from a leader in another rack although a replica is near (a client or a
-    broker without KIP-392) crosses racks and is not in it.
+    It is an estimate: a client or a broker without KIP-392 reads from a leader in another rack although a
+    replica is near, and that traffic is not counted.
     """
 
     before: int
@@ -43,11 +43,11 @@ class Quality:
     owned it to another one although the owner is in the group and could have kept it, or `forced`: it had no
     owner in the group, because it is new, its owner has left or unsubscribed, or no claim on it counted.
 
-    `max_over_mean` is 1.0 where nothing is assigned. `max_over_share` is the same with each load beside the
-    part of all partitions that is the member's by its capacity; None where all capacities are the same, for
-    there it is `max_over_mean`. `rack_misses` counts partitions whose member is in a
-    rack without a replica of theirs; it is None where no member names a rack or no topic's racks are known.
-    `rack_traffic` is what these carry; None where `rack_misses` is, or no partition has a known weight.
+    `max_over_mean` is 1.0 if nothing is assigned. `max_over_share` is the greatest ratio of a member's load
+    to its share of all partitions by capacity; None if all capacities are equal, where it is `max_over_mean`.
+    `rack_misses` counts partitions that have no replica in their member's rack; it is None if no member names
+    a rack or no topic's racks are known. `rack_traffic` is the traffic of these partitions; None if
+    `rack_misses` is, or if no partition has a known weight.
     """
 
     members: int
@@ -68,7 +68,7 @@ class Quality:
 def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Quality:
     """Measure an assignment of the group, valid or not; movement is counted from the judged claims.
 
-    `scale` is what the strategy measures balance by.
+    `scale` is the strategy's measure of balance.
     """
     assigned = assignment.members
     loads = [sum(map(len, held.values())) if (held := assigned.get(id)) else 0 for id in group.members]
@@ -147,7 +147,7 @@ def _missing(group: Group, holders: Mapping[str, TopicPartitions]) -> Iterator[t
 
 @dataclass(frozen=True, slots=True)
 class StrategyResult:
-    """The result of one strategy: `quality` of its assignment, or the `problem` that it has instead."""
+    """The result of one strategy: the `quality` of its assignment, or the `problem` if it fails."""
 
     strategy: str
     quality: Quality | None
@@ -159,7 +159,7 @@ class StrategyComparison:
     """The group now, and under each strategy.
 
     `now` measures what the members own: no partition moved, and those without an owner are not counted.
-    `least_moved` is the fewest moves to the best balance there is, racks not considered.
+    `least_moved` is the fewest moves to the best balance, regardless of racks.
     """
 
     now: Quality

@@ -72,12 +72,12 @@ class MemberContext:
 
 
 StandsFor = Mapping[str, Sequence[tuple[tuple[str, int], ...]]]
-"""For each topic of a strategy's making, what each of its partitions stands for in the group."""
+"""For each topic that a strategy made, the partitions of the group that each of its partitions stands for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reduced:
-    """A group that a strategy assigns in the place of the real one, and its assignment.
+    """A group that a strategy assigns instead of the real one, and its assignment.
 
     `group` is the real group under the strategy's rules about who may have what; some of its topics are made
     by the strategy, and an assignment of it stands for one of the real group. `assignment` is the best one by
@@ -136,7 +136,7 @@ _WORKS_ON_COPY = "_kafka_assignors_works_on_copy"
 
 
 def _on_copy(method: FunctionType) -> Callable[[Any, Any], Any]:
-    """The method of a strategy, called with a copy, and with a copy of what it assigned as its result."""
+    """The method of a strategy, called with a copy of its argument; an assignment is returned as a copy."""
 
     @functools.wraps(method)
     def called(self: Any, value: Any) -> Any:
@@ -152,7 +152,7 @@ def _on_copy(method: FunctionType) -> Callable[[Any, Any], Any]:
 
 
 def _detached_answer(answer: Assignment) -> Assignment:
-    """The same answer in values of our own; a part that is not valid stays, and fails the leader's check."""
+    """A copy of the assignment; a part that is not valid stays as it is, and fails the leader's check."""
     if not isinstance(answer.members, Mapping):
         return answer
     return Assignment(
@@ -195,7 +195,7 @@ class Strategy(ABC):
         for name in _HOOKS:
             owner = next(kind for kind in cls.__mro__ if name in vars(kind))
             method = vars(owner)[name]
-            # Who runs strategies refuses a coroutine function, and has to see that it is one.
+            # `contract_problem` refuses a coroutine function, and must see that it is one.
             if (
                 isinstance(method, FunctionType)
                 and not is_of_this_package(owner)
@@ -237,7 +237,7 @@ class Strategy(ABC):
         return self.criteria is not None and racks_outweigh_moves(self.criteria)
 
     def balance_scale(self, group: Group) -> Scale:
-        """What the first of the `criteria`, balance, measures the loads of the group's members by."""
+        """The scale on which balance, the first of the `criteria`, measures the loads of the group."""
         return PLAIN
 
     @property

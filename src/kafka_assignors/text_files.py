@@ -37,7 +37,7 @@ def _content(path: Path, most_bytes: int) -> bytes:
     with path.open("rb") as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             content += chunk
-            # A device such as /dev/zero is told by its first chunk, long before the limit.
+            # The first chunk gives a device such as /dev/zero away, long before the limit.
             if b"\0" in chunk:
                 raise TextFileError("not a text file: it has a zero byte")
             if len(content) > most_bytes:
@@ -85,8 +85,7 @@ def read_toml(text: str) -> dict[str, Any]:
 
 
 def excess(value: object) -> str | None:
-    """A sentence about a number or depth in `value`, from a TOML or JSON reader, beyond the limits; None if
-    none is.
+    """A sentence about a number or a depth in `value` beyond the limits; None if there is none.
 
     Python reads integers that it then refuses to print or to convert, and tables that no recursive function
     gets through.

@@ -1,4 +1,4 @@
-"""What partitions weigh: the sources of weights, and what a leader makes of the weights that a source gives.
+"""The weights of partitions: the sources of weights, and how a leader reads what a source gives.
 
 A source of weights is a function of the user, a file, or the brokers. It may be late, fail, or return
 nonsense, and none of that may hold up the group. The adapters ask it, with a timeout; `weigh` interprets the
@@ -6,8 +6,8 @@ result:
 
 - an entry that is no weight (not a whole number from 0 to 2^63 - 1) counts as unknown, and so does a topic
   with too few or too many; the leader's log says so, once for each topic;
-- without any answer the last one that this member got counts, however old: weights change slowly beside
-  being absent. Without a last one either all weights are unknown, and a strategy counts partitions.
+- without an answer the last one that this member got counts, however old: old weights are better than none.
+  If it never got one, all weights are unknown, and a strategy counts partitions.
 
 `WeightsFile` reads its file when it is called. There is no other I/O here, no clock, and nothing that knows a
 client: an adapter looks up the offsets for `LagSource` and `RateSource`.
@@ -20,11 +20,11 @@ second, rounded. `docs/load.md` has the parts and the rules for what is not know
 
     (base + rate + lag / drain_s) * seconds a record * 1,000,000
 
-Between two looks the rate counts as constant, so that looks may be at any times: what is `t` seconds old
-counts 0.5 ** (t / half_life_s), and several looks or one over the same time give the same. Of two looks less
-than a second apart the second changes no rate, and if the clock goes back, the next interval begins with that
-look. A group that has committed nothing yet on a partition has no lag there. The lag of a stuck partition
-does not count: it grows for ever, and says how long nothing has been consumed, not how much work there is.
+Between two looks the rate counts as constant, so looks may come at any times: a rate of `t` seconds ago
+counts 0.5 ** (t / half_life_s), and one look gives the same as several over the same time. A look less than a
+second after another changes no rate, and if the clock goes back, the next interval begins with that look. A
+group that has committed nothing yet on a partition has no lag there. The lag of a stuck partition does not
+count: it grows for ever, and says how long nothing has been consumed, not how much work there is.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ PartitionOffsets: TypeAlias = Mapping[tuple[str, int], int]
 
 
 def weigh(topics: Iterable[Topic], given: object) -> tuple[list[Topic], list[str]]:
-    """The topics with the weights that a source gave, and what was wrong with these."""
+    """The topics with the weights that a source gave, and the problems in these weights."""
     if not isinstance(given, Mapping):
         return list(topics), [f"the source of weights gave {type(given).__name__}, not a mapping of topics"]
     weighed: list[Topic] = []
@@ -118,8 +118,8 @@ def lag_weights(
 ) -> dict[str, list[int | None]]:
     """The lag of each partition: the records after the committed offset, plus `base`.
 
-    Unknown where nothing is committed, or the end is not known. (PartitionOffsets of a compacted topic and of
-    transactions have holes, so that there may be fewer records than the lag says.)
+    It is unknown if nothing is committed, or if the end is not known. (Offsets of compacted topics and of
+    transactions have holes, so there may be fewer records than the lag says.)
     """
     return {
         name: [
@@ -152,9 +152,9 @@ class OffsetWeights:
 class LagSource(OffsetWeights):
     """The lag of a group as weights: of each partition the records between the committed offset and the end.
 
-    `base` is a weight that every partition has in addition, in records: a handful of records moves nothing in
-    a group that keeps up. `settings` are those by which the consumer finds its brokers, under
-    the names of the client: bootstrap_servers, security_protocol, sasl_mechanism and so on.
+    `base` is a weight that every partition has in addition, in records: so a handful of records moves nothing
+    in a group that keeps up. `settings` are those by which the consumer finds its brokers, under the names of
+    the client: bootstrap_servers, security_protocol, sasl_mechanism and so on.
     """
 
     def __init__(self, group_id: str, *, base: int = 1000, **settings: Any) -> None:
@@ -166,7 +166,7 @@ class LagSource(OffsetWeights):
     def weigh(
         self, now_s: float, topics: Mapping[str, int], committed: PartitionOffsets, end: PartitionOffsets
     ) -> GivenWeights:
-        """The lag, at any time."""
+        """The lag, which does not depend on `now_s`."""
         return lag_weights(topics, committed, end, self._base)
 
 
@@ -178,7 +178,7 @@ _MOST = 1e9
 
 _MOST_RECORDS = 100_000
 _MOST_TOPICS = 10_000
-"""The topics with a time a record: as many as come last are kept, for an application names them."""
+"""The most topics with a time a record. The latest are kept, since the application chooses the names."""
 
 
 @dataclass(slots=True)
@@ -186,8 +186,8 @@ class _Seen:
     """A partition as it was seen last. `rate` is the average rate, None before the second look.
 
     The next interval begins at `at_s`, when the end was `end_then`. `trust` is the sum of the weights in the
-    average: below 1, as the past before the first look is missing.
-    `still_since_s` is when the committed offset was seen to move last, or the partition not to lag.
+    average: below 1, as the past before the first look is missing. `still_since_s` is when the committed
+    offset last moved, or the partition last had no lag.
     """
 
     at_s: float
@@ -226,7 +226,7 @@ class PartitionCosts:
         self._lock = threading.Lock()
 
     def took(self, topic: str, *, records: int, seconds: float) -> None:
-        """The application has processed so many records of a topic in so many seconds of work.
+        """The application has processed `records` of a topic in `seconds` of work.
 
         A leader knows what its own process reports, so times are by topic. Raises TypeError or ValueError.
         """
@@ -251,8 +251,8 @@ class PartitionCosts:
     ) -> dict[str, list[int | None]]:
         """The weights after a look at the offsets: of each topic one for each partition, None if unknown.
 
-        `topics` are the numbers of partitions; all that is known of other ones is forgotten. `now_s` is a
-        monotonic clock.
+        `topics` are the numbers of partitions; other topics are forgotten. `now_s` is the time of a monotonic
+        clock.
         """
         with self._lock:
             self._look(now_s, topics, committed, end)
@@ -325,10 +325,10 @@ class PartitionCosts:
 class RateSource(OffsetWeights):
     """The work that each partition brings, in microseconds a second: its rate, and its lag within a time.
 
-    A rate is the records that come in a second, averaged with a half-life of `half_life_s`; lag counts as
-    what must be consumed to be rid of it in `drain_s`. `costs.took` tells what a record of a topic takes;
-    without it a record counts as a millisecond. `base` is a cost that every partition has in addition, in
-    records a second. `settings` are as for `LagSource`.
+    A rate is the records that come in a second, averaged with a half-life of `half_life_s`; lag counts as the
+    records a second that remove it in `drain_s`. `costs.took` reports the time that a record of a topic
+    takes; without it a record counts as a millisecond. `base` is a cost that every partition has in addition,
+    in records a second. `settings` are as for `LagSource`.
     """
 
     def __init__(

@@ -38,8 +38,8 @@ spark.hadoop.fs.s3a.… and so on.
 
 Ctrl-C or SIGTERM ends it after the batch under way, a second Ctrl-C at once.
 
-Exit codes: 0 done: with --once all is archived, without it was told to end; 2 it cannot run, and one line \
-on stderr says why; 130 --once was told to end before all was archived.
+Exit codes: 0 done: with --once all is archived, otherwise a signal ended it; 2 it cannot run, and one line \
+on stderr says why; 130 a signal ended --once before all was archived.
 """
 
 _LINE_INTERVAL_S = 60.0

@@ -114,7 +114,7 @@ def assign(
     chosen = load_named_strategy(strategy)
     if certify and chosen.criteria is None and type(chosen).reduced_form is Strategy.reduced_form:
         raise CannotRun(
-            f"--certify: strategy {strategy!r} does not promise the best assignment, for it declares no "
+            f"--certify: strategy {strategy!r} does not promise the best assignment: it declares no "
             "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
         )
     request = _Request(

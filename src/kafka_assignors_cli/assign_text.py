@@ -69,7 +69,7 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
     if waiting := _count(answer.get("withheld", {}).values()):
         yield f"{counted(waiting, 'partition')} wait until the present owner has revoked them"
     if dropped := answer.get("dropped_claims"):
-        yield f"{counted(len(dropped), 'claim')} dropped, that no honest member makes: --json names them"
+        yield f"{counted(len(dropped), 'claim')} of faulty members dropped: --json names them"
     yield from answer.get("findings", ())
     proof = answer.get("reduced", answer)
     if "certificate" in proof:
@@ -103,7 +103,7 @@ _FORCED = {
 
 
 def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
-    """Each move with its reason, and the chains; a move's `chain` is the place of its chain in the list."""
+    """Each move with its reason, and the chains; a move's `chain` is the index of its chain in the list."""
     moves = []
     for move in explanation.moves:
         fields: dict[str, Any] = {
@@ -158,7 +158,7 @@ def about_loads(loads: Mapping[str, Any]) -> str:
     if loads["factor"] is not None:
         said += f" (promised: {_above(loads['factor'])})"
     if loads["unknown_weights"]:
-        said += f"; {loads['unknown_weights']} weights are unknown and were stood in for"
+        said += f"; {loads['unknown_weights']} weights are unknown, a median stands in"
     return said
 
 
@@ -240,7 +240,9 @@ def _why(chain: Chain) -> str:
             saved = chain.change[Criterion.MOVEMENT]  # Negative: the number of moves that the change avoids.
             more = f"{(chain.change[trade] - trade.count(int(saved), 0)) // trade.moves}"
             worth = f", and each is worth {Fraction(trade.moves, trade.misses)} moves"
-        return f"for racks{in_layer}: {more} more would be without a replica in the rack of who has it{worth}"
+        return (
+            f"for racks{in_layer}: {more} more would be without a replica in the rack of their member{worth}"
+        )
     return f"not needed{in_layer}: without this the assignment would be better by the strategy's own criteria"
 
 

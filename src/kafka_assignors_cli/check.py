@@ -50,7 +50,7 @@ DEFAULT_CRITERIA = "balance,movement,racks"
 
 
 _ANSWER = frozenset({"quality", "certificate"})
-"""Keys that an answer of `assign` has beside the assignment, and an assignment alone has not."""
+"""The keys by which an answer of `assign` differs from an assignment alone."""
 
 
 @dataclass(frozen=True, slots=True)

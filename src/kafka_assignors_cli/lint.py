@@ -197,8 +197,8 @@ _BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LintFacts:
     """A group as it runs now, if one is given, and the brokers' bounds.
 
-    `listed` are the strategies that the members list, if the user tells. `not_judged` names what the cluster
-    hides.
+    `listed` are the strategies that the members list, if the user gives them. `not_judged` names what the
+    cluster hides.
     """
     with options.require_extra("a running cluster", "admin"), options.cluster_errors():
         live = _read_group(address, group) if group is not None else None

@@ -242,8 +242,8 @@ def _assumptions(live: LiveGroup) -> Iterator[str]:
     if (loads := live.weighed) is not None:
         unknown = f", with {loads.unknown} weights unknown" if loads.unknown else ""
         yield (
-            f"load is what the leader's weights made of it when it assigned: the greatest is "
-            f"{loads.greatest:,}, and no assignment could have less than {loads.bound:,}{unknown}"
+            f"load is by the weights of the leader when it assigned: the greatest is {loads.greatest:,}, and "
+            f"no assignment could have less than {loads.bound:,}{unknown}"
         )
     for name, why in live.unknown_topics.items():
         yield f"topic {name!r} is not shown: {why}"

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what the commands make of them.
+"""Options that several commands share, and the functions that read them.
 
 A command names the type of an option as its parameter's annotation: `group: Groups = None`.
 """
@@ -53,7 +53,7 @@ def refuse(context: typer.Context, names: Collection[str], where: str) -> None:
 
 
 def refuse_all_but(context: typer.Context, names: Collection[str], where: str) -> None:
-    """Refuse all parameters that the command line has, but those of these names."""
+    """Refuse all parameters that the command line has, except those of these names."""
     refuse(context, {each.name for each in context.command.params if each.name} - set(names), where)
 
 
@@ -255,9 +255,9 @@ def require_extra(what: str, *extras: str) -> Iterator[None]:
 
 
 def require_replay_extra(command: str, *, spark: bool) -> contextlib.AbstractContextManager[None]:
-    """`require_extra` of what a replay needs: the extra `replay`, or with `spark` the one of that name.
+    """`require_extra` for a replay: the extra `replay`, or the extra `spark` if it runs on Spark.
 
-    The latter has the former: so that the first remedy suffices.
+    The extra `spark` contains `replay`, so the first remedy suffices.
     """
     return require_extra(command, *(("spark",) if spark else ("replay", "spark")))
 
@@ -325,7 +325,7 @@ def needs_spark(bootstrap_servers: str | None, engine: str | None) -> bool:
 def replay_options(
     context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
 ) -> ReplayOptions:
-    """What to replay under these strategies, by the options that `replay` and `validate` share.
+    """The options of a replay under these strategies, from the parameters that `replay` and `validate` share.
 
     It reads them from the `context` of the command, whose function does not use them itself.
     """

@@ -153,7 +153,7 @@ class CiCase:
 
 @dataclass(frozen=True, slots=True)
 class CiFormats:
-    """What `--junit` and `--github` ask for, of a command whose `--json` is `json_file`."""
+    """The formats that `--junit` and `--github` ask for; `json_file` is the file of `--json`."""
 
     junit: Path | None
     github: bool

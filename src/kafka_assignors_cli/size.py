@@ -48,9 +48,9 @@ kafka-assignors size --group orders --bootstrap-server broker:9092 --capacity 50
 
 rates.json:  {{"format": 1, "topics": {{"orders": [1200, null, 0]}}}}  has what each partition costs, null \
 where it is unknown, in any unit; --capacity is in the same one. Of a running group the costs are records a \
-second: what is written to each partition, and with --drain its lag divided by so many seconds. Of an \
-archive that was kept with --committed-offsets they are the records a second that the group consumed of each \
-partition, or fewer, in --percentile per cent of the time.
+second: what is written to each partition, and with --drain its lag divided by that time. Of an archive that \
+was kept with --committed-offsets they are the consumption rates that each partition did not exceed in \
+--percentile per cent of the time.
 
 Find out what one consumer carries with a load test: its records a second while its lag grows. \
 --capacity measured takes the most that a member consumed between the two looks. A member that keeps up \
@@ -125,7 +125,7 @@ Drain = Annotated[
     _rates(
         metavar="SECONDS",
         min=0.1,
-        help="Add what it takes to consume the lag within so long.",
+        help="Add the rate that consumes the lag within this time.",
         show_default="the lag does not count",
     ),
 ]
@@ -139,10 +139,10 @@ ServeOn = Annotated[
 ]
 _seconds = functools.partial(_serve, metavar="SECONDS")
 Every = Annotated[float, _seconds(min=0.1, help="The time between two looks of --serve.")]
-HoldUp = Annotated[float, _seconds(min=0.0, help="Go up when the load has been too much for so long.")]
-HoldDown = Annotated[float, _seconds(min=0.0, help="Go down when fewer members have sufficed for so long.")]
+HoldUp = Annotated[float, _seconds(min=0.0, help="Go up when the load has been too much for this long.")]
+HoldDown = Annotated[float, _seconds(min=0.0, help="Go down when fewer members have sufficed for this long.")]
 StaleAfter = Annotated[
-    float, _seconds(min=1.0, help="Recommend nothing when the last measurement is so old.")
+    float, _seconds(min=1.0, help="Recommend nothing when the last measurement is older than this.")
 ]
 Least = Annotated[int, _serve("--min", metavar="N", min=0, help="Never recommend fewer.")]
 Most = Annotated[int | None, _serve("--max", metavar="N", min=1, help="Never recommend more.")]
@@ -248,12 +248,12 @@ class _Wanted:
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """A group whose weights are the costs, and how they came about.
+    """A group whose weights are the costs, and notes about their source.
 
     Attributes:
         unit: the number of units of cost in one unit of the capacity.
-        most_consumed: the most that a member consumed, which kept its partitions between the looks; None if
-            nothing was measured.
+        most_consumed: the most that a member consumed, of those that kept their partitions between the looks;
+            None if nothing was measured.
     """
 
     group: Group

@@ -42,11 +42,11 @@ _SHOWN_PARTITIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A size, and what it is about.
+    """A size, and the facts that it depends on.
 
     Attributes:
         unit: how many units of cost are one of the user's: 1 for a file, 1000 for records a second.
-        capacity: what a consumer carries, and `headroom` the share of it that is to stay free.
+        capacity: what a consumer carries; `headroom` is the share of it that stays free.
         needed_full: the members that are needed at full capacity.
     """
 
@@ -59,7 +59,7 @@ class Report:
     notes: Sequence[str]
 
     def to_json(self) -> dict[str, Any]:
-        """The whole result; the certificate is in units of cost, for only whole numbers prove anything."""
+        """The whole result; the certificate is in units of cost, since a proof needs whole numbers."""
         size = self.size
         return {
             "members": size.members,
@@ -121,7 +121,7 @@ class Report:
         return [self._head(), *rows, *indented(self.sentences())]
 
     def sentences(self) -> list[str]:
-        """What the table does not say."""
+        """Sentences about what the table does not show."""
         size, found = self.size, []
         if size.too_heavy:
             names = ", ".join(
@@ -294,7 +294,7 @@ class Recommender:
 
 
 def serve(measure: Callable[[ProgressReport], Report], options: ServeOptions) -> None:
-    """Look and serve until Ctrl-C or SIGTERM. `CannotRun` if the port cannot be had."""
+    """Look and serve until Ctrl-C or SIGTERM. `CannotRun` if the port is not available."""
     with require_extra("size --serve", "watch"):
         import prometheus_client  # noqa: F401
 

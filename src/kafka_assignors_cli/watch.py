@@ -83,14 +83,10 @@ Matching = Annotated[
         help="Only groups whose id matches; * stands for any text, ? for one character. May be repeated.",
     ),
 ]
-MaxGroups = Annotated[
-    int, _option(metavar="N", min=1, help="Follow at most so many groups, and count the others.")
-]
+MaxGroups = Annotated[int, _option(metavar="N", min=1, help="Follow at most N groups, and count the others.")]
 ForgetEmpty = Annotated[
     float,
-    _option(
-        metavar="SECONDS", min=1.0, help="Forget a group that has had no members and no record for so long."
-    ),
+    _option(metavar="SECONDS", min=1.0, help="Forget a group without members and records for this long."),
 ]
 FromNow = Annotated[
     bool,
@@ -110,7 +106,7 @@ StateInterval = Annotated[
     float, _option(metavar="SECONDS", min=0.1, help="The time between two writes of --state.")
 ]
 Interval = Annotated[float, _option(metavar="SECONDS", min=0.1, help="The time between two looks.")]
-Count = Annotated[int | None, _option(metavar="N", min=1, help="End after so many looks.")]
+Count = Annotated[int | None, _option(metavar="N", min=1, help="End after N looks.")]
 
 
 def watch(
@@ -329,7 +325,7 @@ def group_json(group: GroupSnapshot) -> dict[str, Any]:
 def watch_tables(
     fleet: FleetSnapshot, status: WatchStatus, notes: Sequence[str], most_rows: int | None
 ) -> list[RenderableType]:
-    """A line about the watch, its latest `notes`, and the table, of at most so many groups."""
+    """A line about the watch, its latest `notes`, and the table of at most `most_rows` groups."""
     groups = in_order_of_attention(fleet.groups)
     shown = groups if most_rows is None else groups[:most_rows]
     table = FittedTable(_COLUMNS)

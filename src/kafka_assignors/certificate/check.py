@@ -1,4 +1,4 @@
-"""A certificate, and its check: the two rules, and nothing of how the prices were found."""
+"""A certificate, and its check by the two rules alone."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Price = tuple[int | Fraction, ...]
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """That an assignment is the best by these criteria: the prices of all members that can get anything.
+    """Evidence that an assignment is the best by these criteria.
 
-    `scale` is what balance is measured by.
+    `prices` has the price of every member that can get partitions; `scale` is the measure of balance.
     """
 
     criteria: Criteria
@@ -29,15 +29,15 @@ class Certificate:
 class CertificateError(ValueError):
     """The certificate does not prove the assignment to be the best; the message says which rule it breaks.
 
-    That does not mean that the assignment is not: `prove` decides it.
+    The assignment may be the best all the same: `prove` decides it.
     """
 
 
 def check(group: Group, assignment: Assignment, certificate: Certificate) -> None:
     """Verify that no assignment of the group is better than this one by the certificate's criteria.
 
-    Raises `InvalidAssignmentError` if it is no valid assignment of the group, and `CertificateError` if the
-    certificate does not prove it to be the best. Cost: linear in partitions, subscriptions and claims.
+    Raises `InvalidAssignmentError` if the assignment is not valid for the group, and `CertificateError` if
+    the certificate does not prove it to be the best. Cost: linear in partitions, subscriptions and claims.
     """
     criteria = require_criteria(certificate.criteria)
     check_assignment(group, assignment)
@@ -67,7 +67,7 @@ def check(group: Group, assignment: Assignment, certificate: Certificate) -> Non
 
 
 def _prices_in_bounds(group: Group, assignment: Assignment, certificate: Certificate) -> Mapping[str, Price]:
-    """The prices, each of which fits the load of its member."""
+    """The prices; `CertificateError` for a price that does not fit the load of its member (rule 1)."""
     digits = len(certificate.criteria)
     rest = (0,) * (digits - 1)
     scale = certificate.scale
@@ -103,7 +103,7 @@ def _prices_in_bounds(group: Group, assignment: Assignment, certificate: Certifi
 
 
 def _holders(members: Mapping[str, Mapping[str, Iterable[int]]]) -> dict[str, dict[int, str]]:
-    """By topic and partition, the member that has it."""
+    """The member that has each partition, by topic and partition."""
     holders: dict[str, dict[int, str]] = {}
     for member_id, by_topic in members.items():
         for name, partitions in by_topic.items():
@@ -113,10 +113,10 @@ def _holders(members: Mapping[str, Mapping[str, Iterable[int]]]) -> dict[str, di
 
 @dataclass(frozen=True, slots=True)
 class _Readers:
-    """Of the members that subscribe to a topic, by rack, the one with the lowest price.
+    """The subscriber of a topic with the lowest price, by rack.
 
-    `checked` are the partitions that were found to be where they should, by member, owner and racks: those
-    that are alike in this cost the same.
+    `checked` are the kinds of partitions that have passed, by member, owner and racks: partitions of one kind
+    cost the same.
     """
 
     by_rack: Mapping[str | None, str]
@@ -153,9 +153,9 @@ class _Cheapest:
 def _takers(
     by_rack: Mapping[str | None, str], owner: str | None, group: Group
 ) -> Iterator[tuple[str, str | None]]:
-    """Members one of which has the lowest sum of price and cost.
+    """The members among which one has the lowest sum of price and cost.
 
-    Within a rack the partition costs every member the same, but for its owner.
+    Within a rack the partition costs every member the same, except its owner.
     """
     for rack, member_id in by_rack.items():
         yield member_id, rack
@@ -164,7 +164,7 @@ def _takers(
 
 
 def is_miss(rack: str | None, racks: frozenset[str]) -> bool:
-    """Whether a member in this rack consumes a partition with replicas in these from another rack."""
+    """Whether a member in `rack` consumes a partition with replicas in `racks` from another rack."""
     return bool(rack) and bool(racks) and rack not in racks
 
 
@@ -182,7 +182,7 @@ def _shown(price: Price) -> str:
 
 
 def _shown_scale(scale: Scale, member_id: str) -> str:
-    """What is special about the member, to go after "with 3 partitions"."""
+    """The member's earlier load and its capacity, as they follow "with 3 partitions"."""
     already, capacity = scale.has_already(member_id), scale.capacity(member_id)
     more = f", {already} from before" if already else ""
     return f"{more} and a capacity of {capacity}" if capacity > 1 else more

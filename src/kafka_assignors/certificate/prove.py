@@ -1,20 +1,20 @@
-r"""Prices for an assignment, or the way to a better one.
+r"""Prices for an assignment, or the path to a better one.
 
-Passing a partition on from one member to another is an edge between them, whose length is what the partition
-costs there less what it costs here. A member's price is the length of its shortest way to a member that takes
-one more, the growth of that one's squared load included. If the price comes out below what the member would
-save by giving a partition up, then going that way is an improvement, and so is going round a circle of
-negative length; if not, these are prices that a certificate can have (`certificate` says why that is enough).
+To pass a partition on from one member to another is an edge between them; its length is the cost of the
+partition at the taker less its cost at the giver. A member's price is the length of its shortest path to a
+member that takes one more partition, plus the growth of the taker's squared load. If the price is below what
+the member saves by giving a partition up, the path is an improvement; so is a circle of negative length.
+Otherwise the prices make a certificate (`certificate` says why they suffice).
 
-There are as many edges as partitions times subscribers, and few different ones. Partitions of topics with the
-same subscribers, in the same racks, are alike for all but their owner: they meet in a *hub*, from which one
-edge leads to each rack of each cohort of subscribers; an edge of its own leads back to a live owner.
+There are as many edges as partitions times subscribers, but few differ. Partitions of topics with the same
+subscribers, in the same racks, cost the same except at their owner: they meet in a *hub*. One edge
+leads from the hub to each rack of each cohort of subscribers; a separate edge leads back to a live owner.
 
     giver --(less what it costs here)--> hub --(move, miss)--> cohort in a rack --> taker
       \--------------------(miss, less what it costs here)--------------------> owner
 
-Shortest ways are found round by round (R. Bellman, "On a routing problem", 1958): a round looks at each edge
-once, and as many rounds are needed as the longest of the ways has members.
+Shortest paths are found in rounds (R. Bellman, "On a routing problem", 1958): a round looks at each edge
+once, and there are as many rounds as the longest path has members.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Improvement:
-    """Why an assignment is not the best: taken together these steps make it better.
+    """Why an assignment is not the best: these steps, taken together, make it better.
 
     `change` says by how much each of the criteria changes; the first that is not 0 is negative.
     """
@@ -60,8 +60,8 @@ def prove(
 ) -> Certificate | Improvement:
     """A certificate that no assignment of the group is better by these criteria, or steps to one that is.
 
-    `scale` is what balance is measured by. Raises `InvalidAssignmentError` if it is no valid assignment of
-    the group, and `ValueError` unless the criteria begin with balance and name each other one once at most.
+    `scale` is the measure of balance. Raises `InvalidAssignmentError` if the assignment is not valid for the
+    group, and `ValueError` unless the criteria begin with balance and name each other one once at most.
     """
     criteria = require_criteria(criteria)
     check_assignment(group, assignment)
@@ -69,9 +69,9 @@ def prove(
 
 
 class _Units:
-    """Prices as single integers: digits of a base that no sum of lengths along a way reaches.
+    """Prices as single integers: digits of a base that no sum of lengths along a path reaches.
 
-    The first digit counts parts of a square: as many to a whole one as the capacities have in common.
+    The first digit counts fractions 1 / `parts` of a squared load; `parts` is a multiple of all capacities.
     """
 
     def __init__(self, criteria: tuple[AnyCriterion, ...], members: int, parts: int) -> None:
@@ -85,7 +85,7 @@ class _Units:
         self.miss = sum(weight * one.count(0, 1) for one, weight in weights.items())
 
     def load(self, growth: int, capacity: int) -> int:
-        """The length of so much more of a square, at a member of this capacity."""
+        """The length for a squared load that grows by `growth`, at a member of this capacity."""
         return self._square // capacity * growth
 
     def price(self, units: int) -> Price:
@@ -108,10 +108,10 @@ _Partition = tuple[str, int]
 class _Edges:
     """Members are numbers, in the order of their ids; lengths are in `units`.
 
-    `to_hubs` and `to_owners` are by giver: the (hub, length) and the (owner, length) of each edge from there,
-    with one of the partitions that can go that way. `hubs` lists what leads on from each: seats and lengths.
-    `one_more` and `one_less` are by member: what its next partition adds to balance, and what its last one
-    added; None where it has none.
+    `to_hubs` and `to_owners` are by giver: the (hub, length) and the (owner, length) of each edge from it,
+    with one of the partitions that can take the edge. `hubs` lists the (seat, length) of each edge from a
+    hub. `one_more` and `one_less` are by member: what its next partition adds to balance, and what its last
+    one added; None for a member without partitions.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class _Edges:
 
 
 class _Search:
-    """Prices, from the growth of each member's own load downwards."""
+    """Lowers the prices round by round; each starts at the growth of the member's own load."""
 
     def __init__(self, edges: _Edges) -> None:
         self._edges = edges
@@ -212,7 +212,7 @@ class _Search:
         return Certificate(edges.criteria, dict(zip(edges.members, prices, strict=True)), edges.scale)
 
     def _round(self) -> bool:
-        """Shorten each way by its first edge, given the others' ways; whether any has become shorter."""
+        """Look at each edge once, with the prices of the last round; whether any price has fallen."""
         edges, before = self._edges, self._prices
         best_of_seat = {
             seat: min((before[member], member) for member in members) for seat, members in edges.seats.items()
@@ -236,9 +236,9 @@ class _Search:
         return after != before
 
     def _way(self, start: int, harmless: Set[int] = frozenset()) -> tuple[list[int], int | None]:
-        """The members along the way from here, and the place among them where it leads into a circle.
+        """The members along the path from `start`, and the index of the first one on a circle, or None.
 
-        It ends before a member that is `harmless`. The place is None without a circle.
+        The path ends before a member that is `harmless`.
         """
         way: dict[int, None] = {}
         member: int | None = start
@@ -270,14 +270,14 @@ class _Search:
         return Improvement(edges.criteria, tuple(steps), self._change(way))
 
     def _change(self, way: list[int]) -> Price:
-        """What the group gains by going the way, or round the circle."""
+        """How the criteria change along the path, or round the circle."""
         edges = self._edges
         change = 0
         for giver in way:
             step = self._steps[giver]
-            if step is None:  # the last, who takes one more
+            if step is None:  # the last member, which takes one more
                 saved = edges.one_less[way[0]]
-                assert saved is not None  # it gives one away
+                assert saved is not None  # the first member gives one away
                 change += edges.one_more[giver] - saved
             else:
                 change += self._length(giver, *step)

@@ -1,14 +1,14 @@
-"""The certificate that a group needs at least so many members, and so many suffice; and its check.
+"""A certificate of how many members a group needs at least, and how many suffice; and its check.
 
-Every partition has a cost, and no member may carry more than a limit. That fewer members do not suffice is
-proved in one of two ways:
+Every partition has a cost, and no member may carry more than a limit. There are two ways to prove that fewer
+members do not suffice:
 
 - by a **bound**: a function that takes a cost to a value, such that costs that fit one member have values
   that fit one member too (a dual feasible function). If the values of all partitions exceed what n - 1
   members can have, then n members are needed. A `SizeBound` names one function of a family, and the check
   computes it anew.
-- by a **search** that has tried all ways to use one member less. The check searches again, in another way
-  than the solver does: partition by partition, where the solver goes member by member.
+- by a **search** that has tried all ways to use one member less. The check searches again, in another order:
+  partition by partition, where the solver goes member by member.
 
 The family, for a limit L and a cost c, after both are divided by a divisor of all costs (a member uses
 multiples of it alone, so L is rounded down):
@@ -20,7 +20,7 @@ multiples of it alone, so L is rounded down):
   parts of L as there are whole (k + 1)-th parts in c. Source: S. P. Fekete, J. Schepers, "New classes of fast
   lower bounds for bin packing problems", Mathematical Programming 91 (2001), function u(k) and theorem 1.
 
-Nothing here knows how the assignment was found.
+The check does not depend on the solver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kafka_assignors.certificate.check import CertificateError
 from kafka_assignors.group import TopicPartitions
 
 CHECKED_NODES = 500_000
-"""The places for partitions that the check tries, before it says that it cannot confirm a search."""
+"""The most states that the check of a search visits before it gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +46,15 @@ class SizeBound:
 
 @dataclass(frozen=True, slots=True)
 class SizeCertificate:
-    """That `least` members are needed, and as many suffice as `members` has entries.
+    """Evidence that at least `least` members are needed, and that `len(members)` suffice.
 
-    Where the two are equal, it is the fewest.
+    If the two are equal, that number is the minimum.
 
     Attributes:
         limit: the most that a member may carry, in the unit of the costs.
         members: the partitions of each member.
-        least: fewer do not suffice.
-        bound: a bound that shows it; None if a search has.
+        least: fewer members do not suffice.
+        bound: the bound that proves `least`; None if a search proves it.
     """
 
     limit: int
@@ -66,11 +66,11 @@ class SizeCertificate:
 def check_size(
     costs: Mapping[str, Sequence[int]], certificate: SizeCertificate, *, nodes: int = CHECKED_NODES
 ) -> None:
-    """Verify what the certificate says of partitions with these costs.
+    """Verify the certificate for partitions with these costs.
 
     Args:
-        costs: by topic, the cost of each partition from 0 on; whole numbers from 0 on.
-        nodes: what the check of a search may try.
+        costs: by topic, the cost of each partition from partition 0 on; integers of at least 0.
+        nodes: the most states that the check of a search may visit.
 
     Raises `CertificateError`, which says what is wrong. Cost: linear in the partitions without a search.
     """
@@ -90,14 +90,14 @@ def check_size(
 
 
 def members_by(costs: Sequence[int], limit: int, bound: SizeBound) -> int:
-    """How many members are needed by this bound; `CertificateError` if it is none."""
+    """How many members are needed by this bound; `CertificateError` if it is not a valid bound."""
     divisor, threshold, parts = bound.divisor, bound.threshold, bound.parts
     if divisor < 1 or any(cost % divisor for cost in costs):
         raise CertificateError(f"not all costs are multiples of {divisor}")
     whole = limit // divisor
     if not 0 <= 2 * threshold <= whole or parts < 0 or whole < 1:
         raise CertificateError(f"{bound} is no bound for a limit of {limit}")
-    # Values are counted in `parts`-th parts, so that they are whole numbers.
+    # Values are multiplied by `parts`, which makes them integers.
     total, times = 0, max(1, parts)
     for cost in costs:
         share = cost // divisor
@@ -110,7 +110,7 @@ def members_by(costs: Sequence[int], limit: int, bound: SizeBound) -> int:
 
 
 def _require_assignment(costs: Mapping[str, Sequence[int]], certificate: SizeCertificate) -> None:
-    """Every partition is with one member, and no member has more than the limit."""
+    """Raise unless every partition is with one member, and no member carries more than the limit."""
     seen: set[tuple[str, int]] = set()
     for number, member in enumerate(certificate.members):
         load = 0
@@ -129,9 +129,9 @@ def _require_assignment(costs: Mapping[str, Sequence[int]], certificate: SizeCer
 
 
 class _Search:
-    """Tries the members for one partition after the other, the costliest first.
+    """Tries all members for each partition in turn, the costliest partition first.
 
-    Of members with equal loads one is tried, and no state twice.
+    It tries only one of several members with equal loads, and no state twice.
     """
 
     def __init__(self, limit: int, members: int, nodes: int) -> None:

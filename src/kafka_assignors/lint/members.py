@@ -1,7 +1,7 @@
 """The members of a group, from their settings or from a running group, with the defaults of their clients.
 
-A value that neither tells is None; `with_defaults` fills in the client's default, and rules skip a member
-that lacks a value they need.
+A value that neither source has is None; `with_defaults` fills in the client's default, and rules skip a
+member that lacks a value they need.
 
 The strategies, defaults and limits of the clients are those in the sources of aiokafka 0.10 to 0.14,
 kafka-python 2.0.6 to 3.0.12, librdkafka 2.16 and the Java client 4.4. An unknown version counts as the

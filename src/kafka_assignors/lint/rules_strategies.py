@@ -284,7 +284,7 @@ def _eager_words(member: MemberConfig, uses: tuple[StrategyUse, ...]) -> str:
     pause = "each rebalance pauses all their partitions"
     if not all(map(_is_cooperative, uses)):
         return (
-            f"The consumers of these members are eager, for not every strategy in "
+            f"The consumers of these members are eager, because not every strategy in "
             f"[{', '.join(member.names)}] is a cooperative one of kafka-assignors: {pause}."
         )
     if member.kept_partitions is False:

@@ -1,15 +1,15 @@
 """Makespan: partitions have weights, and the greatest load of any member should be as low as possible.
 
 That is scheduling on machines, for which no exact method is fast in general. So this package is exact for
-small groups, and a heuristic with bounds for others: one is proved beforehand, and one is reported for each
-assignment.
+small groups, and a heuristic with two bounds for others: one is proved beforehand, the other is reported for
+each assignment.
 
 - `jobs`: the group in numbers, unknown weights included;
 - `loads`: the loads of an assignment, and the lower bounds that say how good it is;
 - `branch_and_bound`: the optimum of small groups, and of parts of others;
 - `local_search`: an assignment that is improved step by step;
-- `within_capacity`: an assignment with no load above what a member can carry, and little weight moved;
-- `balance`: all of it in turn, and which improvements are worth their moves.
+- `within_capacity`: an assignment with no load above the capacity, and little weight moved;
+- `balance`: all of these in turn, and which improvements are worth their moves.
 """
 
 from __future__ import annotations

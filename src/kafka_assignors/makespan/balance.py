@@ -1,53 +1,52 @@
 """The assignment with a greatest load within a proved factor of the least possible one, and few moves.
 
-`balance_loads` places the partitions with a weight first. Then it places those of weight zero, by their
-number, beside the number of the others that each member has: a weight says nothing about where they should
-be, but each costs a little, and no member should have thousands of them.
+`balance_loads` places the partitions with a weight first. Then it balances those of weight zero by number,
+together with the number of other partitions of each member: their weight does not say where they should be,
+but each costs a little, and no member should have thousands of them.
 
 A rebalance begins with the partitions that members own; partitions without an owner go to the members with
-the least load. From there on a partition moves only for a gain. There is one exception: members above their
-fair share give something to a member that has no partition, or a newcomer would wait for ever in a large
-group. Then members above their fair share are looked at in layers, the fullest first:
+the least load. From there on a partition moves only for a gain, with one exception: members above their fair
+share give a partition to a member that has none, since a newcomer to a large group could wait for ever. Then
+members above their fair share are looked at in layers, the fullest first:
 
-1. **Search** among the members of the layer, to the end, how far their greatest load can be brought down.
-2. If that is by no more than the threshold, nothing moves here. Else the steps are taken until going on to
-   the end would be worth no more than the threshold. In the first layer, what the fresh assignment (below)
-   reaches counts as the end if it is less: or the fresh one would be taken for the little between the two.
+1. **Search** to the end how far the greatest load of the layer's members can be lowered.
+2. If the gain is no more than the threshold, nothing moves here. Otherwise steps are taken until the rest of
+   them would gain no more than the threshold. In the first layer, the load of the fresh assignment (below)
+   counts as the end if it is lower; otherwise the fresh one would be taken for the small difference.
 3. Members whose load is nearly the greatest now are done. The others are the next layer. So a member with
-   one partition that is heavier than its share does not keep the second fullest from being relieved.
+   one partition that is heavier than its share does not keep the second fullest member from being relieved.
 
-`branch_and_bound` solves small groups before all that. If their greatest load is above the optimum by more
-than the threshold, they begin from the assignment with the fewest moves among those with a load within it.
+Before all that, `branch_and_bound` solves small groups. If their greatest load is above the optimum by more
+than the threshold, they begin from the assignment with the fewest moves among those within the threshold.
 Partitions without an owner are placed so that the greatest load is the least possible without moves.
 
-For the first layer there is another way: a **fresh** assignment that looks at no owner, and is the optimum or
-within a proved factor of it. It is taken if it is better than the result of the search by more than the
-threshold, with its bundles given to the members that have most of them already. So the greatest load is never
-above that of the fresh assignment by more than the threshold. A fresh assignment that is not known to be the
-optimum counts as no better than the bound and one part in `FINE`, for it moves nearly everything.
+The first layer has an alternative: a **fresh** assignment that ignores owners, and is the optimum or within a
+proved factor of it. It is taken if it is better than the result of the search by more than the threshold; its
+bundles go to the members that have most of them already. So the greatest load is never above that of the
+fresh assignment by more than the threshold. A fresh assignment that is not proved to be the optimum counts as
+no better than the bound plus one part in `FINE`, because it moves nearly everything.
 
-All of that is repeated until nothing moves. Applied to its own result it moves nothing, on any member, as
-long as the weights are the same.
+All of that is repeated until nothing moves. Applied to its own result with the same weights, it moves
+nothing.
 
 With a **budget** only the first steps are taken, which relieve the fullest most. Then no factor is promised.
 
-With a **capacity** no layer is looked at, and no newcomer, as long as `within_capacity` finds an assignment
-in which no member has more than that, within the budget. If it finds none, the rest is as without a
-capacity.
+With a **capacity**, layers and newcomers are not looked at as long as `within_capacity` finds an assignment
+within the capacity and the budget. If it finds none, the rest is as without a capacity.
 
 The fresh assignment
 ====================
 
-Where branch and bound comes to its end, its result is the fresh assignment. Else the fresh assignment is the
-better one of what branch and bound found on its way and of what follows, after the local search.
+If branch and bound comes to its end, its result is the fresh assignment. Otherwise the local search improves
+the better one of its best result so far and the result of the methods below.
 
 **Longest processing time first** (`deal_jobs`): the heaviest job to the member with the least load, then the
 next. With one subscription for all, and no job placed before, the greatest load is at most 4/3 - 1/(3m) of
 the least possible one, with m members. Source: R. L. Graham, "Bounds on multiprocessing timing anomalies",
 SIAM Journal on Applied Mathematics 17 (1969). With several subscriptions there is no such constant.
 
-**Rounding** (`round_relaxation`): from jobs that are cut to whole ones, so that no cohort gets more than one
-job beyond its share. The fractional solution (`loads.relax`) says how much of each class's weight every
+**Rounding** (`round_relaxation`) turns cut jobs into whole ones, so that no cohort gets more than one job
+beyond its share. The fractional solution (`loads.relax`) says how much of each class's weight every
 cohort gets. Draw an edge between a class and each cohort that gets a part of it. Around a circle of such
 edges weight can be shifted, from one edge to the next in turn, without changing the sum of any class or
 cohort, until one edge carries zero and the circle is broken. When no circle is left the edges are a forest,
@@ -63,7 +62,7 @@ exceeds the optimum: the result is at most twice the optimum, for any subscripti
 
 Source: J. K. Lenstra, D. B. Shmoys, É. Tardos, "Approximation algorithms for scheduling unrelated parallel
 machines", Mathematical Programming 46 (1990), here for jobs whose weight is the same on every machine, and
-with classes and cohorts in the place of jobs and machines.
+with classes and cohorts instead of jobs and machines.
 """
 
 from __future__ import annotations
@@ -93,10 +92,11 @@ from kafka_assignors.makespan.within_capacity import keep_within
 
 _MOST_JOBS_IN_PARTS = 128
 _LOOKS_AT_PARTS = 2_000
-"""In groups of so many jobs the search solves parts of the group exactly, by so many looks in a round."""
+"""In groups of at most this many jobs, the search solves parts of the group exactly, with this many looks a
+round."""
 
 _MOST_ROUNDS = 100
-"""A bound: each round lowers loads, and the second mostly finds nothing."""
+"""A limit: each round lowers loads, and the second one usually finds nothing."""
 
 _LITTLE = Fraction(1, 64)
 """The threshold for a fresh assignment: layers in smaller steps would be many and gain nothing."""
@@ -129,7 +129,7 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
 
 
 def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
-    """The holders with no load above the capacity; None without one, or if it takes more than the budget."""
+    """The holders with no load above the capacity; None without a capacity, or if none fit the budget."""
     holders = None if terms.capacity is None else keep_within(jobs, terms.capacity)
     if holders is None or terms.budget is None or changed_hands(jobs.owners, holders) <= terms.budget:
         return holders
@@ -137,7 +137,7 @@ def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
 
 
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
-    """An assignment that looks at no owner, and a lower bound of the greatest load."""
+    """An assignment that ignores owners, and a lower bound of the greatest load."""
     relaxed = relax(jobs)
     bound = lower_bound(jobs, relaxed)
     best = optimum(jobs, bound)
@@ -155,7 +155,7 @@ def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
     """The holder of each job after all improvements that are worth their moves.
 
-    `fresh` are the holders of an assignment that looks at no owner, `bound` is a lower bound of the greatest
+    `fresh` are the holders of an assignment that ignores owners, `bound` is a lower bound of the greatest
     load.
     """
     fresh_load = max(Placing(jobs, fresh).loads)
@@ -195,7 +195,7 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
 def _least_moved(beginning: Placing, fresh_load: int, bound: int, terms: Terms) -> Placing:
     """The fewest moves to a load that is not worth a fresh assignment, and of these the least load.
 
-    It is the beginning itself if that needs no more, or where the search gives up or the budget is exceeded.
+    It is the beginning itself if no move is needed, if the search gives up, or if the budget is exceeded.
     """
     jobs, load = beginning.jobs, max(beginning.loads)
     limit = terms.most_before(fresh_load)
@@ -218,7 +218,10 @@ def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
 def _relieve_layers(
     placing: Placing, bound: int, fair: int, terms: Terms, fresh_load: int | None = None
 ) -> bool:
-    """Whether the budget stopped it; `fresh_load` counts as the end of the first layer if it is less."""
+    """Relieve the layers; whether the budget stopped it.
+
+    `fresh_load` counts as the end of the first layer if it is lower.
+    """
     loads = placing.loads
     layer = placing.jobs.members
     bound = max(bound, fair)
@@ -268,18 +271,18 @@ def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) ->
     gone = [job for job, owner in enumerate(jobs.owners) if owner not in (NO_OWNER, adapted.holders[job])]
     for job in sorted(gone, key=lambda job: (jobs.weights[job], job)):
         owner = jobs.owners[job]
-        # Putting it back must not make it worth starting over once more.
+        # With the job back, the fresh assignment must not be worth taking once more.
         if not terms.is_worth(fresh_load, adapted.loads[owner] + jobs.weights[job]):
             adapted.move(job, owner)
     return adapted
 
 
 def deal_jobs(jobs: Jobs, loads: list[int], holders: list[int], free: Iterable[int]) -> None:
-    """Place the free jobs; `loads` and `holders` know of the others, and are changed.
+    """Place the free jobs; `loads` and `holders` have the other jobs already, and are changed.
 
-    Of members with equal loads the first gets the job, of equal jobs the first goes first. Each class has a
-    heap of its takers. A member whose load has grown through another class is found out when it comes up:
-    loads only grow here.
+    The first of several members with equal loads gets the job, and the first of equal jobs goes first. Each
+    class has a heap of its takers. If a member's load has grown through another class, its entry is corrected
+    when it comes up: loads only grow here.
     """
     weights, class_of = jobs.weights, jobs.class_of
     heaps: dict[int, list[tuple[int, int]]] = {}

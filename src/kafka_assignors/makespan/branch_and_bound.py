@@ -1,25 +1,25 @@
 """Small groups, exactly: the least greatest load, and the fewest moves to a load that is low enough.
 
-Both are one search. Of all assignments without a load above a limit it looks for the one with the fewest
-moves, and of these for the one with the least greatest load. If no job has an owner, nothing counts as a
-move, and what it finds is the optimum (`optimum`). With owners and the limit that the threshold leaves, it is
-the least that members must give up (`best_within`).
+One search does both. Of all assignments without a load above a limit it finds the one with the fewest moves,
+and of these the one with the least greatest load. If no job has an owner, nothing counts as a move, and the
+result is the optimum (`optimum`). With owners, and the threshold as the limit, the result has the fewest
+moves (`best_within`).
 
 The tree has a level for each job, the heaviest first, and a branch for each member that may have it: its
-owner first, then the member with the least load. So the first leaf is what dealing gives. A branch is cut off
-if nothing below it can be better than the best leaf so far:
+owner first, then the member with the least load. So the first leaf is the result of dealing. A branch is cut
+off if no leaf below it can be better than the best leaf so far:
 
-- **load**: of some members, the room below the load that must be undercut is less than the weight of the jobs
-  left that no other member may have. That is the fractional bound of `loads` for what is left, over the
-  unions of a few classes' readers;
-- **moves**: an owner cannot keep all that it still owns below the limit. So many of the heaviest as make room
-  must move at least;
-- **symmetry**: two members of one cohort that have the same load, and own none of the jobs left, are alike;
-- **memory**: the same loads at the same level, by no fewer moves.
+- **load**: some members have less room, below the load to undercut, than the remaining jobs weigh that no
+  other member may have. That is the fractional bound of `loads` for the remaining jobs, over the unions of a
+  few classes' readers;
+- **moves**: an owner has no room for all its remaining jobs below the limit. The fewest of its heaviest jobs
+  that make room are a lower bound of its moves;
+- **symmetry**: two members of one cohort with the same load are alike if they own none of the remaining jobs;
+- **memory**: the same loads at the same level were reached with no more moves.
 
 A leaf at the lower bound ends the search, since no leaf is better.
 
-The search looks at so many loads (`LookBudget`) and then gives up. It counts and reads no clock, so every
+The search gives up after a number of looks at loads (`LookBudget`). It counts and reads no clock, so every
 leader gives up at the same place. Groups above `MOST_JOBS` or `_MOST_MEMBERS` are not searched as a whole,
 since the tree is too deep: there `local_search` solves parts of the group.
 
@@ -38,22 +38,22 @@ from itertools import accumulate
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 
 MOST_LOOKS = 6_000
-"""Loads that a search of a whole group may look at."""
+"""The most loads that a search of a whole group looks at."""
 
 MOST_JOBS = 32
 _MOST_MEMBERS = 8
 """The largest group that is searched."""
 
 _BEFOREHAND = 5
-"""What it costs to set a search up, in looks for each job."""
+"""The cost of setting up a search, in looks for each job."""
 
 _MOST_UNIONS = 12
-"""Sets of members whose room is compared with the jobs that only they may have."""
+"""The most sets of members whose room is compared with the jobs that only they may have."""
 
 
 @dataclass(slots=True)
 class LookBudget:
-    """How many loads may still be looked at: a node of the tree looks at that of every member."""
+    """How many loads may still be looked at: a node of the tree looks at the load of every member."""
 
     left: int
 
@@ -62,9 +62,9 @@ class LookBudget:
 class SearchResult:
     """The result of a search.
 
-    `holders` is who has each job, None if no assignment was found that is better than what was known; `load`
-    is their greatest load. `proved` says that there is no better one than this, or else than the known one:
-    the search came to its end.
+    `holders` has the member of each job; None if no assignment was found that is better than the known one.
+    `load` is their greatest load. `proved` says that the search came to its end: no assignment is better than
+    this one, or than the known one.
     """
 
     holders: list[int] | None
@@ -75,7 +75,7 @@ class SearchResult:
 def optimum(jobs: Jobs, bound: int) -> SearchResult:
     """Holders with the least greatest load if `proved`, else with the least that was found.
 
-    `bound` is a load that no assignment can be better than.
+    `bound` is a lower bound of the greatest load.
     """
     free = replace(jobs, owners=[NO_OWNER] * len(jobs.weights))
     return best_within(
@@ -88,8 +88,8 @@ def best_within(
 ) -> SearchResult:
     """Holders with the fewest moves and no load above `limit`, and of these with the least greatest load.
 
-    `known` are the moves and the greatest load of an assignment that is to be improved upon. `bound` is a
-    load that no assignment can be better than.
+    `known` are the moves and the greatest load of an assignment that the result must improve upon. `bound` is
+    a lower bound of the greatest load.
     """
     if len(jobs.weights) > MOST_JOBS or (jobs.weights and len(jobs.members) > _MOST_MEMBERS):
         return SearchResult(None, 0, False)
@@ -178,7 +178,7 @@ class _Tree:
         return rooms
 
     def place(self, level: int, moves: int) -> None:
-        """Try every placement of the jobs from this level on, but for branches with nothing better."""
+        """Try every placement of the jobs from this level on, except in branches with nothing better."""
         if level == len(self._order):
             self._take(moves)
             return
@@ -190,7 +190,7 @@ class _Tree:
             raise _OutOfBudget
         loads, kinds, factor = self._loads, self._kinds[level], 2 * len(self._loads)
         weight, owner = self._weights[level], self._owners[level]
-        # The first of all that are alike stands for them.
+        # The first of several members that are alike stands for all of them.
         first = {loads[m] * factor + kinds[m]: m for m in reversed(self._readers[level])}
         takers = [first[kind] for kind in sorted(first)]
         if owner != NO_OWNER:
@@ -201,7 +201,7 @@ class _Tree:
             if load > most:
                 if member == owner:
                     continue
-                return  # Those that follow have more.
+                return  # The members that follow have higher loads.
             best = self._best_moves, self.best_load
             loads[member] = load
             self._holders[level] = member
@@ -236,7 +236,7 @@ class _Tree:
         for members, lightest, weighs in self._rooms:
             room = most * len(members)
             for member in members:
-                # No job fits into what is less than the lightest: that room is of no use.
+                # Room for less than the lightest job is of no use.
                 room -= loads[member] if most - loads[member] >= lightest else most
             if room < weighs[level]:
                 return None
@@ -253,7 +253,7 @@ class _Tree:
         return moved
 
     def _has_seen(self, level: int, moves: int) -> bool:
-        """Whether the same was left to do, by no more moves, at another node; if not, remember this one."""
+        """Whether another node had the same loads with no more moves; if not, remember this one."""
         loads, kinds, factor = self._loads, self._kinds[level], 2 * len(self._loads)
         key = tuple(sorted([loads[member] * factor + kinds[member] for member in self._members]))
         seen = self._seen[level]

@@ -4,10 +4,9 @@ Members, cohorts and topic classes are those of `kafka_assignors.solver.classes`
 subscription are a cohort, topics with the same subscribers a class. Jobs are numbered by topic and partition,
 members in the order that decides ties, so the result depends on neither mappings nor hash seeds.
 
-A partition whose weight is unknown weighs the median of its topic's known weights; where none of the topic's
-is known, the median of all that are known in the group; where there is none at all, 1, so that a group
-without weights is balanced by the number of partitions. (Of an even number of weights the median is the lower
-of the two in the middle, which is a weight that exists, and an integer.)
+A partition with an unknown weight gets the median of its topic's known weights; if there are none, the median
+of the group's known weights; if there are none, 1, so that a group without weights is balanced by the number
+of partitions. (The median of an even number of weights is the lower of the two in the middle: an integer.)
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from kafka_assignors.solver.classes import Classes, classify
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weight of every partition by topic, and of how many it was unknown."""
+    """The weight of every partition by topic, and the number of unknown weights."""
 
     by_topic: Mapping[str, Sequence[int]]
     unknown: int
@@ -61,7 +60,7 @@ class Jobs:
     `weights`, `class_of` and `owners` have an entry for each job: its weight, its topic class, and the member
     that owned it or `NO_OWNER`. `cohorts` are the members of each cohort, `cohort_of` has the cohort of each
     member (-1 for one that can get nothing), and `takers` the cohorts that may have each class. `base` is
-    the load that each member has besides these jobs.
+    the load of each member without these jobs.
     """
 
     weights: Sequence[int]
@@ -83,11 +82,11 @@ class Jobs:
         return [[*chain.from_iterable(map(self.cohorts.__getitem__, takers))] for takers in self.takers]
 
     def heaviest_first(self, numbers: Iterable[int]) -> list[int]:
-        """The jobs of these numbers by falling weight, of equal ones the lower number first."""
+        """The jobs of these numbers by falling weight, then by number."""
         return sorted(numbers, key=lambda job: (-self.weights[job], job))
 
     def with_weight_alone(self) -> tuple[Jobs, list[int]]:
-        """The jobs that weigh something, and their numbers here."""
+        """The jobs with a weight above 0, and their numbers here."""
         return self._part([job for job, weight in enumerate(self.weights) if weight])
 
     def by_count(self, holders: Sequence[int]) -> tuple[Jobs, list[int]]:
@@ -136,7 +135,7 @@ class Terms:
     Attributes:
         threshold: partitions move only if a load comes down by more than this share of itself; 0 to 0.99.
         budget: how many partitions may change hands; None for any number.
-        capacity: a load up to this is no reason to move anything; None if every load may be one.
+        capacity: loads up to this are no reason to move a partition; None without a capacity.
     """
 
     threshold: Fraction
@@ -144,16 +143,16 @@ class Terms:
     capacity: int | None = None
 
     def without(self, moved: int) -> Terms:
-        """The terms that are left when so many partitions have changed hands."""
+        """The terms that are left when this many partitions have changed hands."""
         return self if self.budget is None else replace(self, budget=max(0, self.budget - moved))
 
     def is_worth(self, load: int, before: int) -> bool:
-        """Whether coming down to this load is a gain above the threshold."""
+        """Whether `load` is below `before` by more than the threshold."""
         whole, gained = self.threshold.denominator, self.threshold.numerator
         return load * whole < before * (whole - gained)
 
     def most_before(self, load: int) -> int:
-        """The greatest load from which coming down to this load is no gain above the threshold."""
+        """The greatest load that `load` is not below by more than the threshold."""
         whole, gained = self.threshold.denominator, self.threshold.numerator
         return load * whole // (whole - gained)
 
@@ -213,7 +212,7 @@ def assignment_to(group: Group, classes: Classes, holders: Sequence[int]) -> Ass
 
 
 def with_most_in_common(common: Mapping[tuple[int, int], int]) -> dict[int, int]:
-    """The member of each bundle, given what (bundle, member) have in common: those with most of it first."""
+    """The member of each bundle, given what each (bundle, member) have in common: the most goes first."""
     holders: dict[int, int] = {}
     taken: set[int] = set()
     for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
@@ -230,7 +229,7 @@ def bundle_holders(
 
     `bundles` are jobs and the bundle of each, which has the number of a member that may have it, and `worth`
     says how much each job counts. The bundle with most in common goes first; bundles that are left go to the
-    members that are left, in their order. Where members bear something besides, bundles are not exchanged.
+    members that are left, in their order. If a member has a base, bundles are not exchanged.
     """
     if any(jobs.base):
         return {member: member for member in pool}

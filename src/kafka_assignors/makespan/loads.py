@@ -6,13 +6,13 @@ The lower bound of the greatest load is the greatest of three:
 - **fractional**: if jobs could be cut into pieces, the least T for which no member has more than T. By the
   theorem of maximum flow and minimum cut it is the greatest W(S) / N(S), where S are classes, W(S) what all
   of their jobs weigh and N(S) the members that may have any of them, rounded up;
-- **crowding**: of the k·m + 1 heaviest jobs, m members must have some k + 1 together, which weigh at least as
-  much as the k + 1 lightest of these.
+- **crowding**: one of m members must have at least k + 1 of the k·m + 1 heaviest jobs, which weigh at least
+  as much as the k + 1 lightest of these.
 
-The fractional one starts from the average over all members. As long as the flow leaves cohorts above T, these
-and what they can pass jobs on to are a set with a greater W / N, which is the next T (the method of Newton
-and Dinkelbach). Each step finds another set, in practice two or three; on cohorts and classes, however many
-jobs there are.
+The fractional bound starts from the average over all members. As long as the flow leaves cohorts above T,
+these and the cohorts that they can pass jobs on to are a set with a greater W / N, which is the next T (the
+method of Newton and Dinkelbach). There are two or three steps in practice, on cohorts and classes, regardless
+of the number of jobs.
 
 Source of the crowding bound: M. Dell'Amico, S. Martello, "Optimal scheduling of tasks on identical parallel
 processors", ORSA Journal on Computing 7 (1995), bound L2 and its extension.
@@ -23,11 +23,12 @@ The report
 It is computed after the assignment, from the group and the assignment alone. So it costs nothing unless
 requested, and it measures any strategy in the same way.
 
-The factor that is promised beforehand (`docs/weighted.md`) is that of a fresh assignment, which is 1 where
-`branch_and_bound` comes to its end: every leader's does for the same weights and subscriptions. In
-`balance.deal_jobs` and in `balance.round_relaxation` no load is above the fractional bound by more than the
-heaviest job, so 1 and the heaviest job by the bound is a factor; but no less than 1 + 1/256, since `balance`
-stops at a load that is above a bound by so little. A threshold costs nothing if no partition had an owner.
+The factor that is promised beforehand (`docs/weighted.md`) is that of a fresh assignment. It is 1 if
+`branch_and_bound` comes to its end, which is the same on every leader with the same weights and
+subscriptions. In `balance.deal_jobs` and in `balance.round_relaxation` no load is above the fractional bound
+by more than the heaviest job, so 1 + heaviest job / bound is a factor; but no less than 1 + 1/256, since
+`balance` stops at a load that is so little above a bound. A threshold costs nothing if no partition had an
+owner.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from kafka_assignors.makespan.jobs import (
 from kafka_assignors.solver.distribution import Distribution
 
 FINE = 256
-"""The search is content with a load that is above a bound by one part in so many."""
+"""The search stops at a load that is above a bound by at most one part in `FINE`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Relaxation:
 
 
 def relax(jobs: Jobs) -> Relaxation:
-    """The fractional bound. The jobs' own weights count, and not the base."""
+    """The fractional bound, of the jobs' own weights without the base."""
     sizes = [len(cohort) for cohort in jobs.cohorts]
     amounts = [0] * len(jobs.takers)
     for number, weight in zip(jobs.class_of, jobs.weights, strict=True):
@@ -89,7 +90,7 @@ def relax(jobs: Jobs) -> Relaxation:
 
 
 def lower_bound(jobs: Jobs, relaxed: Relaxation | None = None) -> int:
-    """A lower bound of the greatest load of any assignment. The jobs' own weights count, and not the base.
+    """A lower bound of the greatest load of any assignment, of the jobs' own weights without the base.
 
     `relaxed` is the result of `relax`, if it is known.
     """
@@ -134,12 +135,12 @@ class LoadReport:
 
     @property
     def ratio(self) -> float:
-        """The makespan divided by the lower bound: 1.0 is optimal, and a greater ratio may be."""
+        """The makespan divided by the lower bound: 1.0 is optimal, a greater ratio may be optimal too."""
         return self.makespan / self.lower_bound if self.lower_bound else 1.0
 
 
 def member_loads(assignment: Assignment, weights: Weights) -> dict[str, int]:
-    """By member id, what its partitions weigh together."""
+    """The weight of all partitions of each member, by member id."""
     return {
         member_id: sum(
             sum(map(weights.by_topic[name].__getitem__, partitions)) for name, partitions in assigned.items()
@@ -150,11 +151,11 @@ def member_loads(assignment: Assignment, weights: Weights) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Loads:
-    """The loads of the members of a group, and what bounds the greatest of them from below.
+    """The loads of the members of a group, and a lower bound of the greatest load.
 
     Attributes:
-        weights: of the group's partitions.
-        of_members: by member id, what its partitions weigh together.
+        weights: the weights of the group's partitions.
+        of_members: the weight of all partitions of each member, by member id.
         bound: `lower_bound`, without a search: a leader computes it in each join and each look. In a small
             group the optimum may be above it, which `measure_loads` finds.
     """
@@ -182,7 +183,7 @@ def gap_above(load: int, bound: int) -> float:
 def loads_of(group: Group, assignment: Assignment) -> Loads:
     """The loads under an assignment of the group, or a part of one.
 
-    Cost: linear in the partitions, but for sorting them, and a maximum flow on classes and cohorts.
+    Cost: sorting the partitions, and a maximum flow on classes and cohorts.
     """
     weights = weights_of(group)
     jobs, _ = jobs_of(group, group.claims, weights)
@@ -215,7 +216,7 @@ def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = No
 
 
 def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
-    """How many times the optimum a fresh assignment can be that the branch and bound did not prove."""
+    """The factor of a fresh assignment that branch and bound did not prove to be the optimum."""
     always = Fraction(4, 3) - Fraction(1, 3 * len(jobs.members)) if len(jobs.cohorts) == 1 else Fraction(2)
     return min(always, 1 + max(Fraction(max(jobs.weights), bound), Fraction(1, FINE)))
 

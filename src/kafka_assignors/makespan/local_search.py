@@ -1,11 +1,11 @@
 """Local search: relieve the fullest member, step by step, for as long as a step helps.
 
 A step takes the fullest member and gives one of its jobs to an emptier one; if no job helps, two members
-exchange a job for a lighter one. The search takes the step that leaves the fuller of the two with the least.
-A job of half their distance would level them out, so for each class a step looks at the two jobs next to that
-weight only, and at the `_LOOKED_AT` emptiest members that may have any. A step makes its fuller member's load
-less and no load as great as that was: the loads, greatest first, fall in lexicographic order, so the search
-ends, and it depends on the assignment alone.
+exchange a job for a lighter one. The search takes the step after which the fuller of the two has the least
+load. A job of half their difference would level them out, so a step looks only at the two jobs of each class
+that are next to that weight, and at the `_LOOKED_AT` emptiest members that may have one. A step lowers the
+load of the fuller member and makes no other load as great. So the loads, greatest first, fall in
+lexicographic order, and the search ends. It depends on the assignment alone.
 
 If the fullest member can neither give nor exchange, a step solves a **part** of the group by branch and
 bound: the fullest and another member, or these and a third that can relieve the other. So a heavy job can go
@@ -28,13 +28,13 @@ from kafka_assignors.makespan.branch_and_bound import LookBudget, best_within
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
 _LOOKED_AT = 16
-"""Emptier members that a step chooses from."""
+"""The most emptier members that a step chooses from."""
 
 _MOST_IN_PART = 24
-"""Jobs of a part of the group that a step solves."""
+"""The most jobs of a part of the group that a step solves."""
 
 _STEPS_PER_JOB = 3
-"""After so many steps the search ends, wherever it is. It mostly takes far less than one."""
+"""The search ends after this many steps for each job. It usually takes far less than one."""
 
 Job: TypeAlias = tuple[int, int]
 """A weight and a number."""
@@ -67,7 +67,7 @@ class Placing:
                 of_class.sort()
 
     def move(self, job: int, taker: int) -> None:
-        """Give a job to another member. Cost: logarithmic, but for the shifting of a list."""
+        """Give a job to another member. Cost: logarithmic, and a shift within a list."""
         jobs, giver = self.jobs, self.holders[job]
         weight, number, owner = jobs.weights[job], jobs.class_of[job], jobs.owners[job]
         given = self.held[giver]
@@ -103,8 +103,7 @@ def relieve(
 ) -> Iterator[SearchStep]:
     """Carry out the steps among these members, one at a time, until no member has more than `enough`.
 
-    `looks` is what the steps that solve a part of the group may cost. `placing` must not be changed between
-    two steps.
+    `looks` limits the steps that solve a part of the group. `placing` must not be changed between two steps.
     """
     loads = placing.loads
     by_load = sorted((loads[member], member) for member in members)
@@ -119,11 +118,12 @@ def relieve(
         )
         if moves is None:
             return
-        for member in {giver for _, giver, _ in moves} | {taker for _, _, taker in moves}:
+        changed = {member for _, giver, taker in moves for member in (giver, taker)}
+        for member in changed:
             del by_load[bisect_left(by_load, (loads[member], member))]
         for job, _, taker in moves:
             placing.move(job, taker)
-        for member in {giver for _, giver, _ in moves} | {taker for _, _, taker in moves}:
+        for member in changed:
             insort(by_load, (loads[member], member))
         yield SearchStep(moves, greatest)
 
@@ -168,7 +168,7 @@ def _best_move(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves 
     for load, taker, numbers in _emptier(placing, by_load, fullest, held):
         distance = greatest - load
         if best <= load + (distance + 1) // 2:
-            break  # levelled out, they would have more than that
+            break  # Even levelled out, both would have more than the best so far.
         for number in numbers:
             of_class = held[number]
             at = bisect_right(of_class, (distance // 2, len(placing.holders)))
@@ -239,7 +239,7 @@ def _parts(placing: Placing, by_load: Sequence[Job]) -> Iterator[tuple[int, ...]
 
 
 def _can_relieve(placing: Placing, by_load: Sequence[Job], giver: int) -> list[int]:
-    """The emptiest members that may have something the giver has."""
+    """The emptiest members that may have a job of the giver."""
     numbers = placing.held[giver]
     takers = (
         member

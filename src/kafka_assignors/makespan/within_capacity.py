@@ -1,22 +1,21 @@
-"""Every load within what a member can carry, and little weight moved for it.
+"""An assignment with every load within the capacity, and little weight moved.
 
 A partition that changes hands pauses, so the weight that moves is the load that waits. (D. Landau, X.
 Andrade, J. G. Barbosa, "Kafka Consumer Group Autoscaler", arXiv 2206.11170, call the sum, divided by the
 capacity, the R-score.) While every member is within the capacity nothing moves. To move the least weight is
 bin packing in general, so this is a heuristic, and the result is None if it finds no room:
 
-1. **Give.** The fullest member above the capacity gives up the lightest set of jobs that is enough. Of the
-   lightest few sets it is the one that moves the least weight in all.
-2. **Place.** A job without a member goes to its owner if that has room, else to the emptiest member. If none
-   has room it displaces a lighter job, that one another, and so on until one finds room. Of these chains the
-   one with the least weight on it is taken (Dijkstra; weights fall along a chain, so there is no circle).
+1. **Give.** The fullest member above the capacity gives up a set of jobs that is enough: of the few lightest
+   such sets, the one that moves the least weight in all.
+2. **Place.** A job without a member goes to its owner if the owner has room, else to the emptiest member. If
+   no member has room, the job displaces a lighter one, that one another, and so on until one finds room. The
+   chain with the least weight is taken (Dijkstra; weights fall along a chain, so there is no circle).
 3. **Repack.** Members that stay above the capacity are packed anew together with the emptiest member, then
    the emptiest two, and so on, until their jobs fit: the heaviest job first, each on the fullest member
    with room (best fit decreasing). The bundles then go to the members that own most of their weight, and
    jobs go back to owners that have room.
-
-4. **Search.** In a group of a dozen jobs a depth-first search looks for less weight, or for any assignment at
-   all. If it comes to its end within its steps, the result is the least.
+4. **Search.** In a group of a dozen jobs a depth-first search looks for an assignment that moves less weight,
+   or for a first one. If it comes to its end within its steps, no assignment moves less.
 
 The result depends on jobs and owners alone; applied to itself it moves nothing.
 """
@@ -32,17 +31,17 @@ from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, bundle_holders
 from kafka_assignors.makespan.local_search import Job
 
 _GIVEN_AT_ONCE = 3
-"""A member gives up at most so many jobs in a turn. Sets are chosen from `_GIVEN_FROM` jobs next in weight to
-what it has too much, and so many `_SETS` are tried."""
+"""A member gives up at most this many jobs in a turn. Sets are chosen from the `_GIVEN_FROM` jobs next in
+weight to the excess, and `_SETS` of them are tried."""
 _GIVEN_FROM = 12
 _SETS = 4
 
 _SEARCHED_JOBS = 12
-"""Groups of so few jobs are searched, for no more than `_SEARCHED_STEPS` steps."""
+"""Groups of at most this many jobs are searched, for at most `_SEARCHED_STEPS` steps."""
 _SEARCHED_STEPS = 20_000
 
 _CHAIN_JOBS = 64
-"""So many jobs are taken up in search of a chain, each with the `_CHAIN_MEMBERS` emptiest members."""
+"""The search for a chain looks at this many jobs at most, each with the `_CHAIN_MEMBERS` emptiest members."""
 _CHAIN_MEMBERS = 64
 
 _Steps = list[tuple[int, int]]
@@ -70,7 +69,7 @@ def _moved(jobs: Jobs, holders: Sequence[int]) -> int:
 
 
 class _Search:
-    """Depth first, the heaviest job first, each with its owner before others. `best` is what was found."""
+    """Depth first, the heaviest job first, its owner before other members. `best` is the result."""
 
     def __init__(self, jobs: Jobs, capacity: int, found: list[int] | None) -> None:
         self.best = found
@@ -104,7 +103,7 @@ class _Search:
 
 
 class _Placing:
-    """Holders and loads while jobs are on their way, and the members in the order of their loads."""
+    """Holders and loads while jobs move, and the members in the order of their loads."""
 
     def __init__(self, jobs: Jobs, capacity: int) -> None:
         self.jobs = jobs
@@ -113,7 +112,7 @@ class _Placing:
         self.loads = list(jobs.base)
         self.held: list[list[Job]] = [[] for _ in jobs.base]
         self._moves: list[tuple[int, int]] = []
-        """Each move since the last attempt began, and the member the job came from."""
+        """Each job moved since the last attempt began, and the member that it came from."""
         self._may_have = [frozenset(cohorts) for cohorts in jobs.takers]
         self.without_owner = [job for job, owner in enumerate(jobs.owners) if owner == NO_OWNER]
         for job, owner in enumerate(jobs.owners):
@@ -150,7 +149,7 @@ class _Placing:
         insort(self.by_load, (load + weight, member))
 
     def relieve(self) -> list[int]:
-        """Have members above the capacity give up jobs; the members for which no way was found."""
+        """Have members above the capacity give up jobs; returns the members that stay above it."""
         stuck: list[int] = []
         while self.by_load and self.by_load[-1][0] > self.capacity:
             member = next(
@@ -203,7 +202,7 @@ class _Placing:
     def _chain(self, first: int) -> _Steps | None:
         """The chain from a job to one that finds room, last job first."""
         came: dict[int, tuple[int, int]] = {}
-        """For a displaced job the job in its place, and the member where that is."""
+        """By displaced job, the job that takes its place, and the member that has it."""
         costs = {first: 0}
         heap = [(0, self.jobs.weights[first], first)]
         for _ in range(_CHAIN_JOBS):
@@ -226,7 +225,7 @@ class _Placing:
         return None
 
     def _with_room(self, job: int, crossed: set[int]) -> int:
-        """The owner if it has room, else the emptiest member that has."""
+        """The owner if it has room, else the emptiest member that has; `NO_OWNER` if no member has."""
         room, owner = self.capacity - self.jobs.weights[job], self.jobs.owners[job]
         if owner != NO_OWNER and self.loads[owner] <= room and owner not in crossed:
             return owner
@@ -238,7 +237,7 @@ class _Placing:
         return NO_OWNER
 
     def _displaceable(self, job: int, crossed: set[int]) -> Iterator[tuple[int, int]]:
-        """Lighter jobs in whose place this one fits, with their members: of each the lightest two."""
+        """Lighter jobs that make room for this one, and their members: the lightest two of each member."""
         weight = self.jobs.weights[job]
         for load, member in self.by_load[:_CHAIN_MEMBERS]:
             if member in crossed or not self.may_have(member, job):
@@ -258,7 +257,7 @@ def _steps_to(came: dict[int, tuple[int, int]], job: int) -> Iterator[tuple[int,
 
 
 def _light_sets(placing: _Placing, member: int) -> Iterator[tuple[int, Sequence[int]]]:
-    """Sets of jobs that bring a member within the capacity, lightest first, and what they weigh at home."""
+    """Sets of jobs that bring a member within the capacity, after the weight that leaves its owner."""
     too_much = placing.loads[member] - placing.capacity
     held = placing.held[member]
     next_to_it = bisect_left(held, (too_much, -1))
@@ -272,7 +271,7 @@ def _light_sets(placing: _Placing, member: int) -> Iterator[tuple[int, Sequence[
                 moved = sum(each for each, job in chosen if placing.at_home(job))
                 sets.append((moved, weight, tuple(job for _, job in chosen)))
     if not sets and held:
-        # More than a few jobs have to go: one turn takes the heaviest, and the next looks again.
+        # More jobs than that must go: this turn takes the heaviest, and the next turn looks again.
         sets.append((held[-1][0], held[-1][0], (held[-1][1],)))
     for moved, _, given in sorted(sets)[:_SETS]:
         yield moved, given

@@ -1,17 +1,17 @@
-"""The open commits of a member, as a machine of its own: what of each may still be sent, and how it ends.
+"""The open commits of a member: which partitions of each may still be sent, and how it ends.
 
 A commit never outlives the ownership of its partitions. The coordinator checks member and generation, not
 ownership: an old offset sent again under a new generation can overwrite what the new owner committed. So
 giving a partition up strikes it from every open commit. A commit that crossed a change of generation is sent
-again for the partitions that were owned all the while, and is refused for the rest. Between JoinGroup's
-response and SyncGroup's the coordinator takes no commit, so it is held. A retry never follows a later commit
-of the same partition: the earlier one is then done when the later one is, and refused with it. An answer that
-takes some partitions of a commit settles those: only what neither was accepted nor failed for good is tried
+again for the partitions that were owned all the while, and is refused for the rest. Between the responses to
+JoinGroup and SyncGroup the coordinator accepts no commit, so it is held. A retry never follows a later commit
+of the same partition: the earlier commit then has the outcome of the later one. A response that accepts some
+partitions of a commit settles them: only partitions that were neither accepted nor failed for good are tried
 again.
 
-*When* a commit may be sent is for `kafka_assignors.rebalance.member` to decide. `OpenCommits` is immutable;
-its methods return the next value, and the actions to be carried out. The number of commits is small:
-`CommitQueue` keeps the others back."""
+`kafka_assignors.rebalance.member` decides *when* a commit may be sent. `OpenCommits` is immutable; its
+methods return the next value, and the actions to carry out. The number of commits is small: `CommitQueue`
+keeps the others back."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from kafka_assignors.rebalance.events import (
 _NOTHING: Partitions = frozenset()
 
 _GAVE_UP = (
-    "the partitions were revoked or lost after the commit was requested, or not owned at all, "
-    "or a later commit of them failed"
+    "the partitions were revoked or lost after the commit was requested, or never owned, or a later commit "
+    "of them failed"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that has not come to its end.
+    """An open commit.
 
     Attributes:
-        resendable: what may be sent once more.
-        refused: what is never sent again.
-        sent: what the request under way carries; empty while the commit is held.
-        superseded: what a later commit carries now: its outcome is the outcome of these too.
+        resendable: the partitions that may be sent again.
+        refused: the partitions that are never sent again.
+        sent: the partitions in the request under way; empty while the commit is held.
+        superseded: the partitions that a later commit carries: its outcome is their outcome too.
     """
 
     number: int
@@ -71,7 +71,7 @@ class Commit:
         return CommitDone(self.number)
 
     def without(self, partitions: Partitions) -> Commit:
-        """The commit, refused for these of its partitions."""
+        """The commit with these partitions refused."""
         struck = self.undecided & partitions
         if not struck:
             return self
@@ -110,7 +110,7 @@ class OpenCommits:
         return OpenCommits((*earlier, added))
 
     def send(self, commit: Commit, membership: Membership) -> CommitStep:
-        """Send what may still be sent of a commit, or end it if nothing is left of it."""
+        """Send the partitions of a commit that may still be sent, or end it if there are none."""
         if not commit.resendable:
             return self.finish()
         sent = replace(commit, sent=commit.resendable)
@@ -137,9 +137,9 @@ class OpenCommits:
     def settle(self, answered: Commit, accepted: Partitions, failed: Partitions) -> CommitStep:
         """Apply the answer to the request of one commit.
 
-        What was accepted is committed, even if the member has given the partition up since; earlier commits
-        that waited for it are done with it. What failed for good is done with too, and refused in earlier
-        commits.
+        An accepted partition is committed, even if the member has given it up since; the same holds in
+        earlier commits that waited for it. A partition that failed for good is not sent again, and is refused
+        in earlier commits.
         """
         before = self.commits.index(answered)
         settled = accepted | failed
@@ -158,19 +158,19 @@ class OpenCommits:
         return (after._without_orphans() if failed else after).finish()
 
     def remove(self, number: int) -> CommitStep:
-        """Remove a commit whose end will not be known, and refuse what it had superseded."""
+        """Remove a commit whose outcome stays unknown, and refuse the partitions that it superseded."""
         left = OpenCommits(tuple(one for one in self.commits if one.number != number))
         return left._without_orphans().finish()
 
     def finish(self) -> CommitStep:
-        """End the commits that are over: the others, and an action for each that has ended."""
+        """End the commits that are over; returns the others, and an action for each that has ended."""
         open_ones = tuple(one for one in self.commits if not one.is_over)
         if len(open_ones) == len(self.commits):
             return self, ()
         return OpenCommits(open_ones), tuple(one.outcome for one in self.commits if one.is_over)
 
     def _without_orphans(self) -> OpenCommits:
-        """Refuse what a commit waits for and no later one carries any more."""
+        """Refuse superseded partitions that no later commit carries any more."""
         return OpenCommits(tuple(self._latest_first())[::-1])
 
     def _latest_first(self) -> Iterator[Commit]:

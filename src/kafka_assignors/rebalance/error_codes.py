@@ -23,16 +23,16 @@ from kafka_assignors.rebalance.events import (
 )
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
-"""To a commit it says that the topic was deleted: no retry helps, even if the client calls it retriable."""
+"""For a commit it means that the topic was deleted: no retry helps, even if the client calls it retriable."""
 
 MEMBER_ID_REQUIRED = 79
 """The answer to a first JoinGroup: send it again, with the member id in the response."""
 
 LOOKUP_BEFORE_LEAVING_S = 3.0
-"""How long a member that leaves looks for its coordinator, if it is not known at that moment.
+"""How long a member that leaves looks for a coordinator that it does not know.
 
-Without LeaveGroup the group waits for the end of the session. Three seconds outlast a connection that broke
-and a coordinator that moved, and do not hold up a consumer whose brokers are all gone for long.
+Without LeaveGroup the group waits for the end of the session. Three seconds suffice after a broken connection
+or a move of the coordinator, and delay a consumer only a little if all brokers are gone.
 """
 
 _ERRORS: Mapping[int, MembershipError] = {
@@ -126,7 +126,7 @@ class Errors(Protocol):
 def error_of(error_code: int, group_id: str, errors: Errors, offered: Iterable[str] = ()) -> Any:
     """The client's exception for an error code that no retry helps.
 
-    `offered` are the strategies in a JoinGroup request that was answered so.
+    `offered` are the strategies in the JoinGroup request that got this response.
     """
     kind = errors.for_code(error_code)
     if error_code == _INCONSISTENT_GROUP_PROTOCOL and (names := ", ".join(offered)):
@@ -164,11 +164,11 @@ def commit_error(failed: Mapping[Partition, int], group_id: str, errors: Errors)
 
 @dataclass(frozen=True, slots=True)
 class CommitResponse:
-    """What the error codes of an OffsetCommit response say.
+    """What the error codes of an OffsetCommit response mean.
 
     `error`, `accepted` and `failed` are for the event `CommitAnswered`; `coordinator_moved`: the coordinator
-    has to be looked up again. Which code is which is `OffsetCommitResponseHandler` of Java's
-    `ConsumerCoordinator`, but for a topic that was deleted: no retry of Java's succeeds there either.
+    has to be looked up again. The codes are read as in `OffsetCommitResponseHandler` of Java's
+    `ConsumerCoordinator`, except that of a deleted topic: Java retries it, without success.
     """
 
     error: MembershipError
@@ -178,10 +178,10 @@ class CommitResponse:
 
 
 def read_commit_response(sent: Partitions, codes: Mapping[Partition, int]) -> CommitResponse:
-    """Tell the partitions of an OffsetCommit request apart by the error codes in its response.
+    """Sort the partitions of an OffsetCommit request by the error codes in its response.
 
-    An error about the membership applies to the whole request, whichever partition it stands beside. A
-    partition that the response lacks has failed.
+    An error about the membership applies to the whole request, even if only one partition has it. A partition
+    that the response lacks has failed.
     """
     code_of = {partition: codes.get(partition, _UNKNOWN_SERVER_ERROR) for partition in sent}
     found = set(code_of.values())
@@ -205,10 +205,10 @@ def read_commit_response(sent: Partitions, codes: Mapping[Partition, int]) -> Co
 
 
 def decisive_error(failed: Mapping[Partition, int]) -> tuple[int, tuple[Partition, ...]]:
-    """The error code that the caller of a commit gets of those that failed for good, and its partitions.
+    """Of the error codes of partitions that failed for good, the one for the caller, and its partitions.
 
-    It is chosen as in Java: that of the whole group, else the first; topics that the user may not read come
-    last. The partitions are sorted.
+    The choice is Java's: an error of the whole group, else the first one; topics that the user may not read
+    come last. The partitions are sorted.
     """
     code = min(failed.items(), key=lambda one: (_PRECEDENCE.get(one[1], 1), one[0]))[1]
     return code, tuple(sorted(partition for partition, other in failed.items() if other == code))

@@ -21,7 +21,7 @@ Partitions: TypeAlias = frozenset[Partition]
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """Who the member is to the coordinator: what goes into its requests.
+    """The identity of the member in its requests to the coordinator.
 
     `generation` is -1 outside the group; `member_id` is empty until the coordinator has given one.
     """
@@ -50,14 +50,14 @@ class MembershipError(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionChanged:
-    """The user subscribes to these topics now, a pattern resolved; with none the member leaves."""
+    """The user subscribes to these topics now, with patterns resolved; without topics the member leaves."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class RejoinRequested:
-    """The group has to be assigned anew: topics of the leader got partitions, the user asks for it …"""
+    """The group needs a new assignment: a topic of the leader got partitions, the user asks for one …"""
 
     reason: str
 
@@ -66,8 +66,8 @@ class RejoinRequested:
 class AboutToJoin:
     """The adapter is ready to send a JoinGroup request. Only while `MemberState.must_join`.
 
-    `protocol` is the one that *all* strategies offered in this request have in common
-    (`common_protocol`): which of them the group votes for is not known before the answer.
+    `protocol` is the one that *all* strategies in this request support (`common_protocol`): the result of the
+    vote is not known before the response.
     """
 
     protocol: RebalanceProtocol
@@ -104,8 +104,8 @@ class JoinFailed:
 class Assigned:
     """A SyncGroup response without an error. `sent_at` is when its request went out.
 
-    `fits` is False if the leader assigned more than these, of what this member cannot take:
-    `kafka_assignors.join_sync.read_assignment` tells.
+    `fits` is False if the leader also assigned partitions that this member cannot take
+    (`kafka_assignors.join_sync.read_assignment`).
     """
 
     membership: Membership
@@ -146,11 +146,11 @@ class CommitRequested:
 
 @dataclass(frozen=True, slots=True)
 class CommitAnswered:
-    """An OffsetCommit request was answered; `membership` is what it was sent with.
+    """An OffsetCommit request was answered; `membership` is the one in the request.
 
     NONE says that all partitions were accepted. With any other error some of them may be `accepted`, and some
     `failed` for good, by an error that no retry helps (deleted, metadata too large, not authorized): the
-    caller is told of these by the adapter when the commit is over. The others are tried again.
+    adapter tells the caller of these when the commit is over. The others are tried again.
     `kafka_assignors.rebalance.error_codes.read_commit_response` reads the error codes.
     """
 
@@ -163,14 +163,14 @@ class CommitAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CommitAbandoned:
-    """The caller of the commit waits no longer, or it failed before it was sent."""
+    """The caller of the commit waits no longer, or the commit failed before it was sent."""
 
     commit: int
 
 
 @dataclass(frozen=True, slots=True)
 class PollIntervalChecked:
-    """The heartbeat task looks at the clock. `polled_at` is when the user last polled."""
+    """The heartbeat task checks the poll interval. `polled_at` is when the user last polled."""
 
     polled_at: float
 
@@ -214,8 +214,8 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Deliver nothing more of these; commit their consumed offsets if commits are automatic; then call
-    `on_partitions_revoked`, with positions and commits still working. Answer: `ListenerReturned`."""
+    """Deliver no more records of these; commit their consumed offsets if commits are automatic; then call
+    `on_partitions_revoked`, while positions and commits still work. Answer: `ListenerReturned`."""
 
     partitions: Partitions
     told: ClassVar = "revoked"
@@ -231,21 +231,21 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Install:
-    """These, and no others, are the assignment now. What stays keeps position, buffers and fetches."""
+    """The assignment is now exactly these. A partition that stays keeps its position, buffers and fetches."""
 
     partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Call `on_partitions_assigned` with what was added, even with nothing. Answer: `ListenerReturned`."""
+    """Call `on_partitions_assigned` with the added partitions, or with none. Answer: `ListenerReturned`."""
 
     partitions: Partitions
     told: ClassVar = "assigned"
 
 
 def in_log(asked: CallListener, partitions: Partitions) -> str:
-    """What the listener is about to hear, for a line of the log: `added: orders 0-5, 7; payments 3`."""
+    """The call of the listener, for a line of the log: `added: orders 0-5, 7; payments 3`."""
     numbers: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         numbers.setdefault(topic, []).append(partition)
@@ -310,7 +310,7 @@ class SendCommit:
 
 @dataclass(frozen=True, slots=True)
 class CommitDone:
-    """Tell the caller that the commit, or a later one in its place, succeeded, but for what has failed."""
+    """Tell the caller that the commit, or a later one in its place, succeeded, except where it failed."""
 
     commit: int
 

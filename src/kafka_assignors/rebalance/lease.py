@@ -2,21 +2,22 @@
 
 A member may deliver only while the coordinator cannot have given its partitions away:
     - within the session timeout after it *sent* the last request that was accepted: the coordinator's own
-      timer starts later, when the request arrives. The arrival of the response proves nothing, it may have
+      timer starts later, when the request arrives. The arrival of the response proves nothing: it may have
       lain in the socket of a frozen process;
     - within the rebalance timeout after it sent the last request that was accepted and *not* answered
-      REBALANCE_IN_PROGRESS: a rebalance may have begun right after, and may end without us. From JoinGroup's
-      response to SyncGroup's heartbeats are answered OK, and do not count here: the coordinator removes a
-      member whose SyncGroup does not come within the rebalance timeout.
-When the lease is over nothing is delivered, and a heartbeat that is answered OK does not bring it back: while
-a coordinator that took over from another broker loads the group, it says OK to all heartbeats, also to those
-of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Kafka). The member joins again.
-What brings the lease back is SyncGroup's answer, or a heartbeat's REBALANCE_IN_PROGRESS: these come only from
-a coordinator that knows the member. The end of a lease alone is no loss: only the coordinator can say so.
+      REBALANCE_IN_PROGRESS: a rebalance may begin right after, and may end without this member. Between the
+      responses to JoinGroup and SyncGroup, heartbeats are answered OK but do not count here: the coordinator
+      removes a member whose SyncGroup does not come within the rebalance timeout.
+After the lease the member delivers nothing, and a heartbeat that is answered OK does not bring the lease
+back: while a coordinator that took over from another broker loads the group, it says OK to all heartbeats,
+also to those of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Kafka). The member
+joins again. Only a SyncGroup response or a heartbeat's REBALANCE_IN_PROGRESS brings the lease back: they come
+from a coordinator that knows the member. The end of a lease alone is no loss: only the coordinator can say
+so.
 
 Times are seconds of `clock`, which the adapter passes to the machine as `now` and `sent_at`: the machine
 itself reads no clock. A lease must end while the computer sleeps, since the coordinator's clock goes on and
-partitions get other owners. `time.monotonic` stands still then on Linux and macOS.
+partitions get other owners. `time.monotonic` stops during sleep on Linux and macOS.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ NEVER = -math.inf
 class Settings:
     """The timeouts of a member, in seconds.
 
-    `rebalance_timeout` is what the JoinGroup request carries (Java sends max.poll.interval.ms); for a request
-    too old to carry one, it is the session timeout.
+    `rebalance_timeout` is the one in the JoinGroup request (Java sends max.poll.interval.ms); for a request
+    too old to have one, it is the session timeout.
     """
 
     session_timeout: float
@@ -50,8 +51,8 @@ class Lease:
     """When the last requests were sent that the coordinator accepted.
 
     Attributes:
-        heard_at: the last request whose response shows that the coordinator counts this member in.
-        stable_at: the last of those whose response was not REBALANCE_IN_PROGRESS.
+        heard_at: when the last request was sent whose response shows that the coordinator has this member.
+        stable_at: the same for a response that is not REBALANCE_IN_PROGRESS.
     """
 
     heard_at: float = NEVER
@@ -60,7 +61,7 @@ class Lease:
     def renewed(self, sent_at: float, *, rebalancing: bool) -> Lease:
         """The lease after a request sent at `sent_at` was accepted; responses may come in any order.
 
-        `rebalancing`: a rebalance may be going on, so that only the session timeout starts again.
+        `rebalancing`: a rebalance may be going on, so only the session timeout starts again.
         """
         stable_at = self.stable_at if rebalancing else max(self.stable_at, sent_at)
         return Lease(max(self.heard_at, sent_at), stable_at)
@@ -74,7 +75,7 @@ NO_LEASE = Lease()
 
 
 def _choose_clock() -> Callable[[], float]:
-    # On macOS the clock of this name goes on while the computer sleeps, and there is no CLOCK_BOOTTIME.
+    # On macOS CLOCK_MONOTONIC goes on while the computer sleeps, and there is no CLOCK_BOOTTIME.
     name = "CLOCK_MONOTONIC" if sys.platform == "darwin" else "CLOCK_BOOTTIME"
     number = getattr(time, name, None)
     if number is None:

@@ -1,17 +1,17 @@
-"""A leader that looks at the weights between rebalances, and asks for one when the loads need it.
+"""A leader that looks at the weights between rebalances, and asks for a rebalance when the loads need one.
 
-    a generation begins     the watch keeps what the leader assigned, if the leader's assignor has a trigger
+    a generation begins     the watch keeps the leader's assignment, if the leader's assignor has a trigger
     every `check_every_s`   it asks the source for weights, as a join does, and has `load_trigger` judge them
     the judgement says act  the member joins again, and says why: the group has one ordinary rebalance
-    a join begins           what was assigned is dropped, and so is every answer that is still under way
+    a join begins           the assignment is dropped, and so is every answer that is still under way
 
-It decides nothing: when a rebalance pays is the business of `load_trigger`, and what it moves that of the
-strategy, which asks for fresh weights in the join. The watch has one task, from the first generation that
-this member leads to the end of the consumer, so there is never more than one question or judgement at a time.
-A member without a trigger has no watch, and one that never leads has no task.
+The watch decides nothing: `load_trigger` decides when a rebalance pays, and the strategy what it moves, by
+fresh weights in the join. The watch has one task, from the first generation that this member leads to the end
+of the consumer, so there is never more than one question or judgement at a time. A member without a trigger
+has no watch, and one that never leads has no task.
 
-Neither source nor strategy can disturb the consumer. What goes wrong is logged at the first of several checks
-that fail in the same way, and a check that fails asks for no rebalance.
+Errors of the source and the strategy do not disturb the consumer. The first of several checks that fail in
+the same way is logged, and a check that fails asks for no rebalance.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
 from kafka_assignors.strategy import RebalanceProtocol
 
 REASON = "the greatest load is too far above its bound"
-"""Why a member joins again. It is the same each time, for metrics keep a series for each reason; the figures
-are in the log and in `load_judged`."""
+"""Why a member joins again. It is the same each time, because metrics keep a series for each reason; the
+figures are in the log and in `load_judged`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _LedGeneration:
-    """A generation that this member leads: its members as they joined, and what they got."""
+    """A generation that this member leads: its members as they joined, and their assignment."""
 
     assignor: Assignor
     trigger: LoadTrigger
@@ -99,13 +99,13 @@ class LoadWatch:
             self._transport.spawn(self._run())
 
     def join_begins(self) -> None:
-        """Drop what was assigned; what is under way for it is dropped when it comes."""
+        """Drop the generation; an answer for it that is still under way is dropped when it comes."""
         self._generation = None
 
     async def question_ended(self, timeout_s: float) -> None:
         """Wait until the source has answered the watch: it is asked one question at a time.
 
-        A join that asks meanwhile gets no weights. This wait takes no longer than its own question would.
+        A join that asks meanwhile gets no weights. The wait takes no longer than a question of the join.
         """
         question, self._question = self._question, None
         if question is not None:

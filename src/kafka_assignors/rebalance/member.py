@@ -18,23 +18,23 @@ The rules of a rebalance
 for its end (`Revoke`, `Lose`) and has returned. It delivers records of what it owns, except what is being
 revoked, what is not announced yet, and what the user no longer subscribes to.
 
-**Claims.** A JoinGroup request claims what is really owned at that moment, with the generation of the last
+**Claims.** A JoinGroup request claims the partitions owned at that moment, with the generation of the last
 JoinGroup response, as Java does: a member whose SyncGroup was answered REBALANCE_IN_PROGRESS rejoins with the
 *new* generation and the *old* partitions, and its claim is as fresh as any. After a loss it claims nothing.
 
 **Revoke first.** An assignment that takes partitions away is not installed before they are revoked, so that
-the listener can still commit them and read their positions. Then it is installed, what was added is announced
-(even if that is nothing), and the member rejoins to say that it let go. The leader's half is to withhold a
-partition while another member claims it (`kafka_assignors.leader`): only both halves together keep a
-partition with one owner.
+the listener can still commit them and read their positions. Then it is installed, the added partitions are
+announced (even if there are none), and the member rejoins without the revoked ones. The leader's half is to
+withhold a partition while another member claims it (`kafka_assignors.leader`): only both halves together keep
+a partition with one owner.
 
-**Eager** is the same machine with one difference: all that is owned is revoked before JoinGroup is sent.
-That applies as soon as one of the strategies a member offers is eager, for the vote is not known before.
+**Eager** is the same machine with one difference: all owned partitions are revoked before JoinGroup is sent.
+That applies if one of the strategies that a member offers is eager, since the vote is not known before.
 
-**Loss.** UNKNOWN_MEMBER_ID always, and ILLEGAL_GENERATION when no JoinGroup is under way, mean that others
-may own the partitions: they deliver nothing from that instant and are *lost*, not revoked. While a JoinGroup
-is under way, ILLEGAL_GENERATION says only that its answer is on the way; if that never comes, it was a loss.
-A response about a membership that is no longer the present one is ignored.
+**Loss.** UNKNOWN_MEMBER_ID always, and ILLEGAL_GENERATION when no JoinGroup is under way, mean that other
+members may own the partitions: from that instant no record of them is delivered, and they are *lost*, not
+revoked. While a JoinGroup is under way, ILLEGAL_GENERATION says only that its response is on the way; if the
+response never comes, it was a loss. A response about an earlier membership is ignored.
 
 **Commits never outlive ownership.** Giving a partition up strikes it from every open commit; a commit that
 crossed a change of generation is sent again only for what was owned all the while (`commits`).
@@ -49,20 +49,20 @@ doubles each time (`progress`).
 loses its partitions, and does not join again until the user polls.
 
 **Close.** Partitions are revoked, or *lost* when the generation is gone. A join that is under way goes on
-meanwhile: what the listener commits may need its generation. (Java calls them lost then, and an application
-that commits when partitions are revoked has their records delivered twice.) What it assigns is not installed:
-no other member gets what this member claims before it has left. When the listener has returned, a dynamic
-member leaves; a static one stays in the group, for its next process to take its place. A member that
+meanwhile: the listener's commits may need its generation. (Java calls the partitions lost then, and an
+application that commits when partitions are revoked has their records delivered twice.) Its assignment is not
+installed: no other member gets this member's partitions before it has left. When the listener has returned, a
+dynamic member leaves; a static one stays in the group, and its next process takes its place. A member that
 unsubscribes leaves in the same way.
 
 How it is used
 ==============
 
-`MemberState` is immutable; `handle` gives the next one and the actions, to be carried out in their order. At
-most one call of the user's listener runs at a time: the actions that ask for one (`Revoke`, `Lose`,
-`Announce`) come last, and `ListenerReturned` brings the next actions. Requests run meanwhile; late answers
-are told from current ones by the attempt or membership they carry, and do nothing. An event that no correct
-adapter can send raises `OutOfOrderError`."""
+`MemberState` is immutable; `handle` returns the next state and the actions, to be carried out in their order.
+At most one call of the user's listener runs at a time: the actions that ask for one (`Revoke`, `Lose`,
+`Announce`) come last, and `ListenerReturned` brings the next actions. Requests run meanwhile; a late response
+is recognised by the attempt or membership that it carries, and is ignored. An event that no correct adapter
+can send raises `OutOfOrderError`."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class MemberState:
 
     @property
     def in_group(self) -> bool:
-        """Whether the member has a generation. Only then are heartbeats to be sent, with `membership`."""
+        """Whether the member has a generation. Send heartbeats only then, with `membership`."""
         return self.membership.generation != NO_GENERATION
 
     @property
@@ -284,7 +284,7 @@ class MemberState:
         return member, ()
 
     def _awaits(self, event: Joined | JoinFailed) -> bool:
-        """Whether a response to JoinGroup is not that of a join that was given up."""
+        """Whether a response belongs to the JoinGroup that is under way."""
         return self.join.expects(event) and event.attempt == self.join.attempt
 
     def _assigned(self, event: Assigned, now: float) -> Step:
@@ -369,7 +369,7 @@ class MemberState:
             member, actions = self._out_of_group(NO_MEMBERSHIP, "")
             member = replace(member, join=member.join.dropped("", Phase.FENCED))
             return member, (*actions, Fail("another process joined with the same group.instance.id"))
-        # After ILLEGAL_GENERATION the member id is good, and joining with it spares the group a wait.
+        # After ILLEGAL_GENERATION the member id is valid, and a join with it spares the group a wait.
         keeps_id = error is MembershipError.ILLEGAL_GENERATION
         member_id = self.membership.member_id if keeps_id else ""
         return self._out_of_group(Membership(member_id, NO_GENERATION), error.value)
@@ -395,10 +395,10 @@ class MemberState:
 
         A coordinator that loads the group says OK without knowing its members.
         """
-        # While it waits for SyncGroup it says OK, and it removes members that are late with theirs.
+        # While it waits for SyncGroup it says OK, and it removes members whose SyncGroup is late.
         member = self._accepted(sent_at, rebalancing=self.join.phase is Phase.SYNCING)
         if self.has_lease(now):
-            return member  # It cannot have been removed before.
+            return member  # The coordinator cannot have removed it before.
         if self.join.phase is Phase.IDLE and member.has_lease(now):
             return self._rejoining("there was no word from the coordinator for too long")
         return self
@@ -474,7 +474,7 @@ class MemberState:
         if event.membership == self.membership and self.in_group:
             consequence = CONSEQUENCES[CommitAnswered][event.error]
             if consequence is Consequence.REJOIN:
-                # The next join settles it, unless that waits for the listener, and the listener for this.
+                # The next join settles it, unless the join waits for the listener and that for the commit.
                 member, waits = member._rejoining("a commit met a rebalance"), self.call is None
             elif consequence is not Consequence.NONE:
                 member, refused = member._refused(consequence, event.error)
@@ -491,7 +491,7 @@ class MemberState:
         return self._with(self.commits.settle(commit, accepted, failed))
 
     def _send(self, commit: Commit) -> Step:
-        """Send what may still be sent of a commit, or say how it ended if that is known."""
+        """Send the partitions of a commit that may still be sent, or tell the outcome if it is known."""
         return self._with(self.commits.send(commit, self.membership))
 
 

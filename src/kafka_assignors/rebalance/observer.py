@@ -1,11 +1,11 @@
-"""What a consumer tells about its rebalances while they happen, for metrics: `RebalanceObserver`.
+"""The events of a consumer's rebalances as they happen, for metrics: `RebalanceObserver`.
 
-The machine and the session tell; an observer of the user, or one that feeds a metrics library, listens.
+The machine and the session report them to an observer of the user, or to one that feeds a metrics library.
 Nothing is summed up here, and no clock is read: durations are in seconds, and come from the clock of the
 lease (`kafka_assignors.rebalance.lease`), which never goes back.
 
-`Observers` stands between the consumer and them. An observer that raises disturbs nothing: its first failure
-is logged, the others are counted, and their number is logged when the consumer is closed.
+`Observers` calls the observers of a consumer. An observer that raises does not disturb the consumer: its
+first failure is logged, the others are counted, and their number is logged when the consumer is closed.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class RebalanceObserver:
     """
 
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
-        """A JoinGroup request is sent. `reason` is what the log and the coordinator are told.
+        """A JoinGroup request is sent. `reason` is also in the log and in the request.
 
-        Each attempt begins so, and ends with `rebalance_ended`. A cooperative rebalance in which partitions
-        move takes two of them, since members join again after they have revoked.
+        Each attempt begins with this call and ends with `rebalance_ended`. A cooperative rebalance in which
+        partitions move takes two attempts, since members join again after they have revoked.
         """
 
     def joined(self, *, seconds: float, generation: int, leads: bool, **_: Any) -> None:
-        """JoinGroup was accepted, after `seconds`; `leads` is whether this member leads the generation."""
+        """JoinGroup was accepted, after `seconds`; `leads` says whether this member leads the generation."""
 
     def synced(self, *, seconds: float, generation: int, **_: Any) -> None:
         """SyncGroup was accepted, after `seconds`."""
@@ -78,15 +78,15 @@ class RebalanceObserver:
         """Partitions were given up; `seconds` as in `assigned`."""
 
     def lost(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
-        """Partitions were lost, and others may own them already; `seconds` as in `assigned`."""
+        """Partitions were lost, and other members may own them; `seconds` as in `assigned`."""
 
     def heartbeat_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
-        """Heartbeat was answered, after `seconds`; `ok` is whether without an error."""
+        """Heartbeat was answered, after `seconds`; `ok` means without an error."""
 
     def commit_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
-        """OffsetCommit was answered, after `seconds`; `ok` is whether for all partitions without an error.
+        """OffsetCommit was answered, after `seconds`; `ok` means without an error for any partition.
 
-        One call of `commit` may take more requests than one.
+        One call of `commit` may take several requests.
         """
 
     def decided(
@@ -101,7 +101,7 @@ class RebalanceObserver:
     ) -> None:
         """This member has led a generation: it had the assignment `seconds` after JoinGroup was accepted.
 
-        `moved` partitions change their owner although that is in the group and could keep them, and
+        `moved` partitions change their owner although the owner is in the group and could keep them, and
         `least_moved` is the fewest moves to the best balance. Both are None while those of an earlier
         generation are still being computed. `withheld` partitions wait until their owners have revoked them.
         """
@@ -118,8 +118,8 @@ class RebalanceObserver:
     ) -> None:
         """This member leads, and has looked at the weights because its assignor has a `LoadTrigger`.
 
-        `greatest` is the greatest load of any member, and `bound` what no assignment can stay below, both in
-        the unit of the weights. `acts` is whether the member asks for a rebalance, and `reason` says why, or
+        `greatest` is the greatest load of any member, and `bound` a lower bound of it for any assignment,
+        both in the unit of the weights. `acts` says whether the member asks for a rebalance, `reason` why or
         why not.
         """
 
@@ -188,7 +188,7 @@ class Observers:
         began_at = now if self._began_at is None else self._began_at
         is_joined = before.phase is Phase.SYNCING
         failed = not (is_joined and isinstance(event, Assigned))
-        if not (failed and after.topics):  # Who unsubscribes may join again a day later.
+        if not (failed and after.topics):  # A member that unsubscribes may join again a day later.
             self._began_at = None
         self.tell(
             "rebalance_ended",
@@ -288,6 +288,6 @@ def _overrides(observer: RebalanceObserver, name: str) -> bool:
 
 
 def _moves(strategy: Strategy, group: Group, result: LeaderResult) -> tuple[int, int]:
-    """How many partitions the target of the strategy moves, and the fewest to the best balance."""
+    """How many partitions the target of the strategy moves, and the fewest moves to the best balance."""
     moved = measure(group, result.target).moved
     return moved, moved if moves_least(strategy) else least_moved(group)

@@ -6,8 +6,8 @@ one join to the next: the reason for the next one, and the pauses after assignme
 A leader with a fault assigns topics to which the member does not subscribe, or partitions that do not exist.
 The member takes the rest and joins again: after a second, and after twice as long each time, up to five
 minutes. Each join may cost the group a rebalance, and a leader that has a fault still has it a moment later.
-But a static member that restarts with another subscription is assigned what its former process subscribed to,
-and another join corrects that.
+But a static member that restarts with another subscription is assigned topics of its former process, and
+another join corrects that.
 
 A call of the user's listener, of which a member has at most one, may have to return before the join goes on:
 `ListenerCall` says what follows it.
@@ -53,8 +53,8 @@ TRANSITIONS: Mapping[Phase, Mapping[type, Phase]] = {
     Phase.FENCED: {},
     Phase.CLOSED: {},
 }
-"""The phase after a request was sent or a response came. Where the table has no entry, the response belongs
-to a join that the member has given up, and means nothing. Besides, every phase becomes IDLE when the member
+"""The phase after a request was sent or a response came. Without an entry in the table, the response belongs
+to a join that the member has given up, and is ignored. In addition, every phase becomes IDLE when the member
 is out of the group, FENCED after FENCED_INSTANCE_ID, and CLOSED at the end of `CloseRequested`."""
 
 
@@ -64,7 +64,7 @@ class JoinProgress:
 
     Attributes:
         topics: the subscription in the last JoinGroup request.
-        reason: why the member has to join, besides a change of its subscription; empty if it has not.
+        reason: why the member must join, apart from a change of its subscription; empty if it need not.
         attempt: the number of the last JoinGroup request.
         generation_refused: the coordinator has refused the present generation while JoinGroup was under way.
         misfits: how many assignments in a row did not fit.
@@ -81,7 +81,7 @@ class JoinProgress:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a JoinGroup or SyncGroup request is unanswered that the member waits for."""
+        """Whether the member waits for the response to a JoinGroup or SyncGroup request."""
         return self.phase in (Phase.JOINING, Phase.SYNCING)
 
     def expects(self, event: Joined | JoinFailed | Assigned | SyncFailed) -> bool:
@@ -89,7 +89,7 @@ class JoinProgress:
         return type(event) in TRANSITIONS[self.phase]
 
     def after(self, message: type) -> JoinProgress:
-        """The progress after such a request was sent, or such a response has come."""
+        """The progress after a request or response of this type."""
         return replace(self, phase=TRANSITIONS[self.phase][message])
 
     def begun(self, topics: frozenset[str]) -> JoinProgress:
@@ -116,9 +116,9 @@ class JoinProgress:
         return replace(self, misfits=0) if self.misfits else self
 
     def misfitted(self, now: float) -> JoinProgress:
-        """The progress after one that does not fit: join again after a pause that doubles, up to a limit."""
+        """The progress after an assignment that does not fit: join again after a pause, which doubles."""
         pause_s = min(_FIRST_REJOIN_S * 2**self.misfits, _LAST_REJOIN_S)
-        # The count stops where the pause does, so that 2 to its power stays a float.
+        # The count stops with the pause, so that the power of 2 stays within a float.
         misfits = self.misfits + (pause_s < _LAST_REJOIN_S)
         return replace(self, misfits=misfits, retry_at=now + pause_s)
 
@@ -146,7 +146,7 @@ class ListenerCall:
     """A call of the user's listener that is running.
 
     Attributes:
-        protocol: that of the join that follows.
+        protocol: the protocol of the join that follows.
         assigned: the assignment that is installed afterwards.
     """
 

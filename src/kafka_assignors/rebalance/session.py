@@ -1,4 +1,4 @@
-"""A member's dialogue with its coordinator: what it sends for each action, and what it makes of responses.
+"""A member's dialogue with its coordinator: the request for each action, and the event for each response.
 
 The machine (`member`) says when to join, what to claim and which commits may be sent. A session carries that
 out with the requests of a `Transport`, the same for every client, and reports the responses as events:
@@ -69,7 +69,7 @@ class Session:
     """The dialogue of one member with the coordinator of its group.
 
     Attributes:
-        protocol: what all strategies that are offered have in common.
+        protocol: the protocol that all offered strategies support.
         strategy: the name of the strategy that the group voted for last.
         join_task: the task of the last JoinGroup or SyncGroup request, as `Transport.spawn` returned it.
         leave_task: the same for LeaveGroup.
@@ -123,7 +123,7 @@ class Session:
 
     @property
     def joins_are_answered(self) -> bool:
-        """Whether no JoinGroup or SyncGroup is under way, one that the machine has given up included."""
+        """Whether no JoinGroup or SyncGroup is under way, not even one that the machine has given up."""
         return not self._joins_unanswered
 
     def carry_out(
@@ -145,7 +145,7 @@ class Session:
                 self.commits.finish(action)
 
     def unexpected(self, what: str, error: BaseException) -> Exception:
-        """Log an exception that is none of Kafka's, of a listener for one; returns the error for the user."""
+        """Log an exception that is not Kafka's, such as a listener's; returns the error for the user."""
         member_id = self._consumer.member.membership.member_id
         self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
         failure = self._transport.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
@@ -180,7 +180,7 @@ class Session:
         try:
             response = await transport.join_group(join.membership.member_id, protocols, join.reason)
         except transport.errors.KafkaError:
-            if self._consumer.member.phase is not Phase.CLOSED:  # Then the client's timers have ended, too.
+            if self._consumer.member.phase is not Phase.CLOSED:  # A closed client has no timers any more.
                 await transport.back_off()
             return JoinFailed(join.attempt, MembershipError.OTHER)
         if response.error_code == MEMBER_ID_REQUIRED:
@@ -213,7 +213,7 @@ class Session:
         try:
             event = await self._sync_group(membership, joined)
         except Exception as error:
-            await self._failed_unexpectedly("its assignment could not be had", error)
+            await self._failed_unexpectedly("its assignment could not be made", error)
             event = SyncFailed(membership, MembershipError.OTHER)
         finally:
             self._joins_unanswered -= 1
@@ -221,7 +221,7 @@ class Session:
         if isinstance(event, Assigned):
             try:
                 self._follow(event.partitions, joined.strategy)
-            except Exception as error:  # Of the strategy's `follows_racks`, for one.
+            except Exception as error:  # The strategy's `follows_racks`, for example, may raise.
                 failure = self.unexpected("changes of its topics cannot be followed", error)
                 await self._consumer.raise_to_user(failure)
 
@@ -270,7 +270,7 @@ class Session:
         return Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
 
     def _follow(self, assigned: Partitions, strategy: str) -> None:
-        """After an assignment: a second round may follow, and changes of topics need another one."""
+        """Expect a second round after an assignment, and watch for changes of topics."""
         self._expects_another_round = True
         self._heartbeat_due.notify()
         assignor = self._assignors.get(strategy)
@@ -278,7 +278,7 @@ class Session:
         self._consumer.assigned(assigned, racks=racks)
 
     async def _own_assignment(self, data: bytes, leader_id: str) -> OwnAssignment:
-        """What this member takes of an assignment; raises `ProtocolError`."""
+        """The part of an assignment that this member takes; raises `ProtocolError`."""
         consumer = self._consumer
         read = partial(
             read_assignment, data, leader_id, consumer.member.join.topics, consumer.partition_count
@@ -294,7 +294,7 @@ class Session:
     # ---- how JoinGroup and SyncGroup fail
 
     async def _refusal(self, error_code: int) -> MembershipError:
-        """What an error code says of the membership, returned when the member may join again.
+        """What an error code says about the membership, returned when the member may join again.
 
         That is at once, after a backoff, or after the user was told.
         """
@@ -393,7 +393,7 @@ class Session:
             transport.give_up(join)
 
     def leave_in_any_case(self) -> None:
-        """Leave where the machine cannot say so any more."""
+        """Send LeaveGroup if the machine cannot ask for it any more."""
         member = self._consumer.member
         if self.leave_task is None and member.membership.member_id and not member.settings.static:
             self.carry_out(SendLeave(member.membership.member_id, "an error"))
@@ -411,7 +411,7 @@ _AFTER_AN_ASSIGNMENT_S = 0.02
 milliseconds. Other members learn of it by a heartbeat alone, and the partitions that move wait for them."""
 
 _BEYOND_S = 0.001
-"""A look after this much more time finds the poll interval exceeded, not just reached."""
+"""The heartbeat task looks this much later, to find the poll interval exceeded and not just reached."""
 
 
 class HeartbeatPace:
@@ -426,7 +426,7 @@ class HeartbeatPace:
         self._pause_s = interval_s
 
     def wait_s(self, since_poll_s: float) -> float:
-        """How long from now; less if the poll interval ends before, which the heartbeat task has to see.
+        """The time until the next heartbeat, or until the poll interval is exceeded if that comes first.
 
         `since_poll_s`: how long ago the user last polled.
         """
@@ -438,7 +438,7 @@ class HeartbeatPace:
         self._pause_s = min(_AFTER_AN_ASSIGNMENT_S, self._interval_s)
 
     def waited(self) -> None:
-        """The time is over: the next wait is twice as long, up to the interval."""
+        """The wait is over: the next one is twice as long, up to the interval."""
         self._pause_s = min(2 * self._pause_s, self._interval_s)
 
     def failed(self, retry_s: float) -> None:

@@ -2,12 +2,12 @@
 
 The machine decides what is sent, and when. All of this runs on the client's event loop.
 
-**The queue.** What an event costs the machine grows with the number of commits in it, so that the cost of
-many at once would grow with its square. The machine is given a few at a time, and the others wait here, in
-the order in which they were requested: each costs the same, however many there are. A commit that waits
-must not outlive its ownership either (`member`). A partition that leaves a member is missing from an
-`Install` before it can come back: what an `Install` does not name is struck from the commits that wait, and
-the machine refuses it when their turn has come.
+**The queue.** The cost of an event in the machine grows with the number of its commits, so many commits at
+once would cost the square of their number. The machine gets a few at a time, and the others wait here, in the
+order in which they were requested: so each commit costs the same. A commit that waits must not outlive the
+ownership of its partitions either (`member`). A partition that leaves a member is missing from an `Install`
+before it can come back: partitions that an `Install` does not name are struck from the commits that wait, and
+the machine refuses them when their turn has come.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
 
 MOST_IN_MACHINE = 32
-"""Commits of one member that the machine knows at a time, each with one request at most on the way."""
+"""The most commits of one member in the machine at a time, each with at most one request under way."""
 
 MOST_OPEN = 5000
-"""Commits of one member that are open at a time, for a client whose callers do not wait themselves."""
+"""The most open commits of one member, for a client whose callers do not wait themselves."""
 
 
 class CommitQueue:
     """The open commits of one member: those in the machine, and behind them those that wait.
 
-    Every operation takes constant time, but for `installed`.
+    Every operation except `installed` takes constant time.
     """
 
     def __init__(self, most_in_machine: int = MOST_IN_MACHINE) -> None:
@@ -83,7 +83,7 @@ class CommitQueue:
 
 @dataclass(slots=True)
 class _Open:
-    """`failed`: the error codes of partitions that no retry helps."""
+    """A commit that its caller waits for; `failed` are the error codes of partitions that failed for good."""
 
     offsets: Mapping[Any, Any]
     outcome: Outcome
@@ -110,10 +110,10 @@ class SessionCommits:
         return len(self._open)
 
     async def commit(self, offsets: Mapping[Any, Any], timeout_s: float | None) -> None:
-        """Commit, however often that has to be tried.
+        """Commit, with retries.
 
         Raises the client's CommitFailedError if a partition was given up before the commit was accepted, the
-        error of the coordinator if that says that trying again is of no use, and KafkaTimeoutError.
+        error of the coordinator if no retry helps, and KafkaTimeoutError.
         """
         if not offsets:
             return
@@ -126,7 +126,7 @@ class SessionCommits:
         finally:
             del self._open[number]
             if self._queue.end(number) and not opened.is_done:
-                # Its caller waits no longer; an event too many for the machine does no harm.
+                # Its caller waits no longer. The machine ignores the event if the commit is over.
                 self._consumer.handle(CommitAbandoned(number))
             self._request_next()
 
@@ -170,7 +170,7 @@ class SessionCommits:
             if not consumer.retries_commits or not getattr(error, "retriable", False):
                 found.outcome.resolve(error)
                 return
-        except Exception as error:  # Of the arguments: what cannot be encoded, for one.
+        except Exception as error:  # A wrong argument, such as metadata that cannot be encoded.
             found.outcome.resolve(error)
             return
         else:

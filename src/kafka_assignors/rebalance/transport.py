@@ -21,7 +21,7 @@ from kafka_assignors.rebalance.member import MemberState
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupResponse:
-    """`members` are the client's own, which `Consumer.assign` reads; only a leader gets any."""
+    """`members` are values of the client, which `Consumer.assign` reads; only a leader gets them."""
 
     error_code: int
     member_id: str
@@ -48,7 +48,7 @@ class Wakeup(Protocol):
     """A wait that ends early."""
 
     async def __call__(self, timeout_s: float | None = None, /) -> None:
-        """Wait for `notify`, or for a `notify` since the last wait; at most so many seconds."""
+        """Wait for a `notify` since the last wait, for at most `timeout_s`."""
         ...
 
     def notify(self) -> None:
@@ -78,7 +78,7 @@ class Transport(Protocol):
         ...
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
-        """Run a task. An exception of it means that the consumer cannot go on."""
+        """Run a task. If it raises, the consumer cannot go on."""
         ...
 
     async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
@@ -179,7 +179,7 @@ class Consumer(Protocol):
         ...
 
     def partition_count(self, topic: str, /) -> int | None:
-        """How many partitions the client's metadata show of a topic; None if they do not show it."""
+        """The number of partitions of a topic in the client's metadata; None if they do not have it."""
         ...
 
     async def refresh_metadata(self) -> None:

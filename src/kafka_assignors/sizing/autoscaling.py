@@ -1,51 +1,50 @@
 """What a group needs while it runs: the costs of its partitions, and a number of members that does not flap.
 
-**Costs**, from two looks at the offsets. A partition's rate is the growth of its end offset by the seconds
-between the looks. To it comes, if a time to drain is given, what the group has to consume besides so that the
-lag is gone in that time: the lag at the second look by the time. Costs are thousandths of a record a second,
+**Costs**, from two looks at the offsets. A partition's rate is the growth of its end offset, divided by the
+seconds between the looks. If a time to drain is given, the rate at which the group removes the lag in that
+time is added: the lag at the second look, divided by the time. Costs are thousandths of a record a second,
 rounded up, so that a slow partition does not count as none.
 
-A rate is unknown where an end offset is missing in one of the looks, or went back: then the topic was made
-anew between them. (Offsets of transactions and compacted topics have holes, so that there may be fewer
+A rate is unknown if an end offset is missing in one of the looks, or went back because the topic was
+recreated between them. (Offsets of transactions and compacted topics have holes, so there may be fewer
 records than offsets.)
 
 **Recommendation.** Two sizes go in: with the whole capacity of a consumer (`full`), and with the headroom
 left free (`target`). The recommendation
 
-- goes up to `target` when the members that it recommends cannot carry the load even at full capacity, at
-  once or after a hold;
+- goes up to `target` when the recommended members cannot carry the load even at full capacity, at once or
+  after a hold;
 - goes down when `target` has been lower for a time without interruption, to the highest `target` of that
   time;
 - else stays.
 
-So rates that go up and down within the headroom change nothing twice: the number that `target` demands for
-the lowest of them suffices at full capacity for the highest of them. (That holds where the sizes are exact;
-a heuristic size may be one above.)
+So rates that go up and down within the headroom change the number once at most: the `target` of the lowest
+rate suffices at full capacity for the highest rate. (That holds if the sizes are exact; a heuristic size may
+be one above.)
 
-Time counts only as far as there are sizes to show for it. If the clock goes back, or the next size comes
-later than `longest_gap_s`, the time between is not evidence, and a hold starts anew; and a recommendation
-without a size for `stale_after_s` is none. So a clock that goes back, or jumps further than that, can delay a
-change, and not cause one.
+Time counts only between sizes. If the clock goes back, or the next size comes later than `longest_gap_s`, the
+time between does not count, and a hold starts anew. Without a size for `stale_after_s` there is no
+recommendation. So a clock that goes back, or jumps further than that, can delay a change but not cause one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kafka_assignors.arguments import require_number
+from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import MOST_WEIGHT, TopicPartitions
 from kafka_assignors.live_group import Offsets
 
 PER_RECORD = 1000
-"""How many units of cost a record a second is."""
+"""The cost of one record a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What a look at a group has seen: when, on a clock that does not jump, and the offsets."""
+    """The offsets of a group at one moment; `at_s` is the time on a clock that does not jump."""
 
     at_s: float
     ends: Offsets
@@ -54,15 +53,15 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What partitions cost, in thousandths of a record a second.
+    """The costs of partitions, in thousandths of a record a second.
 
     Attributes:
         seconds: the time between the two looks.
-        costs: by topic, the cost of each partition from 0 on; None where it is unknown.
-        consumed: by topic and partition, what the group has committed in the same unit, where it is
+        costs: by topic, the cost of each partition from 0 on; None if it is unknown.
+        consumed: by topic and partition, the growth of the committed offset in the same unit, where it is
             known.
         lag: the records between committed offsets and ends, at the second look.
-        without_commit: partitions of which the group has committed nothing, so that their lag is unknown.
+        without_commit: how many partitions have no committed offset, so that their lag is unknown.
     """
 
     seconds: float
@@ -147,13 +146,13 @@ class Needed:
 
 @dataclass(frozen=True, slots=True)
 class ScalingPolicy:
-    """When a recommendation changes. `TypeError` or `ValueError` names what makes no sense.
+    """When a recommendation changes. `TypeError` or `ValueError` names a wrong value.
 
     Attributes:
         hold_up_s: how long the load must be too much before the number goes up; 0 for at once.
         hold_down_s: how long fewer members must have sufficed before it goes down.
-        longest_gap_s: a longer time between two sizes is not evidence of anything.
-        stale_after_s: after so long without a size there is no recommendation.
+        longest_gap_s: a longer time between two sizes does not count.
+        stale_after_s: after this long without a size there is no recommendation.
         least, most: the number never leaves this range; None for no upper end.
     """
 
@@ -165,10 +164,11 @@ class ScalingPolicy:
     most: int | None = None
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not None:
-                require_number(each.name, value)
+        for name in ("hold_up_s", "hold_down_s", "longest_gap_s", "stale_after_s"):
+            require_number(name, getattr(self, name))
+        require_integer("least", self.least, least=0)
+        if self.most is not None:
+            require_integer("most", self.most, least=0)
         if self.most is not None and self.most < self.least:
             raise ValueError(f"the most members ({self.most}) are fewer than the least ({self.least})")
 

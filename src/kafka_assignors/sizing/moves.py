@@ -2,10 +2,10 @@
 
 A lower bound: a member above the limit must give up partitions, at least as many as its costliest ones that
 bring it under the limit; a member that leaves must give up all, and the members leave for which that costs
-least. An assignment: these partitions, and those without an owner, go to the room that the others have. One
-that fits no room takes the place of a cheaper one, the cheapest that makes room for it, which is placed next.
-Where that does not end well, members are emptied, those with few partitions first, 1, 2, 4 and so on, and
-their partitions placed again; the last way is the assignment that proves the size, each bundle with the
+least. An assignment: these partitions, and those without an owner, go to the room of the other members. A
+partition that fits nowhere takes the place of the cheapest partition that makes room for it, which is placed
+next. If that fails, members are emptied, those with few partitions first, 1, 2, 4 and so on, and their
+partitions are placed again. The last resort is the assignment that proves the size, with each bundle at the
 present member that has most of it.
 
 Between the two a search decides for groups that are small enough: is there an assignment with no more moves
@@ -26,7 +26,7 @@ from kafka_assignors.sizing.packing import Bins
 
 _SEARCHED_PARTITIONS = 200
 _MOST_CHOICES = 64
-"""Ways to choose the members that leave, with more of which no search is tried."""
+"""With more ways than this to choose the members that leave, no search is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Present:
     """The partitions as they are.
 
     Attributes:
-        costs: of each partition, in descending order, none above the limit.
-        owners: of each partition the number of its member, or `NO_OWNER`.
+        costs: the cost of each partition, in descending order, none above the limit.
+        owners: the number of each partition's member, or `NO_OWNER`.
         members: how many members there are.
     """
 
@@ -57,10 +57,10 @@ class Moves:
     """An assignment to a number of members, reached from the present one.
 
     Attributes:
-        holders: of each partition, the number of its member; members after the present ones are new.
+        holders: the number of each partition's member; members after the present ones are new.
         leaving: the present members that leave.
         moved: partitions that had an owner and are with another member, the leaving members' included.
-        least: how many move at least; as many as `moved` if that is the fewest possible.
+        least: how many must move; equal to `moved` if that is the fewest possible.
     """
 
     holders: Sequence[int]
@@ -101,7 +101,7 @@ def fewest_moves(present: Present, bins: Bins, limit: int, nodes: int) -> Moves:
 
 
 def _evicted(places: Sequence[int], costs: Sequence[int], limit: int) -> list[int]:
-    """As few of these places, the costliest of which is first, as bring the sum down to the limit."""
+    """The fewest of these places (the costliest first) whose removal brings the sum down to the limit."""
     above = sum(costs[place] for place in places) - limit
     count, sum_of_first = 0, 0
     while sum_of_first < above:
@@ -189,7 +189,7 @@ def _into_room(
 def _cheapest_exchange(
     cost: int, held: dict[int, list[int]], rooms: dict[int, int], costs: Sequence[int]
 ) -> tuple[int, int] | None:
-    """The cheapest partition whose place one of this cost can take, and its member."""
+    """The cheapest partition whose place a partition of this cost can take, and its member."""
     best: tuple[int, int, int] | None = None
     for member, places in held.items():
         least = cost - rooms[member]
@@ -219,7 +219,7 @@ def _match(present: Present, bins: Bins, members: Sequence[int], holders: list[i
 
 
 def _returned(present: Present, holders: list[int], leaving: set[int], limit: int) -> list[int]:
-    """The same, but partitions whose owner has room are with their owner."""
+    """The holders, with partitions returned to owners that have room."""
     loads: Counter[int] = Counter()
     for place, holder in enumerate(holders):
         loads[holder] += present.costs[place]
@@ -245,7 +245,7 @@ class _Search:
         self._left.reverse()
 
     def run(self, leaving: tuple[int, ...], most: int) -> tuple[list[int], tuple[int, ...]] | None:
-        """The holders, and those who leave; None if there is no such assignment, or the steps are used up."""
+        """The holders, and the leaving members; None without such an assignment, or if the steps run out."""
         staying = [member for member in range(self._present.members) if member not in leaving]
         first_new = self._present.members
         rooms = dict.fromkeys(
@@ -255,7 +255,7 @@ class _Search:
         return (holders, leaving) if self._place(rooms, holders, most) else None
 
     def _place(self, rooms: dict[int, int], holders: list[int], moves: int) -> bool:
-        """Place the partitions from the next on; whether all are placed, with so many moves at most."""
+        """Place the partitions from the next on; whether all are placed, with at most `moves` moves."""
         self.steps += 1
         place = len(holders)
         if place == len(self._present.costs):

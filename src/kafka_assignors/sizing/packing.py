@@ -8,21 +8,21 @@ sums, so all together cost about as much as sorting the costs `_MOST_PARTS` time
 It goes on with the best of three assignments:
 
 - **best fit decreasing**: the costliest partition to the fullest member that has room for it;
-- **filling**: one member after the other gets the costliest partition that is left, and of the others those
-  that leave it the least room. A member need not be fuller than on average for the bound to be reached, so it
-  is done then, or after `_FILL_STEPS` steps. (J. N. D. Gupta, J. C. Ho, "A new heuristic algorithm for the
+- **filling**: one member after the other gets the costliest partition that is left, and then the partitions
+  that leave it the least room. To reach the bound, no member need be fuller than the average, so a member is
+  done then, or after `_FILL_STEPS` steps. (J. N. D. Gupta, J. C. Ho, "A new heuristic algorithm for the
   one-dimensional bin-packing problem", Production Planning & Control 10 (1999): minimum bin slack.)
 - **filling alike**: the same, but a member begins with its share of costly and of cheap partitions, so that
-  members filled later find a choice, too.
+  members filled later have a choice too.
 
-Where these need more members than the bound, the emptiest members and some others, in turn, are **packed
-again** together, into one member less if possible, else so that the room is with few members.
+If these need more members than the bound, the emptiest members and some others, in turn, are **packed again**
+together, into one member less if possible, else so that few members have the room.
 
-Where that still needs more, `Search` looks for an assignment to one member less, or shows that there is none.
-It goes member by member as filling does, and tries for each all sets of partitions but those that another set
-replaces without loss: sets that leave room for one more partition, and sets in which a costlier partition can
-take the place of one. (R. E. Korf, "A new algorithm for optimal bin packing", AAAI 2002: bin completion.) It
-counts its steps, and gives up after a number of them; it reads no clock.
+If that still needs more, `Search` looks for an assignment to one member less, or shows that there is none. It
+goes member by member as filling does, and tries all sets of partitions for each, except those that another
+set replaces without loss: sets that leave room for one more partition, and sets in which a costlier partition
+can replace one. (R. E. Korf, "A new algorithm for optimal bin packing", AAAI 2002: bin completion.) It counts
+its steps, and gives up after a number of them; it reads no clock.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ NODES = 1_000_000
 
 _FILL_STEPS = 2_000
 _COMPLETING = 3
-"""Of a member's share so many are left open, for those that fit best."""
+"""This many places of a member's share are left open, for the partitions that fit best."""
 
 _SEARCHED_PARTITIONS = 1_000
-"""With more partitions no search is tried: what its first steps can find, filling has found before."""
+"""With more partitions no search is tried: its first steps find only what filling has found."""
 
 _MOST_PARTS = 16
-"""Beyond, a part is smaller than the rounding gains."""
+"""With more parts, a part is smaller than the gain of the rounding."""
 
 _REMEMBERED = 40
-"""States with so many partitions left, or fewer, are remembered as hopeless."""
+"""Hopeless states with at most this many partitions left are remembered."""
 
 _EMPTIEST, _BESIDES, _ROUNDS, _GROUP_STEPS = 3, 6, 300, 3_000
-"""So many members are packed again with so many others, in so many rounds of so many steps each."""
+"""The emptiest members to pack again, the others with them, the rounds, and the steps of each round."""
 
 _Item = TypeVar("_Item")
 
@@ -67,8 +67,8 @@ class Packing:
 
     Attributes:
         bins: by member the numbers of its partitions.
-        least: how many members are needed at least; as many as there are `bins` if that is the optimum.
-        bound: the bound that shows `least`; None if it was a search.
+        least: how many members are needed at least; the number of `bins` if they are the optimum.
+        bound: the bound that proves `least`; None if a search does.
         steps: how many steps the search took.
     """
 
@@ -140,7 +140,7 @@ def _value(share: int, whole: int, parts: int) -> int:
 
 
 def _fast(costs: Sequence[int], limit: int, least: int) -> Bins:
-    """An assignment without a search through all."""
+    """An assignment without an exhaustive search."""
     bins = _best_fit(costs, limit)
     for alike in (False, True):
         if len(bins) > least:
@@ -165,7 +165,7 @@ def _best_fit(costs: Sequence[int], limit: int) -> Bins:
 
 
 def _sample(costs: Sequence[int], limit: int, members: int) -> list[int]:
-    """One member's share of costly and of cheap ones, but for a few that complete it."""
+    """One member's share of costly and of cheap partitions, without the few that complete it."""
     sample: list[int] = []
     load = 0
     for at in range(0, len(costs), members):
@@ -177,7 +177,7 @@ def _sample(costs: Sequence[int], limit: int, members: int) -> list[int]:
 
 
 def _filled(costs: Sequence[int], limit: int, least: int, *, alike: bool = False) -> Bins:
-    """Fill members in turn; each begins with the costliest, or if they are to be `alike` with its share."""
+    """Fill members in turn; each begins with the costliest partition, or with its share if `alike`."""
     rest = list(range(len(costs)))
     spare = least * limit - sum(costs)
     bins: Bins = []
@@ -269,14 +269,14 @@ class Search:
             return None
 
     def _pack(self, rest: list[tuple[int, int]], members: int, spare: int) -> Bins | None:
-        """Assign what is left to so many members, which may leave `spare` room together."""
+        """Assign the rest to this many members, which may leave `spare` room together."""
         if not rest:
             return [[] for _ in range(members)]
         if spare < 0 or not members:
             return None
         costs = [cost for _, cost in rest]
         if members == 1:
-            # What is left fits, for the room that is spare is not negative.
+            # The rest fits, since the spare room is not negative.
             return [[place for place, _ in rest]]
         state = (members, *costs) if len(costs) <= _REMEMBERED else None
         if state is not None and state in self._hopeless:
@@ -293,7 +293,7 @@ class Search:
         return None
 
     def _completions(self, costs: Sequence[int], spare: int) -> Iterator[list[int]]:
-        """Sets of places with the first cost that leave at most `spare` room, but for dominated ones."""
+        """Sets of places with the first cost that leave at most `spare` room, without dominated ones."""
         negative = [-cost for cost in costs]
         sums = list(accumulate(reversed(costs), initial=0))[::-1]
         count = len(costs)
@@ -304,7 +304,7 @@ class Search:
             self.steps += 1
             if self.steps > self._nodes:
                 raise _GaveUp
-            # From here on all that is left does not fill the member far enough.
+            # Otherwise the rest does not fill the member far enough.
             if at < count and sums[at] >= room - spare:
                 chosen.append(at)
                 room -= costs[at]

@@ -1,12 +1,12 @@
 """How many members a group needs, how to get there from here, and what one member less would cost.
 
-The members that are sized subscribe to the same topics. Members with another subscription are another kind:
-they are left alone, and nothing is expected of them. So where they read some of the same topics, the size
-is what is needed when they take none of these partitions.
+The members that are sized subscribe to the same topics. Members with another subscription are another kind
+and are left out. If they read some of the same topics, the size holds for the case that they take none of
+these partitions.
 
 A partition with an unknown cost counts as the median of its topic, or else of all (`makespan.jobs`). If no
 cost is known there is no size. A partition that costs more than a member can carry is alone on its member,
-and no size helps it: it is named in `Size.too_heavy`.
+and more members do not help: it is named in `Size.too_heavy`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SizeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class PartitionCost:
-    """What a partition costs, in the unit of the limit."""
+    """The cost of a partition, in the unit of the limit."""
 
     topic: str
     partition: int
@@ -43,13 +43,13 @@ class PartitionCost:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The way from the present members to the size.
+    """The change from the present members to the size.
 
     Attributes:
-        assignment: of all members after it; new members are called `new-1` and so on.
+        assignment: the assignment afterwards; new members are called `new-1` and so on.
         added, removed: the ids of members that come and go.
-        moved: partitions that change their member; `least` of them at least.
-        greatest: the greatest load after it.
+        moved: partitions that change their member; at least `least` must.
+        greatest: the greatest load afterwards.
     """
 
     assignment: Assignment
@@ -65,7 +65,7 @@ class StepDown:
     """One member less than the size.
 
     Attributes:
-        members: how many there are then.
+        members: how many members there are then.
         greatest: the greatest load of a member in the assignment that was found; `least_greatest` is a lower
             bound for any assignment.
         could_stay: partitions whose member stays.
@@ -89,15 +89,15 @@ class Size:
         limit: the most that a member may carry.
         members: how many suffice; `least` are needed at least. They are equal if the size is exact.
         certificate: the assignment and the proof of `least`, without the partitions in `too_heavy`.
-        costs: of each partition by topic, those included that stand in for unknown ones.
+        costs: the cost of each partition by topic; a median stands in for an unknown one.
         partitions, unknown: how many partitions there are, and how many have no known cost.
-        total: the cost of all.
+        total: the cost of all partitions.
         heaviest: the partition that costs most; None if there is no partition.
         too_heavy: partitions above the limit, the costliest first.
         greatest_now: the greatest load of a present member; None without members.
         change: None if a partition is too heavy.
         step_down: None if there is one member or none, or a partition is too heavy.
-        steps: what the search for the size took.
+        steps: the steps of the search for the size.
     """
 
     limit: int
@@ -123,10 +123,10 @@ def kinds_of(group: Group) -> list[frozenset[str]]:
 
 
 def of_kind(group: Group, topics: frozenset[str] | None = None) -> Group:
-    """The group of the members that subscribe to just these topics; None for those that all subscribe to.
+    """The group of the members that subscribe to exactly these topics; None if all members are of one kind.
 
-    Without members it is a group of `topics`, or of all. `SizeError` if no member subscribes to `topics`, or
-    there are several kinds and none is named.
+    Without members it is a group of `topics`, or of all topics. `SizeError` if no member subscribes to
+    `topics`, or if there are several kinds and none is named.
     """
     kinds = kinds_of(group)
     if topics is None:
@@ -178,7 +178,7 @@ def size_group(group: Group, limit: int, *, nodes: int = NODES) -> Size:
     packing = pack(with_cost, limit, nodes)
     bins = [list(each) for each in packing.bins] or ([[]] if fitting else [])
     by_count = sorted((len(each), number) for number, each in enumerate(bins))
-    for place in range(len(with_cost), len(fitting)):  # Those without cost fit anywhere.
+    for place in range(len(with_cost), len(fitting)):  # Partitions without cost fit anywhere.
         count, number = by_count[0]
         bins[number].append(place)
         heapreplace(by_count, (count + 1, number))
@@ -260,7 +260,7 @@ def _change(
 
 
 def _first_names(prefix: str, count: int, taken: set[str]) -> list[str]:
-    """So many names that are not taken: the prefix and a number."""
+    """The first `count` names of the prefix and a number that are not taken."""
     numbers = range(1, count + len(taken) + 1)
     return list(islice((name for number in numbers if (name := f"{prefix}{number}") not in taken), count))
 

@@ -1,20 +1,20 @@
-"""The exact solver: who gets which partitions, so that nothing better exists.
+"""The exact solver: an assignment such that no better one exists.
 
 It minimises, in this order: the sum of the squared loads, measured on a `Scale` where members differ in
 capacity; then, in the order of the caller's `criteria`, the partitions that change hands between live members
 and the partitions consumed across racks; then, as well as a heuristic can, the unevenness of each topic over
-the members. Four steps, a file each, every one of which opens with its idea:
+the members. There are four steps, each in a file that begins with its idea:
 
-1. `classes` finds members and topics that are alike, so that what follows handles counts instead of
+1. `classes` finds members and topics that are alike, so that the next steps handle counts instead of
    partitions;
 2. `levels` finds how many partitions each member gets in any balanced assignment;
 3. `flow` finds how many partitions of each class every member gets, so that as few as possible move (often
    a simple rule is enough);
-4. `placement` turns the counts into partitions, and lets members exchange some, so that each topic lies on
-   many.
+4. `placement` turns the counts into partitions, and lets members exchange some, so that each topic is spread
+   over many.
 
-The least that an assignment with the best balance moves, or consumes across racks, follows from the counts of
-step 3: no partition is placed for it.
+The fewest moves and the fewest rack misses with the best balance follow from the counts of step 3: no
+partition is placed for them.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def solve(
 ) -> Assignment:
     """The best assignment of the group's partitions, given the judged claims of its members.
 
-    `criteria` have balance first. `scale` says by what balance measures their loads: by default each
-    partition counts the same everywhere.
+    `criteria` have balance first. `scale` is the measure of balance: by default each partition counts the
+    same on every member.
 
-    Every partition of every topic with a subscriber goes to one of its subscribers. The result
-    depends on the values in `group` alone, not on the order of its mappings: ties go to the lower instance id
-    (else member id), topic and partition. A prior assignment that is already optimal comes back unchanged.
+    Every partition of every topic with a subscriber goes to one of its subscribers. The result depends on the
+    values in `group` alone, not on the order of its mappings: ties go to the lower instance id (else member
+    id), topic and partition. A prior assignment that is already optimal comes back unchanged.
     """
     classes = classify(group, claims, scale, by_racks=any(each.count(0, 1) for each in criteria))
     levels = find_levels(classes)
@@ -75,8 +75,8 @@ def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
 def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
     """The fewest rack misses of any assignment with the best balance, at any number of moves.
 
-    None where no member names a rack or no topic's racks are known. It is what `rack-aware-sticky` reaches,
-    and depends on nothing that members own.
+    None if no member names a rack or no topic's racks are known. `rack-aware-sticky` reaches it. It does not
+    depend on what members own.
     """
     if not racks_matter(group):
         return None
@@ -93,7 +93,7 @@ def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
 
 def racks_matter(group: Group) -> bool:
     """Whether a member names its rack, and the racks of a partition are known."""
-    # Most groups have members without racks. They are asked without a frame of Python for each.
+    # Most groups have members without racks: `map` checks them without a Python frame for each.
     if not any(map(_RACK, group.members.values())):
         return False
     return any(any(topic.replica_racks or ()) for topic in group.topics.values())

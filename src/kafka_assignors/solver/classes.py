@@ -35,7 +35,7 @@ class TopicClass:
 
 @dataclass(slots=True)
 class PartitionClass:
-    """Partitions that are alike for every member, but for who owned them.
+    """Partitions that are alike for every member, except for their owners.
 
     `racks` are the racks in which the partitions have a replica, as far as members are there; None if no
     member can miss them. `owned_counts` says how many of the partitions each member owned, by its number;
@@ -60,10 +60,10 @@ class Classes:
     `members` in the order that decides ties; a member's number is its index. `racks` are the members' racks,
     all None where racks do not count. `cohorts` holds the member numbers of every cohort, ascending; members
     that can get nothing are in none. `subscriptions` are the topics that each cohort subscribes to,
-    `capacities` how much each of its members can carry beside others, and `already` how many partitions each
-    of them has that are not assigned here. `prior` gives what each member owned, by its number.
-    `class_of_topic` says which topic class a topic is of; `split` which partition class each partition of a
-    topic is of, where racks tell them apart. It is None where the topic class is the partition class.
+    `capacities` the capacity of each of its members, and `already` how many partitions each of them has that
+    are not assigned here. `prior` gives what each member owned, by its number. `class_of_topic` gives the
+    topic class of each topic; `split` gives the partition class of each partition of a topic, None if every
+    topic class is one partition class.
     """
 
     members: Sequence[Member]
@@ -95,7 +95,7 @@ class Classes:
 
 
 def classify(group: Group, claims: Claims, scale: Scale = PLAIN, *, by_racks: bool = False) -> Classes:
-    """Number the members and find what is alike; racks make a difference with `by_racks`.
+    """Number the members and find what is alike; with `by_racks`, racks make a difference.
 
     Cost: linear in members, subscriptions and claims; with racks, linear in partitions.
     """
@@ -144,7 +144,7 @@ def _cohorts(
     subscribe to, their capacity, and what each of them has already.
     """
     assignable = frozenset(name for name, topic in group.topics.items() if topic.partitions)
-    effective: dict[frozenset[str], frozenset[str]] = {}  # what is subscribed to: what of it can be assigned
+    effective: dict[frozenset[str], frozenset[str]] = {}  # subscription: its topics with partitions
     plain = not scale.capacities and not scale.already
     numbers: dict[Hashable, int] = {}
     cohorts: list[list[int]] = []
@@ -249,7 +249,7 @@ def _split_by_racks(
 
 
 class _Numbers(dict[frozenset[str], int]):
-    """By the racks of the replicas, the number of the partition class; one that is missing is made."""
+    """The number of the partition class, by the racks of the replicas; a missing class is added."""
 
     def __init__(self, topic_class: int, used_racks: frozenset[str], classes: list[PartitionClass]) -> None:
         super().__init__()
@@ -270,7 +270,7 @@ def _count_split(
     prior: Iterable[TopicPartitions],
     class_of: Mapping[str, Sequence[int]],
 ) -> None:
-    """Count what each member owned of classes by which the partitions of a topic are told apart."""
+    """Count what each member owned of each class, where the partitions of a topic are in several classes."""
     for number, owned in enumerate(prior):
         keys = [class_of[name][partition] for name, partitions in owned.items() for partition in partitions]
         for key in set(keys):

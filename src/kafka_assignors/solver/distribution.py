@@ -1,8 +1,8 @@
 """Counts that are poured over cohorts, and passed on until every load lies between two limits.
 
 Both `levels` and `flow` ask the same question: partitions of several classes must go to cohorts that may
-have them; can every cohort get at least so many and at most so many? The answer comes in two steps. Each
-class is **poured** over its takers where they stand lowest, which levels out most of it. Then partitions are
+have them; can every cohort get a number between two limits? The answer comes in two steps. Each class is
+**poured** over its takers where they stand lowest, which levels out most of it. Then partitions are
 **passed on** from cohorts above a limit to cohorts below, along chains of cohorts that share a class, until
 no chain is left. That is a maximum flow (Dinic's algorithm), and it usually has little left to do.
 
@@ -24,9 +24,9 @@ class Distribution:
     """How many partitions of each class every cohort has been given.
 
     `takers` are the cohorts that may have each class, `sizes` the members of each cohort and `loads` what it
-    has: what it brought with it, which stays, and what it was given here. `held` are the latter, by cohort
-    and class; there are no entries of zero. `capacities` are those of one member of each cohort, all 1 if
-    not given: how high a cohort stands is what it has for each unit of capacity.
+    has: what it brought with it, which stays, and what it was given here. `held` is what it was given, by
+    cohort and class, without zeros. `capacities` are those of one member of each cohort, all 1 by default:
+    the height of a cohort is its load for each unit of capacity.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Distribution:
         self.held: list[dict[int, int]] = [{} for _ in sizes]
 
     def give(self, number: int, amounts: Iterable[tuple[int, int]]) -> None:
-        """Give partitions of a class: so many to each cohort, which may come more than once."""
+        """Give an amount of a class to each cohort; a cohort may come more than once."""
         loads, all_held = self.loads, self.held
         for cohort, amount in amounts:
             held = all_held[cohort]
@@ -51,9 +51,9 @@ class Distribution:
             loads[cohort] += amount
 
     def pour(self, amounts: Mapping[int, int]) -> None:
-        """Pour so much of each class over its takers, beginning with the least choice.
+        """Pour these amounts of each class over its takers, the class with the fewest takers first.
 
-        It ends up on those that stand lowest, so that they stand alike to within two a member.
+        The lowest takers get it, so that their heights then differ by at most two a member.
         """
         weights = self.sizes
         if self.capacities is not None:
@@ -71,7 +71,7 @@ class Distribution:
         for cohort in lowest_first:
             weight = weights[cohort]
             if total * weight < (loads[cohort] + sizes[cohort]) * capacity:
-                break  # the others will hardly come up to where it stands
+                break  # The others hardly come up to its height.
             total += loads[cohort]
             capacity += weight
             filled += 1
@@ -84,7 +84,7 @@ class Distribution:
                     ceiling = total * capacities[cohort] // capacity + more
                 poured = min(amount, ceiling * sizes[cohort] - loads[cohort])
                 if poured > 0:
-                    # As `give` does, which is called too often here.
+                    # The same as `give`, without a call for each.
                     given = held[cohort]
                     given[number] = given.get(number, 0) + poured
                     loads[cohort] += poured
@@ -98,8 +98,8 @@ class Distribution:
     ) -> tuple[dict[int, int], dict[int, int]] | None:
         """Try to bring the load of each of these cohorts to between `low` and `high`.
 
-        Together they must have as much as all the `low` at least. None if it worked; else the cohorts and the
-        classes that stay above, as keys: nothing of these can be taken by any other of the cohorts.
+        Their loads must add up to at least the sum of `low`. None if it worked; else the cohorts and the
+        classes that stay above, as keys: none of the other cohorts can take any of their partitions.
         """
         loads = self.loads
         above = self._pass_on(cohorts, high)
@@ -166,8 +166,8 @@ class Distribution:
     ) -> tuple[dict[int, int], dict[int, int]]:
         """Breadth-first layers from the cohorts below, against the chains: -1, -2, … steps before them.
 
-        So cohorts at all distances can pass on at the same time; a few cohorts with room at the end of long
-        chains would else take a search for each distance.
+        So cohorts at all distances can pass on at the same time. Otherwise a few cohorts with room at the end
+        of long chains would take a search for each distance.
         """
         held = self.held
         holders: dict[int, list[int]] = {}
@@ -205,11 +205,11 @@ class Distribution:
     ) -> None:
         """Pass partitions on from layer to layer until every such chain is blocked.
 
-        A chain that has passed something on is followed again from where it is broken: all before that is as
-        it was.
+        A chain that has passed something on is followed again from where it is broken: the part before that
+        has not changed.
         """
         loads, all_held = self.loads, self.held
-        classes: dict[int, list[int]] = {}  # of a cohort: those that are yet to be tried, from the end
+        classes: dict[int, list[int]] = {}  # by cohort: the classes still to try, from the end
         next_cohort = dict.fromkeys(class_depths, 0)  # where to go on searching, for each class
         for start in above:
             if start not in depths:
@@ -273,10 +273,10 @@ Kind = TypeVar("Kind")
 def deal(
     heap: Iterable[tuple[Kind, Sequence[int]]], demands: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[Kind, Iterable[tuple[int, Sequence[int]]]]]:
-    """Deal the heap, kind by kind, to receivers who want (receiver, number of things).
+    """Deal the heap, kind by kind, to receivers with demands (receiver, number of things).
 
-    Yields a kind with what each receiver gets of it, in the order they lie; a kind may come more than once.
-    The heap must hold as many things as are wanted. Cost: linear in the slices.
+    Yields a kind with what each receiver gets of it, in the order of the heap; a kind may come more than
+    once. The heap must hold as many things as are wanted. Cost: linear in the slices.
     """
     pieces = list(heap)
     wanting = [(receiver, wanted) for receiver, wanted in demands if wanted]

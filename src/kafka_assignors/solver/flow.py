@@ -1,41 +1,40 @@
 r"""Step 3: how many partitions of each class every member gets, so that as few as possible move.
 
-Within a level the loads are settled but for who gets one more, and levels do not touch: each is a
-minimum-cost flow of its own. Partitions flow from their class to members. A member can *keep* as many of a
-class as it owned there, at no cost; all else that it gets of the class goes through a hub, at the cost of a
-move, no matter who owned it: that partitions without an owner pay it too adds the same to every solution.
-Members that owned nothing are not told apart and share the hub of their cohort and rack. From every member
-its load flows to the sink, and, if it is one that may get one more, that one through a pool that holds as
-many as the level has extra.
-Where racks count, an edge to members that would consume across racks costs a miss more.
+Within a level the loads are known except for who gets one more, and levels do not affect each other: each is
+a minimum-cost flow of its own. Partitions flow from their class to members. A member can *keep* as many of a
+class as it owned there, at no cost. All others of the class reach it through a hub, at the cost of a move,
+even those without an owner: that adds the same to every solution. Members that owned nothing are not told
+apart and share the hub of their cohort and rack. From every member its load flows to the sink. If the member
+may get one more, that one flows through a pool, which holds as many as the level has extra. Where racks
+count, an edge to members that would consume across racks costs a miss more.
 
                   keeps: what it owned
     class  ------------------------------>  member  -- load -->  sink
        \                                     ^    \               ^
         `-- moves -->  cohort and rack  ----´      `- 1 -> pool --´ extra
 
-A member that owned no more than its load keeps all of it in every assignment that moves the least, if the
-least is what all the loads together allow. So where moves come before misses, the first flow is among the
-members that owned more and have to release something; the others count as newcomers that lack less. Where
-racks count, those are most of the members of a group that one member joins or leaves. If some partition then
-has no member to go to, a second flow has all members.
+If members can keep as much as their loads allow, then in every assignment with the fewest moves a member that
+owned no more than its load keeps all of it. So if moves come before misses, the first flow tells only those
+members apart that owned more and must release something; the others count as newcomers that lack less. In a
+group that one member joins or leaves, these are most of the members. If some partition then finds no member,
+a second flow tells all members apart.
 
 Three cases need no network. If all partitions are of one class and racks do not count, every member keeps
-what the load allows. If no partition had an owner and racks do not count, the shares that the levels were
-found with are as good as any. And what a simple rule finds (below) may be enough; otherwise the flow starts
-from what it keeps.
+what its load allows. If no partition had an owner and racks do not count, the shares that the levels were
+found with are as good as any. And the result of a simple rule (below) may be enough; otherwise the flow
+starts from the partitions that the rule keeps.
 
-The start: what a simple rule finds
-===================================
+The start: a simple rule
+========================
 
-**Keep.** Every member keeps what it owned, up to its load; and as many as the level has extra, of those that
-may get one more, keep that. Without rack misses no assignment keeps more partitions than this, whichever
-classes they are of.
+**Keep.** Every member keeps what it owned, up to its load. Of the members that may get one more, as many as
+the level has extra keep one more. Without rack misses no assignment keeps more partitions than this, of any
+classes.
 
-**Fill.** What is left of each class is poured over the subscribers that still have room, and passed on among
-them (see `distribution`). If it all goes in, as it mostly does when a member joins or leaves, then every
-partition that was not kept had to move, nothing can be better, and no network is needed. If something stays
-over, the network goes on from what is kept.
+**Fill.** The rest of each class is poured over the subscribers that still have room, and passed on among them
+(see `distribution`). If all of it fits, as it usually does when a member joins or leaves, then every
+partition that was not kept had to move: the result is optimal, and no network is needed. Otherwise the
+network goes on from the partitions that are kept.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ class Costs:
     def of(cls, criteria: Iterable[AnyCriterion], partitions: int) -> Costs:
         """Weights for a group with this many partitions.
 
-        Movement is the last criterion where it is not among them, so that two leaders do not undo each
-        other's work.
+        Movement is the last criterion if it is not among them, so that two leaders do not undo each other's
+        moves.
         """
         move = miss = 0
         weight = 1
@@ -133,7 +132,7 @@ def _deal_shares(classes: Classes, level: Level) -> Shares:
 
 @dataclass(frozen=True, slots=True)
 class _LevelParts:
-    """A level with its members and their cohorts, and its partition classes with who owned how much."""
+    """A level with its members and their cohorts, and its partition classes with what each member owned."""
 
     classes: Classes
     level: Level
@@ -160,7 +159,7 @@ def _share_many(at: _LevelParts, *, racks_count: bool) -> Shares:
 
 
 def _share_released(at: _LevelParts) -> Shares | None:
-    """The shares where members keep as much as their loads allow; None if that cannot be.
+    """The shares with which members keep as much as their loads allow; None if there are none.
 
     Moves must come before misses. Every other assignment moves more.
     """
@@ -193,7 +192,7 @@ def _share_released(at: _LevelParts) -> Shares | None:
 
 @dataclass(slots=True)
 class _Hub:
-    """Members of one cohort in one rack: what flows in, by class, and out to whom."""
+    """Members of one cohort in one rack, with the edges from classes and to members."""
 
     cohort: int
     rack: str | None
@@ -206,9 +205,9 @@ class _Hub:
 class _LevelNetwork:
     """The network of one level. Classes are indexes into the parts of the level.
 
-    `owned` has what those members owned that are told apart, `kept` what they keep to begin with, and
-    `lacking` how much the others get beside what they keep for certain. Those that are told apart get from
-    the hubs only if they `receive`.
+    `owned` has what the members owned that are told apart, `kept` what they keep at the start, and `lacking`
+    how much each other member gets in addition to what it certainly keeps. Members that are told apart get
+    partitions from the hubs only with `receive`.
     """
 
     def __init__(
@@ -308,7 +307,7 @@ class _LevelNetwork:
             demands += [(m, self.lacking[m]) for m in hub.newcomers]
             first = len(hub.to_owners)
             left = sum(map(len, (things for _, things in heap))) - sum(wanted for _, wanted in demands)
-            for position in range(first, first + left):  # so many of the others get one more
+            for position in range(first, first + left):  # This many of the newcomers get one more.
                 m, wanted = demands[position]
                 demands[position] = m, wanted + 1
             _deal_counts(heap, sorted(demand for demand in demands if demand[1]), counts)
@@ -366,8 +365,8 @@ def _keep(at: _LevelParts, owned: Sequence[Mapping[int, int]]) -> Shares:
 def _steps_to_room(at: _LevelParts, owned: Sequence[Mapping[int, int]], wanted: Sequence[int]) -> list[int]:
     """Through how many owners a partition of each class must be passed on until a member with room wants one.
 
-    As many as there are classes where it never comes to that. Mostly a few owners are enough to find out that
-    every class is near.
+    It is the number of classes if there is no such way. A few owners are usually enough to find that every
+    class is near.
     """
     steps = [0 if want else len(wanted) for want in wanted]
     reached = [index for index, want in enumerate(wanted) if want]
@@ -392,7 +391,7 @@ def _steps_to_room(at: _LevelParts, owned: Sequence[Mapping[int, int]], wanted: 
 
 
 def _fill(at: _LevelParts, kept: Shares) -> Shares | None:
-    """The shares if what is not kept fits into the room there is; None if it does not.
+    """The shares if all partitions that are not kept fit into the room of the members; else None.
 
     For levels in which racks do not count.
     """
@@ -435,7 +434,7 @@ def _fill(at: _LevelParts, kept: Shares) -> Shares | None:
 def _deal_counts(
     heap: Sequence[tuple[int, range]], demands: Sequence[tuple[int, int]], shares: Shares
 ) -> None:
-    """Deal the classes on the heap to members, in rounds, so that each gets of many; adds to `shares`."""
+    """Deal the classes on the heap to members in rounds, so that each gets some of many; adds to `shares`."""
     if len(demands) == 1:
         ((m, _),) = demands
         for index, everything in heap:

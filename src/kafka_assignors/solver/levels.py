@@ -15,16 +15,16 @@ still below it. If neither happens, every member has k or k + 1, and the part is
 
 Where members differ in capacity, or have partitions already, the same holds of what a partition **costs**:
 the x-th one of a member adds (2(x + already) - 1) / capacity to the sum. That rises with x, so if the P
-partitions of a part could go to any member they would take the P cheapest of these steps. The dearest of them
-is what a level has in common instead of k: each member gets the steps that cost less, which is its own load,
-and some of those whose next step costs exactly as much get that one too (`apportion`). Where all are alike,
-all their next steps cost the same, and it is k and k + 1. The division stays right, at any costs: what
-is split off above has no next step that costs less than the dearest of these, what remains below no last one
-that costs more, and one of the two not even one that costs as much. So giving from below to above is a loss.
+partitions of a part could go to any member they would take the P cheapest of these steps. The highest cost
+among them replaces k: each member gets the steps that cost less, which is its load, and some members whose
+next step costs exactly as much get that one too (`apportion`). If all members are alike, all their next steps
+cost the same, and they get k and k + 1. The split stays right at any costs: in the upper part no next step
+costs less than that, in the lower part no last step costs more, and one of the two has not even a step of
+equal cost. So a partition given from below to above is a loss.
 
-Where this starts from does not matter for what is found. It starts from what the members owned, which is
-often nearly even, and pours the rest over them (see `distribution`). It works on cohorts, whose members are
-always kept even.
+The result does not depend on the start. The start is what the members owned, which is often nearly even, with
+the rest poured over them (see `distribution`). The search works on cohorts, whose members are always kept
+even.
 
 Source: N. Harvey, R. Ladner, L. Lovász, T. Tamir, "Semi-matchings for bipartite graphs and load balancing",
 Journal of Algorithms 59 (2006), which shows that an assignment has the least sum of squares exactly if no
@@ -48,10 +48,10 @@ from kafka_assignors.solver.distribution import Distribution
 
 @dataclass(slots=True)
 class Level:
-    """Members that get so many partitions each, `extra` of them one more, and the topic classes they serve.
+    """The loads of members, `extra` of which get one more, and the topic classes that they serve.
 
-    `loads` are by cohort, what each of its members gets; those that may get one more are the members of the
-    `optional` cohorts, of which there are more than `extra`. `cohorts` and `topic_classes` are numbers,
+    `loads` is what each member of a cohort gets, by cohort. The members that may get one more are those of
+    the `optional` cohorts, of which there are more than `extra`. `cohorts` and `topic_classes` are numbers,
     ascending; every class is served by the level alone. `shares` is one way to do it, by cohort and topic
     class, in which no member of a cohort gets less than its load or, in an optional one, more than one more.
     """
@@ -103,11 +103,11 @@ def find_levels(classes: Classes) -> list[Level]:
 def apportion(
     classes: Classes, cohorts: Sequence[int], total: int
 ) -> tuple[dict[int, int], frozenset[int], int]:
-    """The cheapest steps for so many partitions, if every member could have any of them.
+    """The cheapest steps for `total` partitions, if every member could have any of them.
 
-    Returns what each member of a cohort gets, by cohort; the cohorts whose members' next step is the
-    cheapest of all that are left; and how many of those members get it, which is not all of them. Cost:
-    linear in cohorts if they are alike; else n log n in their members.
+    Returns what each member of a cohort gets, by cohort; the cohorts whose members' next step is the cheapest
+    of the remaining ones; and how many of these members get it, which is not all of them. Cost: linear in
+    cohorts if they are alike; else n log n in their members.
     """
     sizes = {cohort: len(classes.cohorts[cohort]) for cohort in cohorts}
     capacities, already = classes.capacities, classes.already
@@ -133,11 +133,11 @@ def apportion(
 
 
 def _surely(classes: Classes, sizes: Mapping[int, int], total: int) -> dict[int, int]:
-    """By cohort, steps of each member that are among the cheapest for certain; fewer than one a member lack.
+    """By cohort, steps of each member that are surely among the cheapest; less than one a member is missing.
 
-    Were loads not whole numbers, there would be a cost at which the steps of all members add up to the total:
-    as water stands in vessels of these widths (capacities) and bottoms (what a step before the first would
-    cost). Rounded down, the steps are those that cost no more than that.
+    With fractional loads, there is a cost at which the steps of all members add up to the total, like the
+    level of water in connected vessels: their widths are the capacities, and their bottoms the cost of a step
+    before the first. Rounded down, the steps are those that cost no more than that.
     """
     capacities, already = classes.capacities, classes.already
     bottoms = {cohort: _cost(classes, cohort, 0) for cohort in sizes}
@@ -159,7 +159,7 @@ def _cost(classes: Classes, cohort: int, nth: int) -> Fraction:
 
 
 def _start(classes: Classes, sizes: Sequence[int]) -> Distribution:
-    """What the members owned, the rest poured over them."""
+    """The distribution of what the members owned, with the rest poured over them."""
     takers = {number: topic_class.cohorts for number, topic_class in enumerate(classes.topic_classes)}
     brought = [load * size for load, size in zip(classes.already, sizes, strict=True)]
     alike = all(capacity == 1 for capacity in classes.capacities)

@@ -1,17 +1,17 @@
-"""Minimum-cost flow where everything that lies at some nodes must get to others.
+"""Minimum-cost flow that sends the whole supply of some nodes to the nodes that lack it.
 
-Every node has a *balance*: what lies there and must go elsewhere, or, negative, what it lacks. The primal-
-dual algorithm brings them together: find how far every node is from those on one side, make the distances the
-prices of the nodes, send all that fits along paths that are tight at these prices, and repeat until nothing
-lies anywhere. At its prices no edge with room left is worth less than nothing, so nothing can be cheaper.
+Every node has a *balance*: its supply, or, negative, what it lacks. The primal-dual algorithm brings them
+together: find the distance of every node from those on one side, make the distances the prices of the nodes,
+send all that fits along paths that are tight at these prices, and repeat until no supply is left. At these
+prices no edge with room has a negative reduced cost, so no flow is cheaper.
 
-Since all of it must be sent in the end, nothing is gained by sending the nearest first: a flow is the
-cheapest one at its prices wherever its paths begin and end. So a round sends from near and far at the same
-time, and it starts from that side, what lies or what lacks, that has fewer nodes: one member at the end of a
-long chain takes one round, not one for each different length of a path.
+Since all supply must be sent in the end, it does not help to send the nearest first: a flow is the cheapest
+one at its prices wherever its paths begin and end. So a round sends from near and far at the same time, and
+it starts from the side with fewer nodes, supply or lack: one member at the end of a long chain takes one
+round, not one for each different length of a path.
 
-A flow that is there already may be handed over first, provided it only uses edges of cost zero: then
-nothing can be cheaper, and the first round goes on from there.
+The network may begin with a flow on edges of cost zero: no flow is cheaper than that, and the first round
+goes on from there.
 
 Source: R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), sections 9.7 and 9.8; the sending
 along layers is Dinic's, section 7.5.
@@ -30,7 +30,7 @@ class Network:
 
     def __init__(self) -> None:
         self._edges: list[list[int]] = []  # by node: the edges that leave it, twins included
-        self._balance: list[int] = []  # by node: what lies there, or lacks there
+        self._balance: list[int] = []  # by node: its supply, or, negative, what it lacks
         self._head: list[int] = []
         self._room: list[int] = []  # how much more the edge can carry
         self._cost: list[int] = []
@@ -42,13 +42,13 @@ class Network:
         return len(self._edges) - 1
 
     def lack(self, node: int, amount: int) -> None:
-        """Let so much more be missing at a node."""
+        """Raise what a node lacks by `amount`."""
         self._balance[node] -= amount
 
     def edge(self, tail: int, head: int, capacity: int, cost: int = 0, *, carries: int = 0) -> int:
         """Add an edge; `cost` is for each unit, not negative, and zero if it carries something already.
 
-        What it carries has left the one node and arrived at the other.
+        What it carries counts as sent from `tail` to `head`.
         """
         number = len(self._head)
         self._edges[tail].append(number)
@@ -76,10 +76,7 @@ class Network:
         return self._room[edge ^ 1]
 
     def settle(self) -> None:
-        """Send everything from where it lies to where it lacks, at the least cost.
-
-        There must be a way to do that; ValueError if there is none.
-        """
+        """Send the whole supply to the nodes that lack it, at the least cost; ValueError if that fails."""
         prices = [0] * len(self._edges)
         while True:
             giving = [node for node, balance in enumerate(self._balance) if balance > 0]
@@ -98,9 +95,9 @@ class Network:
 class _Search:
     """One round: from the `starts`, with the edges if `forward`, else against them, to the `ends`.
 
-    `edge ^ along` is the edge that something takes which is searched for along `edge`: the edge itself or
-    its twin. Prices keep every edge with room at a reduced cost (its own, and what the price falls along it)
-    of zero or more; it is tight at zero.
+    `edge ^ along` is the edge that the flow takes where the search takes `edge`: the edge itself or its twin.
+    Prices keep the reduced cost of every edge with room (its cost plus the fall of the price along it) at
+    zero or more; at zero the edge is tight.
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class _Search:
         self._along = 0 if forward else 1
 
     def set_prices(self) -> None:
-        """Make every node as dear as it is far from the starts: Dijkstra's algorithm on reduced costs."""
+        """Add to each price the node's distance from the starts: Dijkstra's algorithm on reduced costs."""
         edges, heads, room, costs, prices = self._edges, self._head, self._room, self._cost, self._prices
         sign, along = self._sign, self._along
         distances = [UNLIMITED] * len(edges)
@@ -146,12 +143,12 @@ class _Search:
                                 heappush(pending, through)
         if wanted:
             raise ValueError("not everything can be sent")
-        # Who is farther than all the ends need not be told apart.
+        # Nodes that are farther than all the ends get the same distance.
         for node, nearest in enumerate(distances):
             prices[node] += sign * min(nearest, distance)
 
     def send(self) -> bool:
-        """Send all that tight paths with the fewest edges can take; whether that was anything."""
+        """Send all that tight paths with the fewest edges can take; whether anything was sent."""
         layers = self._layers()
         searched = [0] * len(self._edges)  # how many edges of each node lead nowhere any more
         sent = False

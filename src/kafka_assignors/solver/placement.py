@@ -1,7 +1,7 @@
 """Step 4: from counts to partitions.
 
-Within a partition class every choice costs the same, so what is left is to do it fast, reproducibly, and with
-each topic spread over the members as evenly as a simple rule can. That last part is a heuristic, twice:
+Within a partition class every choice costs the same, so this step must only be fast, reproducible, and spread
+each topic over the members as evenly as a simple rule can. Two heuristics do that:
 
 - a member that must **release** some partitions of a class releases them from the topics of which it holds
   the most there, and among these from the topic that has lost the fewest so far; within a topic the highest
@@ -10,30 +10,30 @@ each topic spread over the members as evenly as a simple rule can. That last par
   that still wants some: members with equal demands get the same number of each topic, to within one for every
   topic.
 
-What the members already keep of a topic is not looked at while dealing; exchanges mend the worst of that
-afterwards. Members that release nothing and receive nothing keep the very sequences they came with.
+Dealing does not look at what the members keep of a topic; exchanges correct the worst of that afterwards.
+Members that release nothing and receive nothing keep the very sequences that they came with.
 
 Exchanges
 =========
 
 Placement releases and deals by simple rules that do not look at what else a member has of a topic. At the end
-two members exchange partitions if all that was decided before stays as it is and topics lie more evenly
-afterwards, that is if the sum of squares over topics and members falls. Let a member that has `a` partitions
-of a topic give one to a member that has `b` of it, and get one of another topic, of which that one has `c`
-and it has `d`: the sum falls exactly if (a - b) + (c - d) > 2.
+two members exchange partitions if all earlier decisions stay as they are and topics are spread more evenly
+afterwards, that is if the sum of squares over topics and members falls. Let a member with `a` partitions of a
+topic give one to a member with `b` of it, and get one of another topic, of which the other member has `c` and
+it has `d`: the sum falls exactly if (a - b) + (c - d) > 2.
 
 Movement and rack misses stay as they are, because only these changes are looked at:
 
-- **Exchange.** Both partitions have been dealt, and neither goes to who released it: each has moved, and goes
-  on having moved. Both members subscribe to both, and together they miss as many racks as before.
+- **Exchange.** Both partitions have been dealt, and neither goes to the member that released it: each still
+  counts as one move. Both members subscribe to both, and together they miss as many racks as before.
 - **Pass.** A partition that was dealt goes to a member at which it costs balance as much, under the same
-  conditions. Where members have the same capacity that is one that has one less in all: the two change loads.
+  conditions. With equal capacities that member has one partition less in total: the two change loads.
 - **Give back.** One that was dealt goes back to the member that released it, which releases another instead.
 
 The sum falls each time, so this comes to an end. It is also bounded: nothing is done if more than
-`MOST_DEALT` partitions were dealt (there the rounds in which they are dealt have to do), a giver turns to the
-`PARTNERS` members with the fewest at most, and all together look at `LOOKS` counts and `LOOKS_PER_PARTITION`
-for each partition dealt. What two members cannot mend between them, such as a ring of three, stays.
+`MOST_DEALT` partitions were dealt (dealing in rounds must suffice then), a giver tries at most the `PARTNERS`
+members with the fewest, and all together look at `LOOKS` counts and `LOOKS_PER_PARTITION` for each partition
+dealt. What two members cannot improve, such as a ring of three, stays.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from kafka_assignors.solver.distribution import deal
 from kafka_assignors.solver.flow import Shares
 
 Partitions = dict[str, Sequence[int]]
-"""Partitions by topic, ascending, of one's own making."""
+"""Partitions by topic, ascending, in a dict that may be changed."""
 
 
 def place(classes: Classes, shares: Shares) -> Assignment:
@@ -168,9 +168,9 @@ Released = dict[str, list[tuple[int, Sequence[int]]]]
 class PlacedClass:
     """How one partition class was placed.
 
-    `kept` is what those members keep, by number, that had to release some, and `released` what they released.
-    `size` is how many partitions
-    were dealt; `dealt` has them by topic, with the members that got them, if they are few enough.
+    `kept` is what the members keep that had to release some, by number, and `released` what they released.
+    `size` is how many partitions were dealt; `dealt` has them by topic, with the members that got them, if
+    they are few enough.
     """
 
     kept: Mapping[int, TopicPartitions]
@@ -180,26 +180,26 @@ class PlacedClass:
 
 
 def even_out(classes: Classes, placed: Sequence[PlacedClass], holdings: list[TopicPartitions]) -> None:
-    """Exchange partitions in `holdings`, which has those of each member, by its number.
+    """Exchange partitions between members; `holdings` has those of each member, by its number.
 
-    Sequences in it are replaced and not touched.
+    Sequences in it are replaced, not changed.
     """
     if not 0 < sum(how.size for how in placed) <= MOST_DEALT:
         return
     if len(classes.class_of_topic) == 1 and len(classes.cohorts) == 1:
-        return  # the loads are those of the topic, which are even
+        return  # Each load is the member's count of the only topic, and loads are even.
     first, *others = classes.partition_classes
     if not others and not first.owned_counts:
-        return  # dealt in rounds to members who had nothing: nothing can be more even
+        return  # Dealt in rounds to members that had nothing: no assignment is more even.
     _Exchanges(classes, placed, holdings).run()
 
 
 class _Exchanges:
     """What may be exchanged, and what members have.
 
-    `dealt` has, by member and cell, what was dealt to it. `released` says who released a partition, by topic
-    and number, and `kept`, of these members, what they kept. What is looked up of a member is read from its
-    holding when it is first asked for.
+    `_dealt` has what was dealt, by member and cell. `_released` has the member that released a partition, by
+    topic and number, and `_kept` what these members kept. What is looked up of a member is read from its
+    holding on first use.
     """
 
     def __init__(
@@ -389,7 +389,7 @@ class _Exchanges:
         return saved * capacities[there] == added * capacities[here]
 
     def _may_pass(self, giver: int, number: int, taker: int) -> bool:
-        """Whether it misses as many racks when a partition of the class goes from the one to the other."""
+        """Whether a partition of the class misses as many racks at the taker as at the giver."""
         racks, part = self._classes.racks, self._classes.partition_classes[number]
         return part.misses(racks[giver]) == part.misses(racks[taker])
 

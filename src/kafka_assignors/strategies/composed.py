@@ -1,7 +1,8 @@
 """A strategy that is put together from rules, and those of this package: `rollout`, `standby`, `priority`, …
 
-Each of ours is a fixed list of rules (`kafka_assignors.strategies.rules`) under a name of this package, for
-both protocols. Members announce facts about themselves in the format of `kafka_assignors.member_facts`.
+Each strategy of this package is a fixed list of rules (`kafka_assignors.strategies.rules`) under its own
+name, for both protocols. Members announce facts about themselves in the format of
+`kafka_assignors.member_facts`.
 
 `rollout`: a draining member gets no partition; a release with a share gets that share; while releases without
 a share are mixed, no partition moves without need (`kafka_assignors.strategies.rules.rollout`). The rest is
@@ -140,7 +141,7 @@ class Composed(Strategy):
         return Layered(problem.as_group(), tuple(layers), self._criteria(), self._kept(), problem.stands_for)
 
     def problem(self, group: Group) -> Problem:
-        """The group as the restrictions leave it, to be balanced."""
+        """The group that the restrictions leave to the balance rule."""
         group = self._lent(group)
         problem = Problem(group, group.claims, with_supposed(group, facts_of(group), self.supposes))
         for rule in self.rules:
@@ -262,10 +263,10 @@ class Rollout(Composed):
         return f"Rollout(release={facts.release!r}, share={share!r}, draining={facts.draining!r})"
 
     def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
-        """Announce another share, or that this member drains or does so no longer, from the next join on.
+        """Announce another share, or whether this member drains, from the next join on; None changes nothing.
 
-        What is None stays as it is. The group learns of it when this member joins again, which is what
-        `enforce_rebalance` of our cooperative consumers is for.
+        The group learns of it when this member joins again: `enforce_rebalance` of our cooperative consumers
+        asks for that.
         """
         changes: dict[str, object] = {}
         if share is not None:
@@ -302,8 +303,8 @@ class Standby(Composed):
     __slots__ = ()
 
     def __init__(self, *, standby: bool = False, active_at_least: int = 1) -> None:
-        """`standby`: this member is one. `active_at_least`: so many members of each topic are active, if need
-        be standby ones; all members of a group need the same (ValueError if it is less than 1).
+        """`standby`: this member is one. `active_at_least`: how many members of each topic are active,
+        standby ones if needed; all members of a group need the same number (ValueError if it is less than 1).
         """
         rules = (StandbyLast(active_at_least), LevelPartitions(), FewestMoves(), FewestRackMisses())
         super().__init__("standby", rules, Facts(standby=standby))

@@ -112,7 +112,7 @@ class Kip848Uniform(Strategy):
         for left, member in zip(range(len(members), 0, -1), members, strict=True):
             had = claims.prior.get(member.id, {})
             load = sum(map(len, had.values()))
-            # An extra one is for those that have it already, unless all that are left must take one.
+            # A member that has an extra one already gets it, unless all remaining members must take one.
             share = base + (extras > 0 and (load > base or left <= extras))
             extras -= share > base
             if load > share:
@@ -152,7 +152,7 @@ class _Free:
         self._parts.append((topic, partitions))
 
     def take(self, count: int) -> Iterator[tuple[str, Sequence[int]]]:
-        """The next `count` of them; there are as many."""
+        """The next `count` partitions; there must be as many."""
         while count:
             topic, partitions = self._parts.popleft()
             if len(partitions) > count:
@@ -175,7 +175,7 @@ def _in_table_order(members: Iterable[Member]) -> list[Member]:
     coded.sort(key=lambda entry: (timeline_position(entry[0]), java_order(entry[1].id)))
     new = [entry for entry in coded if entry[1].generation == NO_GENERATION and not entry[1].owned]
     if len(new) == 1:
-        # The one whose heartbeat is being answered is not in the table yet.
+        # The member whose heartbeat is being answered is not in the table yet.
         coded.remove(new[0])
         coded.append(new[0])
     return in_hash_order(coded)
@@ -265,7 +265,7 @@ class _Work:
         self._add(topic, gained)
 
     def balance(self, topic: str, subscribers: Sequence[int]) -> bool:
-        """Whether subscribers with most gave any of the topic to those with least."""
+        """Let the fullest subscribers give partitions of the topic to the emptiest; whether any moved."""
         by_load = self._by_load(subscribers)
         if self._loads[by_load[-1]] - self._loads[by_load[0]] <= 1:
             return False
@@ -306,9 +306,9 @@ class _Work:
 
 
 def _takers(by_load: Sequence[int], loads: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Without end, the load that is filled up next and a member that has it, emptiest first.
+    """Endlessly, the next load to fill up and a member with this load, the emptiest first.
 
-    `loads` must grow by one for each member that comes out.
+    The caller must raise the load of each member by one before the next.
     """
     level, reached = loads[by_load[0]], 0
     while True:
@@ -322,10 +322,10 @@ def _takers(by_load: Sequence[int], loads: Sequence[int]) -> Iterator[tuple[int,
 def _givers(
     by_load: Sequence[int], loads: Sequence[int], stock: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int]]:
-    """The load that is worn down next and a member that has it and something in stock, fullest first.
+    """The next load to lower and a member with this load and with stock, the fullest first.
 
-    `loads` and `stock` must shrink by one for each member that comes out. Members with nothing left to give
-    drop out, and the last in the row takes the place of each.
+    The caller must lower the load and the stock of each member by one before the next. A member without stock
+    drops out, and the last in the row takes its place.
     """
     row, start = list(by_load), len(by_load)
     level = loads[by_load[-1]] + 1
@@ -354,7 +354,7 @@ HASH_MAP_CAPACITY = 16
 
 _ROOM_IN_A_BUCKET = 8
 _LARGEST_THAT_GROWS_INSTEAD = 32
-"""A table of at most so many buckets grows where a larger one would make a tree of the bucket."""
+"""A table of at most this many buckets grows where a larger one would make a tree of the bucket."""
 
 _FIBONACCI = -7046029254386353131
 

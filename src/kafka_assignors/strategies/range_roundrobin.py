@@ -22,17 +22,17 @@ the same member, which is what a join on the partition key needs.
 own rack. No member's share grows by it, and co-partitioned topics stay together. A member without a rack
 matches every partition.
 
-1. *A topic that has no co-partitioned fellow*: the members, in order, each take as many partitions in their
-   rack as their share allows, lowest numbers first. Only if its racks matter: a member's rack is among those
-   of the replicas, and not every partition is in all of them.
+1. *A topic without co-partitioned ones*: the members, in order, each take as many partitions in their rack as
+   their share allows, lowest numbers first. Only if its racks matter: a member's rack is among those of the
+   replicas, and not every partition is in all of them.
 2. *Co-partitioned topics*: the partition numbers, in order, each go to the first member with room that
    matches the partition in *all* these topics. They are matched as soon as the racks of *any* topic of the
-   whole group matter, be it none of theirs.
-3. *What is left* of a topic is handed out in order, as without racks, each member taking what its share still
+   whole group matter, even if it is none of them.
+3. *The rest* of a topic is handed out in order, as without racks, each member taking what its share still
    lacks.
 
 Co-partitioned topics go through the three steps in lockstep, so each set of them is computed once, and all of
-its topics share the answer.
+its topics share the result.
 
 Round robin
 ===========
@@ -42,9 +42,9 @@ Topics are taken by name, the partitions of a topic by number, and one dealer go
 of them: a member that does not subscribe to the topic is skipped, and the next topic goes on where the last
 one stopped.
 
-The dealer's steps within a topic repeat with the number of its subscribers, so the member he starts with gets
-every m-th partition from 0, the next one every m-th from 1, and so on: a `range` each, without a look at
-single partitions.
+The dealer's steps within a topic repeat with the number m of its subscribers, so its first member gets every
+m-th partition from 0, the next one every m-th from 1, and so on: a `range` each, without a look at single
+partitions.
 
 Racks and earlier ownership play no part.
 """
@@ -71,8 +71,8 @@ def java_order(text: str) -> bytes:
 def in_java_order(members: Iterable[Member]) -> list[Member]:
     """The members in the order of Kafka's assignors: static ones by instance id, then dynamic ones by id.
 
-    Two members with one instance id, which a broker never lets happen, are ordered by member id; Java leaves
-    their order to a hash table.
+    Two members with one instance id, which a broker never allows, are ordered by member id; in Java a hash
+    table decides their order.
     """
 
     def rank(member: Member) -> tuple[bool, bytes, bytes]:
@@ -85,10 +85,10 @@ def in_java_order(members: Iterable[Member]) -> list[Member]:
 
 
 def topics_by_subscribers(group: Group, members: list[Member]) -> list[tuple[tuple[int, ...], list[Topic]]]:
-    """The topics with partitions and subscribers, gathered by who subscribes to them.
+    """The topics with partitions and subscribers, grouped by their subscribers.
 
     A subscriber is its position in `members`; positions are ascending. Members that subscribe to the same set
-    are looked at once, so the time is linear in the sizes of the distinct subscriptions and of the answer.
+    are looked at once, so the time is linear in the sizes of the distinct subscriptions and of the result.
     """
     by_subscription: dict[frozenset[str], list[int]] = defaultdict(list)
     for position, member in enumerate(members):
@@ -219,7 +219,7 @@ def _matched_together(topics: list[Topic], racks: list[str | None]) -> list[list
 
 
 class _Shares:
-    """The partitions of a set of co-partitioned topics on their way to its subscribers, known by position."""
+    """The shares of a set of co-partitioned topics while they are handed out; subscribers are positions."""
 
     def __init__(self, partitions: int, subscribers: int) -> None:
         self._base, self._extras = divmod(partitions, subscribers)

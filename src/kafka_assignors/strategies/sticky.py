@@ -111,7 +111,7 @@ class RackAwareSticky(ExactStrategy):
 
 @dataclass(frozen=True, slots=True)
 class Capacity(ExactStrategy):
-    """Exactly optimal in balance beside capacities, then movement, then rack misses, under either protocol.
+    """Exactly optimal in balance by capacity, then movement, then rack misses, under either protocol.
 
     `capacity` is what this member announces, a whole number from 1 to 10,000; None announces nothing, for
     tools that only look at groups. Raises TypeError or ValueError for anything else.
@@ -126,7 +126,7 @@ class Capacity(ExactStrategy):
             return
         if type(self.capacity) is not int:
             raise TypeError(f"a capacity is a whole number from 1 to {MOST_CAPACITY}, not {self.capacity!r}")
-        Facts(capacity=self.capacity)  # which says what is wrong with it
+        Facts(capacity=self.capacity)  # raises for a capacity out of range
 
     def member_data(self, member: MemberContext) -> bytes:
         return encode_facts(Facts(capacity=self.capacity))
@@ -150,7 +150,7 @@ class Capacity(ExactStrategy):
 def moves_least(strategy: Strategy) -> bool:
     """Whether no assignment with the best balance moves fewer partitions than the strategy's.
 
-    `quality.least_moved` of a group is then the `moved` of what the strategy makes of it.
+    Then the fewest moves of a group are those of the strategy's assignment.
     """
     kind = type(strategy)
     return (

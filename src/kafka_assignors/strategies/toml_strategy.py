@@ -16,16 +16,16 @@
     [[rule]]
     kind = "racks"
 
-    [announce]                                 # of this process, where a rule looks at it
+    [announce]                                 # the facts of this process, for rules that use them
     release = "${RELEASE}"                     # a variable of the environment
     capacity = "${CPUS:1}"                     # the same, 1 if it is not set
 
-    [[suppose]]                                # of members that announce nothing; the first that fits
+    [[suppose]]                                # the facts of members that announce none; the first match
     member = "canary-*"                        # a pattern of instance ids, or else member ids
     release = "v2"
 
-Rules take the arguments of their classes as keys. The rules have to be the same on all members, what they
-announce is their own. The file is read once, when the strategy is loaded.
+Rules take the arguments of their classes as keys. All members need the same rules; each announces its own
+facts. The file is read once, when the strategy is loaded.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _RULES: Mapping[str, type[Rule]] = {
     )
 }
 _CLASSES = "first"
-"""The key that makes balance one of classes, `LevelByPriority`."""
+"""The key that makes a `balance` rule a `LevelByPriority`."""
 
 _EXAMPLES: Mapping[str, str] = {
     "draining": '{kind = "draining"}, {kind = "balance"}, {kind = "movement"}',
@@ -90,14 +90,14 @@ _EXAMPLES: Mapping[str, str] = {
     "weights": '{kind = "weights", threshold = 0.1}',
     "trade": '{kind = "balance"}, {kind = "trade", moves_per_miss = 2}',
 }
-"""The rules of a declaration with this kind of rule. The kinds that are no keys are in that of `together`."""
+"""The rules of an example with this kind of rule. The example of `together` is for all other kinds."""
 
 _STRATEGY_OF_RULES = {"co-partitioned": "together"}
 """The strategies that cannot be loaded by name, since a rule of theirs needs parameters; and that rule."""
 
 
 def how_to_declare(name: str) -> str | None:
-    """How a strategy comes to its rules, with an example, if `name` is one that needs them or a kind of rule.
+    """How to declare a strategy in a file, with an example, if `name` is a kind of rule or needs parameters.
 
     None for any other name.
     """

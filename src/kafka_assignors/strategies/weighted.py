@@ -4,8 +4,8 @@ A weight is what a partition costs to consume: lag, bytes or records a second, f
 (`Topic.weights`). `sticky` minimises moves; `weighted` does not. `kafka_assignors.makespan` describes the
 algorithm and its bounds.
 
-The name is our own and stands for both protocols, as for `rack-aware-sticky`. Weights are the leader's
-business: members send nothing that others would have to understand.
+The name belongs to this package and stands for both protocols, like `rack-aware-sticky`. Only the leader has
+weights: members send no data about them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ THRESHOLD = 0.04
 class Weighted(Strategy):
     """Balanced by weight, and moving partitions only where it is worth it, under either protocol.
 
-    `threshold` is what the greatest load must come down by, relative to itself, for partitions to move: from
-    0 to below 1. `budget` is how many partitions may change hands in one rebalance, those included that had
-    no owner and must be placed; None for any number.
+    `threshold` is the share of the greatest load by which it must fall for partitions to move: from 0 to
+    0.99. `budget` is how many partitions may change hands in one rebalance, including those that had no owner
+    and must be placed; None for any number.
 
-    `capacity` is what a member can carry, in the unit of the weights. While an assignment is found in which
-    no member has more, little weight moves to get there, and nothing moves if no member has more now; loads
-    are not made even, and a member may have nothing. If none is found, it is as without a capacity. None
-    for no capacity.
+    `capacity` is what a member can carry, in the unit of the weights; None for no capacity. If an assignment
+    is found in which no member has more, little weight moves to get there, and nothing moves if no member has
+    more now; loads are not made even, and a member may have nothing. If none is found, it is as without a
+    capacity.
     """
 
     threshold: float = THRESHOLD
@@ -54,7 +54,7 @@ class Weighted(Strategy):
 
     @property
     def terms(self) -> Terms:
-        """The gain for which partitions may move, how many may, and the load for which none has to."""
+        """The threshold, the budget and the capacity."""
         return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget, self.capacity)
 
     def findings(self, group: Group) -> Sequence[str]:

@@ -11,7 +11,7 @@ place. Version 1 added the rebalance timeout, version 2 the time of the last cha
 static membership, and version 4 is the first flexible one: lengths become varints, and every struct ends in
 tagged fields, which a later broker may add without raising the version (KIP-915). Unknown ones are skipped.
 A version above 4 may have any layout, so it is refused. Subscription and assignment of a member stay bytes:
-whose format they have depends on `protocol_type`, and they may be broken without the record being broken.
+their format depends on `protocol_type`, and they may be broken without the record being broken.
 
 **OffsetCommitValue** is the committed offset of one partition. Schema: `OffsetCommitValue.json` in the same
 place. Version 1 has an expiry time, which version 2 dropped, version 3 added the leader epoch, and version 4
@@ -50,7 +50,7 @@ _PART_OF = {
     ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: "member_id",
     ConsumerGroupRecord.REGULAR_EXPRESSION: "regular_expression",
 }
-"""The field of a key behind the group, by the kinds that have one."""
+"""The field after the group in a key, for the kinds that have one."""
 
 _CONSUMER_GROUP_TYPES = frozenset(ConsumerGroupRecord)
 
@@ -76,7 +76,7 @@ class GroupMetadataKey:
 class ConsumerGroupKey:
     """A part of a group under the KIP-848 protocol; `member_id` is None where it is not about one member.
 
-    `regular_expression` is that of a record about what it matches, None in all others.
+    `regular_expression` is None except in a record about the topics that it matches.
     """
 
     type: ConsumerGroupRecord
@@ -165,9 +165,8 @@ _NEWEST_VERSION = 4
 
 _FIRST_FLEXIBLE_VERSION = 4
 _GROUP_SUBJECT = "group metadata"
-_SMALLEST_MEMBER_BYTES = (
-    2 + 2 + 2 + 4 + 4 + 4
-)  # three strings, the session timeout and two byte arrays, in version 0
+# Three strings, the session timeout and two byte arrays, in version 0.
+_SMALLEST_MEMBER_BYTES = 2 + 2 + 2 + 4 + 4 + 4
 _SMALLEST_FLEXIBLE_MEMBER_BYTES = 4 * 1 + 2 * 4 + 2 * 1 + 1
 
 
@@ -263,7 +262,7 @@ def _read_member(reader: Reader, version: int) -> GroupMember:
 def encode_group_metadata(value: GroupMetadata) -> bytes:
     """The bytes of `value` in its own version.
 
-    What the version has no field for is left out, as a broker does that writes an older version.
+    Fields that the version lacks are left out, as in a broker that writes an older version.
     """
     version = value.version
     writer = Writer(_GROUP_SUBJECT)
@@ -351,7 +350,7 @@ def decode_offset_commit(data: bytes | bytearray | memoryview) -> OffsetCommit:
 
 
 def encode_offset_commit(value: OffsetCommit) -> bytes:
-    """The bytes of `value` in its own version; what the version has no field for is left out."""
+    """The bytes of `value` in its own version; fields that the version lacks are left out."""
     version = value.version
     writer = Writer(_COMMIT_SUBJECT)
     if not 0 <= version <= _NEWEST_COMMIT_VERSION:

@@ -1,4 +1,4 @@
-"""The embedded `consumer` protocol: a member's subscription, and the assignment that the leader answers.
+"""The embedded `consumer` protocol: a member's subscription, and its assignment from the leader.
 
 ConsumerProtocolSubscription is in the JoinGroup request, ConsumerProtocolAssignment in the SyncGroup
 response. The schemas are the two JSON files of these names in apache/kafka. Version 1 of the subscription
@@ -23,7 +23,7 @@ The format of a subscription's user data depends on the name that members vote o
 |-----------------------|--------------------------------------------------------------------------------|
 | `sticky`              | owned partitions and generation as Java writes them, then member data if any    |
 | `cooperative-sticky`  | the generation as Java writes it, then member data if any                       |
-| `range`, `roundrobin` | member data if any; these strategies make nothing of a claim                    |
+| `range`, `roundrobin` | member data if any; these strategies ignore claims                              |
 | any other             | member data if any                                                             |
 
 **Member data** are a format of this package. A member writes them only to say something that Java's format
@@ -114,8 +114,8 @@ def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool =
 def read_user_data(name: str, reader: Reader, *, strict: bool) -> MemberData:
     """The member data in the user data at the reader's position, under the strategy of this name.
 
-    User data of another client that do not follow Java's format are passed over, as every client does, unless
-    `strict`. Member data of ours that break off are a `ProtocolError` always.
+    User data of another client that do not follow Java's format are ignored, as in every client, unless
+    `strict`. Member data of ours that break off are always a `ProtocolError`.
     """
     owned: TopicPartitions = {}
     generation = NO_GENERATION
@@ -163,7 +163,7 @@ _SUBJECT = "member data"
 
 @dataclass(frozen=True, slots=True)
 class MemberData:
-    """The data that a member sends the leader beside its subscription."""
+    """The data that a member sends the leader in addition to its subscription."""
 
     owned: TopicPartitions = field(default_factory=dict)
     generation: int = NO_GENERATION
@@ -191,7 +191,7 @@ def _encode_member_data(member: MemberData) -> bytes:
 
 
 def _member_data_follow(reader: Reader, *, after: int = 0) -> bool:
-    """Whether `reader` stands before member data, or so many bytes away from them."""
+    """Whether member data come next, or `after` so many bytes."""
     return reader.starts_with(_MAGIC, after=after)
 
 
@@ -215,7 +215,7 @@ def _read_member_data(reader: Reader) -> MemberData:
 
 
 _INT32_BYTES = 4
-_KAFKA_PYTHON_VERSION = b"\x00\x01"  # read as Java's, at least 65,536 topics
+_KAFKA_PYTHON_VERSION = b"\x00\x01"  # In Java's format, this begins a count of at least 65,536 topics.
 
 
 def encode_sticky_user_data(owned: TopicPartitions, generation: int) -> bytes:
@@ -258,7 +258,7 @@ def _read_cooperative_sticky_user_data(reader: Reader) -> tuple[dict[str, Sequen
         try:
             claim = _read_claim(attempt)
         except ProtocolError:
-            pass  # a generation with something unknown behind it, then
+            pass  # Then it is a generation with something unknown behind it.
         else:
             if not attempt.remaining:
                 return claim
@@ -304,9 +304,9 @@ def _read_subscription(reader: Reader) -> tuple[Subscription, int]:
     owned: TopicPartitions = {}
     generation = NO_GENERATION
     rack = None
-    # Bytes that end here are complete in every version. Clients whose structure is that of version 0
-    # (aiokafka's, kafka-python's before 3) put any number an assignor names before it, and so do others:
-    # Sarama (consumer_group_members.go) and franz-go (pkg/kgo/group_balancer.go) allow for it, too.
+    # Bytes that end here are complete in every version. Clients that write the fields of version 0 (aiokafka,
+    # kafka-python before 3) send any version number that an assignor names. Sarama
+    # (consumer_group_members.go) and franz-go (pkg/kgo/group_balancer.go) allow for it, too.
     if version >= 1 and reader.remaining:
         owned = read_topic_partitions(reader, "owned_partitions")
         if version >= 2:
@@ -333,7 +333,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
     writer.int16("version", version)
     for topic in writer.items("topics", subscription.topics):
         writer.string("", topic)
-    # Never null: Kafka 0.9 could not read that, which is why librdkafka writes it so as well.
+    # Never null, since Kafka 0.9 could not read that; librdkafka does the same.
     writer.byte_array("user_data", subscription.user_data)
     if version >= 1:
         write_topic_partitions(writer, "owned_partitions", subscription.owned)
@@ -388,14 +388,13 @@ def decode_member(
     strict: bool = False,
     names: Names | None = None,
 ) -> Member:
-    """The member that the leader decodes from the bytes of a member that runs `strategy`, given by name or
-    object.
+    """The member that a leader decodes from the bytes of a member of `strategy`, a name or an object.
 
     The generation comes with the claim it belongs to: from the subscription with held partitions (or from
     the user data if it has no generation), from the user data with revoked ones. Nothing is judged here.
 
     `names` are shared by the members of a group, which mostly name the same topics; members with the same
-    subscription then have the same set of topics, which makes it quick to find out.
+    subscription then share one set of topics, which is quick to compare.
 
     `ProtocolError`, naming the member, if the bytes are not a subscription or the member data of ours in it
     break off; with `strict`, also if the user data of `sticky` or `cooperative-sticky` are not what Java
@@ -456,8 +455,8 @@ class ConsumerAssignment:
 def decode_assignment(data: bytes | bytearray | memoryview) -> ConsumerAssignment:
     """The assignment in `data`; `ProtocolError` if the bytes are not one.
 
-    No bytes at all are no assignment here: a coordinator stores them for a member that a leader left out,
-    and the caller knows whether that may happen.
+    Empty bytes are no assignment here: a coordinator stores them for a member that a leader left out, and the
+    caller knows whether that may happen.
     """
     reader = Reader(data, _ASSIGNMENT)
     version = reader.int16("version")

@@ -4,10 +4,10 @@ Such a group is not one record but many, one for each fact: its epoch, each memb
 each member and the epoch it is of, what each member has been given so far, and what a regular expression
 matches. `consumer_offsets` says which fact a record is about.
 
-Schemas: `ConsumerGroup*Value.json` in group-coordinator of apache/kafka, as released with 4.4.0. There is
-version 0 of each, and it is flexible: every struct ends in tagged fields, which a later broker may add
-without raising the version (KIP-915). Unknown ones are skipped. A version above 0 may have any layout, so it
-is refused. Topics are named by their ids, in the form in which Kafka prints them.
+Schemas: `ConsumerGroup*Value.json` in group-coordinator of apache/kafka, as released with 4.4.0. Each has
+only version 0, which is flexible: every struct ends in tagged fields, which a later broker may add without
+raising the version (KIP-915). Unknown ones are skipped. A version above 0 may have any layout, so it is
+refused. Topics are named by their ids, in the form in which Kafka prints them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ClassicProtocol:
 
 @dataclass(frozen=True, slots=True)
 class ClassicMember:
-    """What a member keeps that speaks the classic protocol in a KIP-848 group (online migration)."""
+    """The data of a member that speaks the classic protocol in a KIP-848 group (online migration)."""
 
     session_timeout_ms: int = 0
     protocols: tuple[ClassicProtocol, ...] = ()
@@ -120,7 +120,7 @@ class TargetAssignmentEpoch:
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignment:
-    """ConsumerGroupTargetAssignmentMember: what a member shall have, by topic id."""
+    """ConsumerGroupTargetAssignmentMember: the target partitions of a member, by topic id."""
 
     partitions: Mapping[str, tuple[int, ...]]
 
@@ -129,8 +129,8 @@ class TargetAssignment:
 class AssignedPartitions:
     """Partitions of a topic that a member has, or has to give up.
 
-    `epochs` are the group epochs in which it was given each of them; empty from brokers that do not say, None
-    where the record has null.
+    `epochs` are the group epochs in which it was given each of them; empty from brokers that do not write
+    them, None if the record has null.
     """
 
     topic_id: str
@@ -157,7 +157,8 @@ class CurrentAssignment:
 class ResolvedRegularExpression:
     """ConsumerGroupRegularExpression: the topics that a regular expression matches.
 
-    `metadata_version` is that of the cluster's metadata in which they were looked up, at `timestamp_ms`.
+    `metadata_version` is the version of the cluster's metadata in which the broker looked them up, at
+    `timestamp_ms`.
     """
 
     topics: tuple[str, ...]

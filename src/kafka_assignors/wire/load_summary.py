@@ -1,4 +1,4 @@
-"""What a leader that knows weights says of a member's load, in the user data of its assignment.
+"""The load of a member as a leader with weights reports it, in the user data of the member's assignment.
 
     INT8 1, INT64 load, INT64 bound, INT32 unknown
 
@@ -24,9 +24,9 @@ class LoadSummary:
     """The load of one member as its leader saw it when it assigned, in the unit of the weights.
 
     Attributes:
-        load: what the member's partitions weigh together.
-        bound: what the greatest load of no assignment of the group is below.
-        unknown: of how many partitions of the group the weight was unknown.
+        load: the weight of all partitions of the member.
+        bound: a lower bound of the greatest load of any assignment of the group.
+        unknown: how many partitions of the group had an unknown weight.
     """
 
     load: int
@@ -44,7 +44,7 @@ def encode_load_summary(summary: LoadSummary) -> bytes:
 
 
 def decode_load_summary(user_data: bytes) -> LoadSummary | None:
-    """The summary that the user data of an assignment are; None if they are something else."""
+    """The summary in the user data of an assignment; None if they are something else."""
     reader = Reader(user_data, _SUBJECT)
     try:
         if reader.int8("version") != _VERSION:

@@ -9,10 +9,10 @@ The types are those of https://kafka.apache.org/protocol#protocol_types. The `co
 flexible versions (KIP-482): lengths are unsigned varints, one greater than the length they stand for, with
 0 for null.
 
-**Names** come again and again: the members of a group name the same topics, often in the same order. A
-leader of 10,000 members that subscribe to 100 topics each would otherwise turn a million byte strings into
-texts, and then compare all these with one another. Here equal bytes give the same object, lists of names as
-a whole are known again by their bytes, and what is the same object is equal at a glance.
+**Names** repeat: the members of a group name the same topics, often in the same order. A leader of 10,000
+members that subscribe to 100 topics each would otherwise turn a million byte strings into texts, and then
+compare all these with one another. Here equal bytes give the same object, whole lists of names are recognised
+by their bytes, and identical objects compare at once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class FieldPath:
 
 _BEGINNING_BYTES = 64
 _MOST_ALIKE = 8
-"""Lists with the same beginning that are compared with new ones; those before them are forgotten."""
+"""The most lists with the same beginning that are compared with new ones; earlier ones are forgotten."""
 
 
 class Names:
@@ -80,14 +80,14 @@ class Names:
         self._sets: dict[tuple[str, ...], frozenset[str]] = {}
 
     def find_list(self, data: bytes, position: int) -> tuple[bytes, tuple[str, ...]] | None:
-        """The bytes of a list read before that are at this place as well, and the list."""
+        """An earlier list with the same bytes as at this position: the bytes and the names; else None."""
         for known in self._lists.get(data[position : position + _BEGINNING_BYTES], ()):
             if data.startswith(known[0], position):
                 return known
         return None
 
     def add_list(self, data: bytes, position: int, end: int, names: tuple[str, ...]) -> None:
-        """Know the list that lies between these places again."""
+        """Remember the list between these positions."""
         alike = self._lists.setdefault(data[position : position + _BEGINNING_BYTES], [])
         alike.insert(0, (data[position:end], names))
         del alike[_MOST_ALIKE:]
@@ -107,7 +107,7 @@ class Names:
 
 
 class _Texts(dict[bytes, str]):
-    """Texts by their UTF-8 bytes; raises UnicodeDecodeError for bytes that are none."""
+    """Texts by their UTF-8 bytes; raises UnicodeDecodeError for other bytes."""
 
     def __missing__(self, data: bytes) -> str:
         text = self[data] = data.decode("utf-8")
@@ -129,9 +129,9 @@ _SMALLEST_NAMED_INT32S_BYTES = 2 + 4  # an empty name and an empty array
 class Reader(FieldPath):
     """A position in `data`, which ends where the data end.
 
-    `subject` names the data in errors. Where the data were cut out of something larger, `parent` is the
-    field they were there and `base` the offset they had: errors count from it. `names` are shared by readers
-    of data in which the same names come again.
+    `subject` names the data in errors. If the data are part of something larger, `parent` is their field
+    there and `base` their offset: errors count from it. `names` are shared by readers of data in which the
+    same names come again.
     """
 
     __slots__ = ("_base", "_data", "_end", "_position", "names")
@@ -162,7 +162,7 @@ class Reader(FieldPath):
         return self._end - self._position
 
     def starts_with(self, prefix: bytes, *, after: int = 0) -> bool:
-        """Whether these bytes are next, or come `after` so many others; reads nothing."""
+        """Whether these bytes come next, or `after` so many bytes; reads nothing."""
         return self._data.startswith(prefix, self._position + after)
 
     def fork(self) -> Reader:
@@ -352,8 +352,8 @@ class Reader(FieldPath):
     def int32s_by_name(self) -> dict[str, tuple[int, ...]] | None:
         """An array of (string, array of int32) in which no string comes twice.
 
-        None if it is anything else, and then nothing has been read: the caller goes through it field by field
-        and meets what is odd. Elements in a row that have the same lengths are unpacked by one call.
+        None if it is anything else, and then nothing has been read: the caller reads field by field and meets
+        the error. Elements in a row that have the same lengths are unpacked by one call.
         """
         data, end, texts = self._data, self._end, self.names.texts
         position = self._position + 4

@@ -128,9 +128,8 @@ class Writer(FieldPath):
         try:
             self._buffer += struct.pack(f">{len(values)}i", *values)
         except struct.error:
-            for index, value in enumerate(
-                values
-            ):  # one by one, so that the error names the one that does not fit
+            # One by one, so that the error names the value that does not fit.
+            for index, value in enumerate(values):
                 self.int32(f"{field}[{index}]", value)
             raise
 
@@ -147,8 +146,8 @@ class Writer(FieldPath):
     def int32s_by_name(self, names: Sequence[str], values: Mapping[str, Sequence[int]]) -> bool:
         """An array of (string, array of int32), all packed in one call, in the order of the names.
 
-        False if something does not fit, and then nothing has been written: the caller goes through it field
-        by field and meets what does not.
+        False if something does not fit, and then nothing has been written: the caller writes field by field
+        and meets the error.
         """
         as_bytes = self._names.as_bytes
         layout = [">i"]

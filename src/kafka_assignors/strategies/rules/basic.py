@@ -53,7 +53,7 @@ from kafka_assignors.strategies.weighted import THRESHOLD, Weighted
 from kafka_assignors.strategy import Layer
 
 _UNIT = 1 << 80
-"""Of capacity, where members are favoured: more than the square of any load times any other capacity."""
+"""The unit of capacity if members are favoured: more than the square of any load times any other capacity."""
 
 
 class Balance(Rule):
@@ -106,7 +106,7 @@ class LevelByCapacity(Balance):
 
 
 def _favouring(scale: Scale, problem: Problem) -> Scale:
-    """The same scale with favoured members above the others by less than any load can show."""
+    """The scale with the capacity of favoured members raised by less than any load can show."""
     if not problem.favoured:
         return scale
     capacities = {
@@ -169,11 +169,11 @@ class FewestRackMisses(TieBreaker):
 
 @dataclass(frozen=True, slots=True)
 class RackTrade(TieBreaker):
-    """A partition consumed from another rack costs as much as so many that move; the sum is the least.
+    """A partition consumed from another rack costs as much as `moves_per_miss` moves; the sum is the least.
 
-    `moves_per_miss` is a number from 0 on, of a ratio that `Fraction` can hold with numbers up to 10,000
-    (`InvalidTradeError`, a ValueError). At 0 racks decide only between assignments that move as few, and at
-    infinity movement only between those with as few misses. It takes the place of both `movement` and
+    `moves_per_miss` is a number of at least 0 that is a ratio of numbers up to 10,000 (`InvalidTradeError`, a
+    ValueError), or infinity. At 0 racks decide only between assignments with equally few moves, and at
+    infinity movement only between those with equally few misses. The rule replaces both `movement` and
     `racks`.
     """
 

@@ -1,14 +1,14 @@
-"""Balance by priority: what matters most is level by itself, the next on top of it, and so on.
+"""Balance by priority: the most important class is level by itself, the next on top of it, and so on.
 
-A group that is balanced as a whole may have all partitions of its most important topic on one member: the
-others make up for it with what matters less. Here topics, or single partitions, have classes. Those of the
-first class are assigned as if there were no others. Then those of the second, on top of the loads that are
-there already, and so on; what is in no class comes last. So each class is as level as it can be, given the
-ones before it, and so is what a member has in all, as far as the last class can make it.
+A group that is balanced as a whole may have all partitions of its most important topic on one member: other
+members have more of less important topics instead. Here topics, or single partitions, have classes.
+Partitions of the first class are assigned as if there were no others. Then those of the second are assigned
+on top of these loads, and so on; partitions in no class come last. So each class is as level as possible,
+given the classes before it, and the loads in total are as level as the last class can make them.
 
-Each class is solved exactly, given those before it, movement and racks as wished within the class. They are
-not solved jointly. Which members of a class get one more than others is decided by movement, racks and ids,
-and not by what suits the next class. In any other assignment in which the first class is as level, each
+Each class is solved exactly, given those before it, with movement and racks as tie-breakers within the class.
+The classes are not solved jointly: movement, racks and ids decide which members get one more of a class than
+others, not the needs of the next class. In any other assignment in which the first class is as level, each
 member has the same number of its partitions, to within one (the levels of a group are unique, see
 `kafka_assignors.solver.levels`). So with one class and the rest, the fullest member has at most one partition
 more than in the best of those assignments.
@@ -78,7 +78,7 @@ class LevelByPriority(Balance):
         return parts.in_original_group(Assignment(shares))
 
     def layers(self, problem: Problem, criteria: Criteria) -> list[Layer]:
-        """The same, each class by itself, in the problem's topics; without classes one of no name."""
+        """The assignment of each class in the problem's topics; without classes, one layer without a name."""
         parts, classes = self._by_class(problem)
         return [
             Layer(self._called(number), parts.in_original_group(solved), scale.among(problem.group.members))
@@ -130,7 +130,7 @@ class LevelByPriority(Balance):
 
 
 class _Classes:
-    """The class of each partition of a problem: its place in `first`, or the number of those if in none.
+    """The class of each partition of a problem: its index in `first`, or `len(first)` if it is in none.
 
     A partition that stands for several is in the first of their classes.
     """

@@ -1,11 +1,10 @@
 """How many partitions of each topic, and which ones, go to each release that announces a share.
 
-**How many** (`round_shares`). The shares of a topic's releases come to fractions of partitions. Each of them
+**How many** (`round_shares`). The shares of a topic's releases are fractions of its partitions. Each of them
 is rounded up or down so that every topic is given out completely, and so that the sum of a release over all
-topics is its fraction of all partitions, rounded up or down as well. That this is always possible follows
-from the integrality of flows: M. Bacharach, "Matrix rounding problems", Management Science 12 (1966).
-Rounding each topic alone would not do: a tenth of each of a hundred topics with four partitions would be
-rounded to zero.
+topics is its fraction of all partitions, rounded up or down as well. By the integrality of flows this is
+always possible: M. Bacharach, "Matrix rounding problems", Management Science 12 (1966). Rounding each topic
+alone would not do: a tenth of each of a hundred topics with four partitions would be rounded to zero.
 
 The rounding works by exchanges. First every topic rounds for itself, so that as few partitions as possible
 change hands: up where a release owns more than its fraction rounded down. Then releases that got too much in
@@ -35,7 +34,7 @@ from kafka_assignors.strategies.range_roundrobin import topics_by_subscribers
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, piece_name
 
 MOST_SHARING = 16
-"""How many releases can have shares at a time. No deployment has as many, and the work grows with them."""
+"""How many releases can have shares at a time. No deployment has as many, and each costs time."""
 
 Release = str | None
 """The release that members announce; None if they announce none."""
@@ -121,7 +120,7 @@ class _Divided:
 
 
 def divide(problem: Problem, releases: Releases) -> Problem:
-    """The same with every topic that is shared in pieces, one for each release that gets something of it."""
+    """The problem with every shared topic in pieces, one for each release that gets some of it."""
     if not releases.shares:
         return problem
     numbers = {release: number for number, release in enumerate(releases.shares)}
@@ -234,7 +233,7 @@ class TopicShares:
 
 
 def scaled(shares: Mapping[int, int]) -> dict[int, int]:
-    """The same proportions with the sum `WHOLE_SHARE`; one of the shares at least is not 0.
+    """The same proportions with the sum `WHOLE_SHARE`; at least one of the shares must not be 0.
 
     What is left by rounding down goes to the greatest remainders, of equal ones to the lower number.
     """
@@ -249,10 +248,10 @@ def scaled(shares: Mapping[int, int]) -> dict[int, int]:
 def round_shares(topics: Sequence[TopicShares]) -> list[dict[int, int]]:
     """How many partitions of each topic go to each release.
 
-    Each number is its fraction rounded up or down, and so is the sum of each release. Of the latter, those
-    are rounded up that would get nothing else, then those with the greatest remainders; where subscriptions
-    do not allow that, others. Cost: linear in the fractions, and for each topic that is exchanged at most the
-    third power of the number of releases.
+    Each number is its fraction rounded up or down, and so is the sum of each release. Sums that would be 0
+    are rounded up first, then those with the greatest remainders; if subscriptions do not allow that, others.
+    Cost: linear in the fractions, and for each topic that is exchanged at most the third power of the number
+    of releases.
     """
     rounding = _Rounding(topics)
     for wanted in (rounding.ceilings, rounding.floors, rounding.targets):
@@ -376,7 +375,7 @@ class _Rounding:
         return (self._chains[a][b][self._cost(row, a, b)] for a in up for b in down)
 
     def _cost(self, row: int, giver: int, taker: int) -> int:
-        """How many partitions more change hands if the one is rounded down and the other up."""
+        """How many more partitions change hands if the giver is rounded down and the taker up."""
         topic = self._topics[row]
         loses, gains = (
             topic.owned.get(number, 0) > topic.partitions * topic.shares[number] // WHOLE_SHARE

@@ -133,7 +133,7 @@ def hold(problem: Problem, releases: Releases) -> Problem:
         held = problem.fix(_kept(problem, mixed.topics, caps, loose))
         if nothing_else and not loose:
             held = _favouring(held, [member.id for member in holding])
-        # Where subscriptions are equal, what is free fits in below the cap at those who stand lowest.
+        # With equal subscriptions, the free partitions fit below the cap at the members with the least load.
         above = set[str]() if one_subscription else _above(held, caps)
         if not above:
             return held
@@ -143,13 +143,11 @@ def hold(problem: Problem, releases: Releases) -> Problem:
 
 
 def _favouring(held: Problem, members: Iterable[str]) -> Problem:
-    """The problem with those of these members favoured that keep least: newcomers, not members that may
-    leave.
+    """The problem with the members favoured that keep least: newcomers, not members that may leave.
 
-    Else, where partitions do not divide evenly, the last one of a pod that leaves could as well go to an old
-    pod, and move again with that. Favour counts before movement, so it is for groups in which every partition
-    is either fixed or free: any other partition would follow the favoured member, a different one in each
-    rebalance.
+    Otherwise, if partitions do not divide evenly, the last one of a leaving pod could go to an old pod and
+    move again with it. Favour counts before movement, so it is for groups in which every partition is either
+    fixed or free: any other partition would follow the favoured member, a different one in each rebalance.
     """
     fixed = held.fixed_loads
     keeps = {member_id: fixed.get(member_id, 0) for member_id in members}

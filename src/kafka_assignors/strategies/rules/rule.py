@@ -8,17 +8,17 @@ A rule is a value without state. Rules come in three places, and an earlier one 
 3. a **tie-breaker** decides between the balanced assignments: the fewest moves, the fewest rack misses, in
    the order in which they are written, or a trade between the two.
 
-Every method is a hook with a default that changes nothing. `basic` has the rules of places 2 and 3, but
-for `priority`.
+Every method is a hook with a default that changes nothing. `basic` has the rules of places 2 and 3, except
+`priority`.
 
 A **problem** is the undecided part of a group. A rule that restricts who may have what does not solve
 anything. It turns the group into another group in which the exact solver, or any other way of balancing, can
 only find assignments that keep the rule:
 
 - members lose topics from their subscriptions (`without`);
-- topics become others, whose partitions stand for partitions of the group: a few of a topic, or one of each
-  of several topics that must stay together (`replace_topics`);
-- partitions have their member already, and count as loads that are there (`fix`).
+- topics become other topics, whose partitions stand for partitions of the group: a few of a topic, or one of
+  each of several topics that must stay together (`replace_topics`);
+- partitions are fixed at a member, and count as its load (`fix`).
 
 `in_original_group` translates an assignment of the reduced group back into one of the original group.
 """
@@ -184,7 +184,7 @@ class Problem:
     def replace_topics(self, topics: Collection[str], pieces: Iterable[Piece]) -> Problem:
         """The problem with these topics replaced by pieces, which hold each of their partitions once.
 
-        A unit was owned by the member that owned most of its partitions, of those that may have it.
+        Of the members that may have a unit, the one that owned most of its partitions counts as its owner.
         """
         gone = frozenset(topics)
         owner_of = {name: self.owners(name) for name in gone}
@@ -202,7 +202,7 @@ class Problem:
                 if owner is not None:
                     owned.setdefault(owner, {}).setdefault(piece.name, []).append(number)
         members = {
-            # A name that a rule makes is nothing that a member could subscribe to by itself.
+            # A member may have subscribed to the name of a piece by itself; only readers get it.
             member_id: replace(member, topics=(member.topics - gone.union(made)) | added[member_id])
             for member_id, member in self.group.members.items()
         }
@@ -263,7 +263,7 @@ class Problem:
         for unit in piece.units:
             topics = [(self.group.topics[name], partition) for name, partition in unit]
             racks_of = [topic.replica_racks[p] for topic, p in topics if topic.replica_racks is not None]
-            # Where several partitions are one, a rack is near only if it is near all of those that have any.
+            # A unit is near a rack only if all its partitions with known racks are.
             known = [each for each in racks_of if each]
             racks.append(frozenset.intersection(*known) if known else frozenset())
             weights_of = [topic.weights[p] for topic, p in topics if topic.weights is not None]
