@@ -282,11 +282,8 @@ def _chain(
 
 
 def _misses(group: Group, move: Move, member_id: str | None) -> bool:
-    racks = group.topics[move.topic].replica_racks
     rack = group.members[member_id].rack if member_id is not None else None
-    return (
-        bool(rack) and racks is not None and bool(racks[move.partition]) and rack not in racks[move.partition]
-    )
+    return bool(group.topics[move.topic].rack_misses(rack, [move.partition]))
 
 
 def explain_reduced(group: Group, assignment: Assignment, reduced: Reduced) -> Explanation:

@@ -112,6 +112,16 @@ class Topic:
                         f"weights are whole numbers from 0 to 2^63 - 1"
                     )
 
+    def rack_misses(self, rack: str | None, partitions: Iterable[int]) -> list[int]:
+        """The partitions, of those given, that have replicas in other racks only than `rack`.
+
+        A partition that does not exist, or whose racks are unknown, is no miss; an unknown `rack` has none.
+        """
+        racks = self.replica_racks
+        if not rack or racks is None:
+            return []
+        return [p for p in partitions if 0 <= p < len(racks) and racks[p] and rack not in racks[p]]
+
 
 @dataclass(frozen=True, slots=True, init=False)
 class Member:

@@ -134,15 +134,9 @@ def _missing(group: Group, holders: Mapping[str, TopicPartitions]) -> Iterator[t
     """The partitions with no replica in the rack of the member that has them."""
     for member_id, by_topic in holders.items():
         rack = group.members[member_id].rack if member_id in group.members else None
-        if not rack:
-            continue
         for name, partitions in by_topic.items():
-            topic = group.topics.get(name)
-            if topic is not None and topic.replica_racks is not None:
-                racks = topic.replica_racks
-                for p in partitions:
-                    if 0 <= p < len(racks) and racks[p] and rack not in racks[p]:
-                        yield name, p
+            if (topic := group.topics.get(name)) is not None:
+                yield from ((name, p) for p in topic.rack_misses(rack, partitions))
 
 
 @dataclass(frozen=True, slots=True)

@@ -203,10 +203,7 @@ def _rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
         if topic is None or topic.replica_racks is None:
             continue
         known = True
-        racks = topic.replica_racks
-        misses += sum(
-            1 for p in partitions if 0 <= p < len(racks) and racks[p] and member.rack not in racks[p]
-        )
+        misses += len(topic.rack_misses(member.rack, partitions))
     return misses if known else None
 
 
