@@ -91,9 +91,9 @@ class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
     """`weighted`: keeps the greatest load of a member as small as possible, by the weights of the partitions.
 
     `weights` is the leader's source of weights: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
-    (topics: partition counts by name) -> weights by name. With `rebalance` a cooperative consumer that leads
-    the group reads the weights between rebalances too, and starts a rebalance when the loads have become
-    unequal; see `LoadTrigger`.
+    (topics: partition counts by name) -> weights by name, with aiokafka also a coroutine function. With
+    `rebalance` a cooperative consumer that leads the group reads the weights between rebalances too, and
+    starts a rebalance when the loads have become unequal; see `LoadTrigger`.
     """
 
 
