@@ -92,7 +92,8 @@ def watch(coordinator: Any, topics: Iterable[str]) -> None:
     coordinator._client.set_topics(topics)
 
 
-watch_only = watch
+def watch_only(coordinator: Any, topics: Iterable[str]) -> None:
+    coordinator._client.set_topics(topics)
 
 
 def topics_of(cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
