@@ -1,4 +1,4 @@
-"""What is computed of the records of one group: pure Python, without Spark.
+"""Computations on the records of one group, in pure Python without Spark.
 
-`folds/x.py` is pure, and `jobs/x.py` runs it on Spark. An import-linter contract holds that.
+`jobs` runs them on Spark. An import-linter contract keeps Spark out of `folds`.
 """
