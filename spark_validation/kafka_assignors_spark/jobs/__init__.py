@@ -1,4 +1,4 @@
-"""Spark's half: `engine` brings the records of each group together in order and carries results away.
+"""The part that uses Spark: `engine` sorts the records of each group, and collects the results.
 
-What is computed of a group is in `folds`, which knows nothing of Spark.
+The computations on a group are in `folds`, which does not use Spark.
 """

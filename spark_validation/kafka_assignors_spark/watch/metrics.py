@@ -29,9 +29,9 @@ Sample = tuple[tuple[str, ...], float]
 class WatchStatus:
     """The state of the watch itself.
 
-    `up` says that it reads, `caught_up` that it has read all that was there at its start. `lag` are the
-    offsets between what is read and the end of the topic. `started_s` is when the watch, or its state file,
-    was begun, in seconds since 1970.
+    `up` says that it reads, `caught_up` that it has read all records that were there at its start. `lag` is
+    the number of offsets up to the end of the topic. `started_s` is when the watch, or its state file, was
+    begun, in seconds since 1970.
     """
 
     up: bool
@@ -66,7 +66,7 @@ class WatchedMetric(Generic[Shown]):
 
 
 def _one(figure: str) -> Callable[[Any], Iterator[Sample]]:
-    """One sample, of the attribute at this path; none where the record does not have the figure."""
+    """One sample, of the attribute at this path; none if the record lacks the figure."""
 
     def samples(shown: Any) -> Iterator[Sample]:
         for name in figure.split("."):
@@ -80,7 +80,7 @@ def _one(figure: str) -> Callable[[Any], Iterator[Sample]]:
 def _each(
     names: Iterable[str], read: Callable[[Shown], Mapping[str, int]]
 ) -> Callable[[Shown], Iterator[Sample]]:
-    """A sample for each name, which is the value of the label, 0 for what was not counted."""
+    """A sample for each name, which is the value of the label; 0 if it was not counted."""
 
     def samples(shown: Shown) -> Iterator[Sample]:
         counts = read(shown)
