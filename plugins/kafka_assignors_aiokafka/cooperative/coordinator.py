@@ -435,7 +435,7 @@ class CooperativeCoordinator(RequestingCoordinator):
                 closed = self._until(lambda: self._member.phase is Phase.CLOSED)
                 await wait_for(closed, self._session_timeout_ms / 1000)
             except Exception as error:
-                self._session.unexpected("it is closed without regard to what is under way", error)
+                self._session.unexpected("the close failed, so the consumer leaves at once", error)
                 await self._lose_everything()
         self._enable_auto_commit = False
         self._subscription.stop()

@@ -445,7 +445,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.listener_calls.end_if_under_way()
             self.listener_calls.call(is_committed=True)
         except Exception as error:
-            self._session.unexpected("it is closed without regard to what is under way", error)
+            self._session.unexpected("the close failed, so the consumer leaves at once", error)
             self.listener_calls.tell_lost(self._member.owned)
             self.on_io_thread(self._session.leave_in_any_case)
         if self._session.leave_task is not None:

@@ -91,7 +91,7 @@ def require_same(where: str, archived: TopicIdentity, found: TopicIdentity) -> N
         )
     if archived.topic_id != found.topic_id:
         raise ArchiveError(
-            f"topic {found.topic} was created anew since {where} was begun (its id was {archived.topic_id}, "
+            f"topic {found.topic} was recreated since {where} was begun (its id was {archived.topic_id}, "
             f"and is {found.topic_id}): offsets start over, so begin another archive; this one stays readable"
         )
     if archived.partitions != found.partitions:
@@ -149,21 +149,21 @@ def compaction_warnings(options: ArchiveOptions) -> list[str]:
         try:
             told = connection.result("its settings are not shown", request[resource], right)
         except NotAuthorizedError as error:
-            return [f"it is not known for how long {topic} keeps its records: {error}"]
+            return [f"cannot tell how long {topic} keeps its records: {error}"]
     policy = str(told["cleanup.policy"].value)
     lag_ms, retention_ms = (int(told[name].value) for name in ("min.compaction.lag.ms", "retention.ms"))
     warnings = []
     if "compact" in policy and lag_ms < SAFE_LAG_MS:
         warnings.append(
-            f"min.compaction.lag.ms of {topic} is {lag_ms}: what the log cleaner takes while no archiver "
-            "runs is lost; to keep every record for a week: kafka-configs.sh --bootstrap-server "
+            f"min.compaction.lag.ms of {topic} is {lag_ms}: records that the log cleaner removes while no "
+            "archiver runs are lost; to keep every record for a week: kafka-configs.sh --bootstrap-server "
             f"{options.bootstrap_servers} --alter --entity-type topics --entity-name {topic} --add-config "
             f"min.compaction.lag.ms={_SUGGESTED_LAG_MS}"
         )
     if "delete" in policy and 0 <= retention_ms < SAFE_LAG_MS:
         warnings.append(
-            f"cleanup.policy of {topic} is {policy} and retention.ms {retention_ms}: what is deleted while "
-            "no archiver runs is lost"
+            f"cleanup.policy of {topic} is {policy} and retention.ms {retention_ms}: records that are "
+            "deleted while no archiver runs are lost"
         )
     return warnings
 
@@ -309,8 +309,8 @@ class BatchWriter:
                 raise
             # Spark passes on only the text of an error in a callback.
             raise BatchError(
-                f"{self._folder.path}: a batch cannot be written: {one_line(error)}; what is archived stays, "
-                "and the next attempt goes on there"
+                f"{self._folder.path}: a batch cannot be written: {one_line(error)}; archived records stay, "
+                "and the next attempt continues there"
             ) from None
 
     def _records(self, rows: DataFrame) -> DataFrame:

@@ -200,7 +200,7 @@ class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTri
             if latest < begin[partition]:
                 raise SourceError(
                     f"{topic}[{partition}]: the log ends at {latest}, and was read up to {begin[partition]}: "
-                    "was the topic truncated, or created anew?"
+                    "was the topic truncated, or recreated?"
                 )
 
 

@@ -262,7 +262,7 @@ class Planner:
         if wanted not in (None, found):
             raise SourceError(
                 f"topic {topic!r} at {self._options.bootstrap_servers} has the id {found}, and should have "
-                f"{wanted}: this is another cluster, or the topic was created anew"
+                f"{wanted}: this is another cluster, or the topic was recreated"
             )
         where_groups_live = sorted({group_partition(group, count) for group in groups or ()})
         return list_offsets(self._connection, topic, where_groups_live or range(count), wait)

@@ -361,7 +361,7 @@ class Fleet:
                 self.groups.pop(key, None)
                 self._presence.pop(key, None)
                 self.counts.fold_errors += 1
-            self._warn(record, event, f"{error!r}; the group is followed anew from its next record")
+            self._warn(record, event, f"{error!r}; the watch starts over with the group's next record")
             return None
         self._take(key, group, step, now, counts=not history or self._limits.count_history)
         if step.undecodable and not self._presence[key].told:

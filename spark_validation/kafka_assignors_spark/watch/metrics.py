@@ -207,12 +207,12 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
     ),
     WatchedMetric(
         "kafka_assignors_watch_caught_up",
-        "1 since all is read that was there at the start. Groups are shown from then on.",
+        "1 once all records from before the start are read. Groups are shown from then on.",
         _one("status.caught_up"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_lag_records",
-        "Offsets between what is read and the end of the topic.",
+        "Offsets up to the end of the topic that are not read yet.",
         _one("status.lag"),
     ),
     WatchedMetric(
@@ -238,7 +238,7 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
     ),
     WatchedMetric(
         "kafka_assignors_watch_records_total",
-        "Records that were read, by kind. Those of groups that are left out are counted there.",
+        "Records that were read, by kind, without those of groups that are left out.",
         _each(KINDS, lambda scrape: scrape.fleet.counts.records),
         ("kind",),
     ),
@@ -256,7 +256,7 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
     ),
     WatchedMetric(
         "kafka_assignors_watch_fold_errors_total",
-        "Groups that were followed anew after an internal error; stderr names each.",
+        "Groups with which the watch started over after an internal error; stderr names each.",
         _one("fleet.counts.fold_errors"),
     ),
 )

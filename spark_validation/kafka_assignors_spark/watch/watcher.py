@@ -235,7 +235,7 @@ class Watcher:
                 if options.from_now:
                     self._positions = dict(self._target)
         elif identity.topic_id != self._identity.topic_id:
-            self._note(f"warning: topic {options.topic} was made anew; all groups are followed anew")
+            self._note(f"warning: topic {options.topic} was recreated; the watch starts over with all groups")
             self._fleet.forget_all()
             self._positions.clear()
             self._history.clear()
@@ -272,7 +272,7 @@ class Watcher:
         if at > end:
             self._note(
                 f"warning: {where}: the log ends at offset {end}, and was read up to {at}: it was "
-                "truncated; what was counted of the lost records stays counted"
+                "truncated; the lost records stay counted"
             )
             return end
         return at
@@ -306,7 +306,7 @@ class Watcher:
             self._lag = reader.lag()
             self._look_after(reader)
             if self._seen != self._identity:
-                return  # there are more partitions, or the topic was made anew
+                return  # there are more partitions, or the topic was recreated
 
     def _has_caught_up(self, reader: RecordReader) -> bool:
         return not reader.unread and all(
