@@ -260,7 +260,8 @@ class _Value:
         """Refuse a figure above `most`, which is the figure `other`; unknown figures pass."""
         value = self.value
         if value is not None and most is not None and value > most + _ROUNDING * max(1.0, most):
-            raise self.refusal(f"{value:g} is more than {other}" + (f", {most:g}" * (other != f"{most:g}")))
+            figure = "" if other == f"{most:g}" else f", {most:g}"
+            raise self.refusal(f"{value:g} is more than {other}{figure}")
 
 
 def _shown(value: Any) -> str:
