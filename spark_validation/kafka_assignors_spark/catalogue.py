@@ -63,7 +63,7 @@ class CatalogueEntry:
 
 
 def _place(entry: CatalogueEntry) -> tuple[bool, Any]:
-    """The place of an entry among those of its topic."""
+    """The sort key of an entry among those of its topic."""
     return entry.since is not None, entry.since
 
 

@@ -376,7 +376,7 @@ class TruthCheck:
 
     @property
     def holds(self) -> bool:
-        """Every checked generation whose leader must match does, or has an explanation for the difference."""
+        """Whether every checked generation whose leader must match does, or its difference is explained."""
         return all(client.unexplained == 0 for client in self.clients if client.must_match)
 
     @property

@@ -152,7 +152,7 @@ class _States:
 
 
 class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
-    """A subscription whose changes leave the assignment alone, which only the machine changes.
+    """A subscription whose changes leave the assignment alone: the machine changes the assignment.
 
     After `unsubscribe` the partitions stay owned until the listener was told of their revocation. Until then
     only the listener sees them, to commit them; for all other callers there is no subscription.

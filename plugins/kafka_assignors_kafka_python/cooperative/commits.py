@@ -43,7 +43,7 @@ class TooManyCommitsError(Errors.RetriableError):  # type: ignore[misc]  # kafka
 
 
 class AsyncCommits:
-    """The commits that `commit_async` has begun, of one coordinator."""
+    """The commits of one coordinator that `commit_async` has begun."""
 
     def __init__(self, coordinator: CooperativeCoordinator, commits: SessionCommits) -> None:
         self._coordinator = coordinator

@@ -1,4 +1,4 @@
-"""The life of one group: its records, in order, as generations with their place in it, and who owned what.
+"""The life of one group: its records, in order, as generations with their place in it, and the owners.
 
 * The *incarnation* counts from 1 the groups that were deleted and created again under the same name, which
   shows by the tombstone, by a generation that starts over, or by a change of protocol that is no migration.

@@ -57,7 +57,7 @@ Point = tuple[int, int]
 
 
 def window_of(interval_s: int) -> int:
-    """The window in seconds, for a series with such an interval."""
+    """The window in seconds, for a series with this interval."""
     return max(WINDOW_S, _INTERVALS_IN_WINDOW * interval_s)
 
 

@@ -50,7 +50,7 @@ _SEQUENCES: dict[Any, type] = {
 
 
 class StateError(ValueError):
-    """A text is not the state of a replay: the message says where it differs and in what."""
+    """A text is not the state of a replay: the message names the place and the difference."""
 
 
 def write_state(state: object, given: Iterable[object] = ()) -> bytes:

@@ -115,12 +115,12 @@ class GroupFinding:
 
     @property
     def gains(self) -> bool:
-        """Whether another strategy would have been better than what ran in production, in all figures."""
+        """Whether another strategy would have been better than production, and no figure worse."""
         return self.best.strategy != RECORDED and not self.worse
 
     @property
     def trades(self) -> bool:
-        """Whether another strategy would have been better in balance or moves, and worse elsewhere."""
+        """Whether another strategy would have been better in balance or moves, and another figure worse."""
         return self.best.strategy != RECORDED and bool(self.worse)
 
     @property

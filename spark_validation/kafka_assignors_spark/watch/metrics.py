@@ -22,7 +22,7 @@ from kafka_assignors_spark.watch.fleet import (
 )
 
 Sample = tuple[tuple[str, ...], float]
-"""The values of the labels, without that of `group`, and the value."""
+"""The values of the labels without `group`, and the value of the sample."""
 
 
 @dataclass(frozen=True, slots=True)
