@@ -5,9 +5,9 @@
 
     consumer = AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[StickyAssignor()])
 
-Instances are passed, not classes. `assignor(strategy)` does the same with a strategy of your own. With
-`CooperativeAIOKafkaConsumer` in the place of aiokafka's consumer, partitions that stay are consumed all
-through a rebalance.
+Pass instances, not classes. `assignor(strategy)` makes an assignor of your own strategy. With
+`CooperativeAIOKafkaConsumer` instead of aiokafka's consumer, partitions that stay are consumed throughout a
+rebalance.
 """
 
 import logging
@@ -20,11 +20,11 @@ from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.weights import WeightsFile
 
 CHECKED = ((0, 10), (0, 14))
-"""The oldest and the newest release series that the tests of the plugin pass with; all between them do."""
+"""The oldest and the newest release series that the plugin's tests pass with; all series between pass too."""
 
 require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED, logging.getLogger(__name__))
 
-# Not before the check.
+# Only now: the check explains an unsupported release; a failed import below would not.
 from kafka_assignors_aiokafka._assignor import (  # noqa: E402
     LagWeights,
     RateWeights,
@@ -71,57 +71,58 @@ class RoundRobinAssignor(assignor_classes.RunsRoundRobin, StrategyAssignor):
 
 
 class StickyAssignor(assignor_classes.RunsSticky, StrategyAssignor):
-    """`sticky`: balanced exactly, and of all balanced assignments one that moves fewest partitions."""
+    """`sticky`: the best possible balance, with the fewest moves that this balance allows."""
 
 
 class CooperativeStickyAssignor(assignor_classes.RunsCooperativeSticky, StrategyAssignor):
-    """`cooperative-sticky`: as `sticky`, and a stock consumer is an eager member of such a group."""
+    """`cooperative-sticky`: as `sticky`, but cooperative; a stock consumer joins as an eager member."""
 
 
 class RackAwareStickyAssignor(assignor_classes.RunsRackAwareSticky, StrategyAssignor):
-    """`rack-aware-sticky`: balanced exactly, then as little as possible across racks, then few moves.
+    """`rack-aware-sticky`: the best balance, then the fewest reads across racks, then the fewest moves.
 
-    `moves_per_miss`: how many moves it is worth that one partition is not read across racks; any number of
-    them by default. The same on all members.
+    `moves_per_miss`: how many moves one avoided read across racks is worth; by default any number. Set the
+    same value on all members.
     """
 
 
 class CapacityAssignor(assignor_classes.RunsCapacity, StrategyAssignor):
-    """`capacity`: loads in proportion to capacities, and of all such assignments one that moves fewest.
+    """`capacity`: loads in proportion to capacities, with the fewest moves that this allows.
 
-    `capacity` is what this process can carry beside the others, a whole number from 1 to 10,000.
+    `capacity` is this process's capacity relative to the other members', a whole number from 1 to 10,000.
     """
 
 
 class StandbyAssignor(assignor_classes.RunsStandby, StrategyAssignor):
-    """`standby`: as `cooperative-sticky`, but for members that take over only where active ones are missing.
+    """`standby`: as `cooperative-sticky`, with standby members that take over where active ones are missing.
 
-    `standby`: this process is such a member. `active_at_least`: how many active members each topic should
-    have; the same on all members.
+    `standby`: whether this process is a standby member. `active_at_least`: how many active members each topic
+    should have; set the same value on all members.
     """
 
 
 class PriorityAssignor(assignor_classes.RunsPriority, StrategyAssignor):
-    """`priority`: as `cooperative-sticky`, but the topics of each class are level by themselves.
+    """`priority`: as `cooperative-sticky`, but each class of topics is balanced by itself.
 
-    `first` are the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`; the same
-    on all members.
+    `first` lists the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`. Set the
+    same value on all members.
     """
 
 
 class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
-    """`weighted`: the greatest load of any member as little as possible, by the weights of the partitions.
+    """`weighted`: keeps the greatest load of a member as small as possible, by the weights of the partitions.
 
-    `weights` gives them to the leader: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
-    (topics: partition counts by name) -> weights by name; in aiokafka's consumer also a coroutine function.
-    `rebalance`: a cooperative consumer that leads the group looks at the weights between rebalances too, and
-    asks for one when the loads have become unequal; see `LoadTrigger`.
+    `weights` is the leader's source of weights: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
+    (topics: partition counts by name) -> weights by name, with aiokafka also a coroutine function. With
+    `rebalance` a cooperative consumer that leads the group reads the weights between rebalances too, and
+    starts a rebalance when the loads have become unequal; see `LoadTrigger`.
     """
 
 
 class RolloutAssignor(assignor_classes.RunsRollout, StrategyAssignor):
-    """`rollout`: shares for releases, and deployments in which partitions stay until their member leaves.
+    """`rollout`: canaries with a fixed share of partitions; deployments that move each partition only once.
 
-    `release` is what this process runs, and `share` the part of every topic that its release asks for, from
-    0 to 1; without one it is part of a rolling deployment. Members that are `draining` get nothing.
+    `release` names the release of this process. `share` is the part of every topic that the release asks for,
+    from 0 to 1; without it, this process is part of a rolling deployment. Members that are `draining` get no
+    partitions.
     """

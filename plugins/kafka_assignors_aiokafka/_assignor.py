@@ -1,8 +1,8 @@
-"""Any strategy as an assignor of aiokafka: it translates between the client and
-`kafka_assignors.assignor`; and the offsets of the group as the source of a leader's weights.
+"""Assignors for aiokafka, which translate between the client and `kafka_assignors.assignor`; sources of
+weights that read the group's offsets.
 
-`LagWeights` and `RateWeights` have connections of their own, through aiokafka's public clients: the
-consumer's are busy with a rebalance and with fetches that a broker holds back.
+`LagWeights` and `RateWeights` open connections of their own, through aiokafka's public clients: the
+consumer's connections are busy with a rebalance and with fetches that a broker holds back.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from kafka_assignors_aiokafka._leading import rejoin_if_topics_changed, topics_o
 
 
 class _OfInstances:
-    """A method that says what is wrong when it is called on the class.
+    """A method that raises a TypeError with advice when it is called on the class.
 
-    aiokafka's own assignors are handed over as classes, so a user may by mistake pass one of ours as a class.
-    `metadata` is the first that a consumer calls.
+    aiokafka's own assignors are passed as classes, so a user may pass a class of ours by mistake. `metadata`
+    is the first method that a consumer calls.
     """
 
     def __init__(self, method: Callable[..., Any]) -> None:
@@ -50,25 +50,25 @@ def _refuse_class(owner: type, *_: object) -> NoReturn:
 
 
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
-    """Any strategy as an assignor for AIOKafkaConsumer:
+    """Runs any strategy as an assignor of AIOKafkaConsumer:
 
         AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
-    `weights` gives a leader the weights of partitions, for strategies that look at them: see
-    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
-    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
-    `AssignorOptions` says what the others mean.
+    `weights` gives a leader the weights of partitions, for strategies that use them: see `WeightedAssignor`.
+    The leader waits for the weights for `weights_timeout_s`, at most a third of `session_timeout_ms`. With
+    `rebalance` a cooperative consumer that leads the group starts a rebalance when the load needs one.
+    `AssignorOptions` describes the other arguments.
     """
 
     log = logging.getLogger("kafka_assignors_aiokafka")
 
-    # ---- aiokafka's interface. Its methods are class methods there; ours are called on an instance alike.
+    # ---- aiokafka's interface: class methods there, methods of an instance here
 
     @_OfInstances
     def metadata(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, topics: Iterable[str]
     ) -> bytes:
-        """The bytes that the calling consumer joins with."""
+        """The calling consumer's metadata for its JoinGroup request."""
         coordinator = calling_coordinator()
         adopt(coordinator)
         return self.subscription_of(
@@ -78,7 +78,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
     def on_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, assignment: ConsumerProtocolMemberAssignment
     ) -> None:
-        """Remember what the calling consumer was assigned: it says so when it joins again."""
+        """Remember the calling consumer's assignment, which its next JoinGroup request reports as owned."""
         coordinator = calling_coordinator()
         self.remember(coordinator, dict(assignment.assignment), coordinator.generation)
         watch_topics_if_static(coordinator, racks=self.must_follow_racks([rack_of_consumer(coordinator)]))
@@ -87,10 +87,10 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
     def assign(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, cluster: ClusterMetadata, members: Mapping[str, ConsumerProtocolMemberMetadata]
     ) -> dict[str, ConsumerProtocolMemberAssignment]:
-        """Assign from metadata that is decoded already, as aiokafka's assignors do.
+        """Assign from decoded metadata, as aiokafka's assignors do.
 
-        In a running consumer `read_members` and `answer` do it from the members' own bytes, since the decoded
-        metadata lacks owned partitions, generation and rack.
+        A running consumer does not call it. It uses `read_members` and `encode_assignments` with the members'
+        bytes, since aiokafka's decoded metadata lack owned partitions, generation and rack.
         """
         joined = self.read_members(JoinedMember(id, None, member.encode()) for id, member in members.items())
         encoded = self.encode_assignments(joined, topics_of(cluster, joined.topics), None)
@@ -99,17 +99,17 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 
 
 assignor = StrategyAssignor
-"""The name by which a user makes one: `assignor(MyStrategy())`."""
+"""Makes an assignor of a strategy: `assignor(MyStrategy())`."""
 
 
 # ---- weights
 
 
 class _LooksUp(OffsetWeights):
-    """Looks up the offsets of the group, with clients that it opens for that and closes again."""
+    """Looks up the offsets of the group, with clients that it opens for each lookup."""
 
     async def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
-        """The weights of topics (name: number of partitions). Raises KafkaError if brokers refuse it."""
+        """The weights of topics (name: number of partitions). KafkaError if a broker refuses a request."""
         partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
         committed, end = await asyncio.gather(self._committed(), self._end(partitions))
         return self.weigh(time.monotonic(), topics, committed, end)
@@ -134,13 +134,15 @@ class _LooksUp(OffsetWeights):
 class LagWeights(_LooksUp, LagSource):
     """The lag of a group as weights: `LagWeights("billing", base=1000, bootstrap_servers="broker:9092")`.
 
-    `base` is what a partition weighs besides, in records. The settings are those of AIOKafkaConsumer.
+    `base` is added to the lag of each partition, in records. The settings are those of AIOKafkaConsumer.
     """
 
 
 class RateWeights(_LooksUp, RateSource):
-    """The work that each partition brings, by its rate and its lag, in microseconds a second.
+    """The work of each partition, by its rate and its lag, in microseconds a second:
 
-    `RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")` has
-    its arguments from `kafka_assignors.weights`. The settings are those of AIOKafkaConsumer.
+        RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")
+
+    `kafka_assignors.weights.RateSource` describes the first arguments. The settings are those of
+    AIOKafkaConsumer.
     """

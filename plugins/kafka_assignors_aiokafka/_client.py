@@ -1,18 +1,17 @@
-"""Every place where the assignors and the cooperative consumer depend on how aiokafka works inside.
+"""Everything that the assignors and the cooperative consumer use of aiokafka's internals.
 
-Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`kafka_assignors_aiokafka.CHECKED`). What is
-listed below is the same in all of them. They differ in how a JoinGroupResponse tells its version (by its
-class up to 0.12, by API_VERSION from 0.13 on), which is why the length of a member is asked and neither of
-these; and in the name of one attribute of JoinGroupRequest.
+Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`kafka_assignors_aiokafka.CHECKED`). The list
+below holds for all of them. They differ in the name of one attribute of JoinGroupRequest, and in how a
+JoinGroupResponse tells its version: by its class up to 0.12, by API_VERSION from 0.13 on. The code looks at
+the length of a member instead.
 
-**Assignors.** aiokafka decodes what the members sent as version 0 of the protocol before it asks an assignor,
-so the bytes that follow (owned partitions, generation, rack) are lost, a member that sends garbage takes the
-leader down, and neither the generation nor the instance ids reach the assignor. All of that is in the
-coordinator's hands. An assignor is never given the coordinator, but it is only ever called by it:
-`calling_coordinator` finds it in the call stack, and `adopt` replaces two methods of that one object. What a
-leader does then, and how it learns of topics, is in `_leading`.
+**Assignors.** aiokafka decodes the members' metadata as version 0 of the protocol before it calls an
+assignor. So owned partitions, generation and rack are lost, a member that sends garbage makes the leader
+fail, and neither the generation nor the instance ids reach the assignor. The coordinator has all of them. It
+is never passed to an assignor, but only the coordinator calls one: `calling_coordinator` finds it in the call
+stack, and `adopt` replaces two methods of that object. The work of a leader is in `_leading`.
 
-Touched in these two: of the coordinator what `_TOUCHED_OF_COORDINATOR` lists, and
+`_client` and `_leading` touch what `_TOUCHED_OF_COORDINATOR` lists, and
 
     JoinGroupRequest
         _group_protocols            (name, metadata) of the strategies that are offered; group_protocols up
@@ -27,26 +26,26 @@ Touched in these two: of the coordinator what `_TOUCHED_OF_COORDINATOR` lists, a
         brokers()                   nodeId, rack
         _partitions                 {topic: {partition: PartitionMetadata}}, replaced as a whole
 
-**The cooperative consumer.** Three objects of aiokafka have a class of ours, which is put in their place
-before they are used: the consumer, which exchanges its `_subscription` and `_coordinator` as they are
-assigned; its `SubscriptionState`, with the assignment and the partitions' states in it; and its
-`GroupCoordinator`. The fetcher and the client are aiokafka's own. `_leading` touches here what is
-listed above.
+**The cooperative consumer.** Three classes of aiokafka have a subclass here: the consumer, which replaces its
+`_subscription` and `_coordinator` when they are assigned, before they are used; `SubscriptionState`, with its
+assignment and the partitions' states; and `GroupCoordinator`. The fetcher and the client are aiokafka's own.
+`_leading` touches what is listed above.
 
-Touched besides, with what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_FETCHER` list:
+The cooperative consumer also touches what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_FETCHER` list,
+and
 
     AIOKafkaConsumer
         _subscription, _coordinator     assigned in its constructor and in `start`
         _client, _fetcher, _closed
         _group_id … _max_poll_interval_ms, _exclude_internal_topics, _partition_assignment_strategy
-                                        the settings that it hands to its coordinator
+                                        the settings that it passes to its coordinator
     GroupCoordinator
-        _coordination_routine           the task that does everything; ours is another
+        _coordination_routine           the task that does everything; replaced
         member_id, coordinator_id, coordinator_dead, _retry_backoff_ms
         _enable_auto_commit, _auto_commit_interval_ms
-        check_errors                    replaced: what it raises in the user's next call
+        check_errors                    replaced: raises the user's pending error
         start_commit_offsets_refresh_task
-                                        extended: its end wakes the coordination routine
+                                        extended: the end of the task wakes the coordination routine
         commit_offsets, reset_generation, maybe_leave_group, close
                                         replaced, and so are _do_heartbeat, _send_req, request_rejoin
     SubscriptionState
@@ -65,17 +64,17 @@ Touched besides, with what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_F
                                         replaced
     AIOKafkaClient
         send(group=…)                   any number names a connection; 0 and 1 are aiokafka's
-        _conns                          {(node, connection): …}, whose `close` fails what waits on it
+        _conns                          {(node, connection): …}; `close` fails the requests that wait
         force_metadata_update
         _metadata_update                replaced on the instance
     AIOKafkaConnection
-        _request_timeout                raised on the connection of joins
+        _request_timeout                longer on the connection of joins
     conn.CloseReason
     util
-        wait_for                        asyncio's, without a task of its own
+        wait_for                        as asyncio's, without a task of its own
     protocol.api
         RequestStruct or Request, Response
-                                        what the structs of `cooperative.transport` are made of
+                                        the bases of the structs in `cooperative.transport`
 """
 
 from __future__ import annotations
@@ -103,7 +102,7 @@ from kafka_assignors_aiokafka._leading import lead_group
 
 # `adopt` refuses a release that lacks one of these when the consumer first joins.
 _TOUCHED_OF_COORDINATOR = (
-    "generation",  # the generation last joined, -1 after it was lost
+    "generation",  # the last generation that the member joined, -1 after it was lost
     "group_id",
     "_group_instance_id",
     "_heartbeat_interval_ms",
@@ -111,11 +110,11 @@ _TOUCHED_OF_COORDINATOR = (
     "_rebalance_timeout_ms",
     "_assignors",  # what the user configured
     "_perform_assignment",  # replaced on the instance: JoinGroupResponse -> {member id: bytes}
-    # Replaced on the instance: request -> response. Sees the responses, and spares the group all JoinGroup
-    # requests of a join but the last.
+    # Replaced on the instance: request -> response. The replacement sees the responses, and sends only the
+    # last JoinGroup request of a join.
     "_send_req",
     "ensure_coordinator_known",
-    "_do_heartbeat",  # whether the coordinator still counts this member in
+    "_do_heartbeat",  # whether the member is still in the group
     "_group_subscription",  # the set of topics whose partition counts the leader watches, else None
     "_subscription.subscribed_pattern",
     "_subscription.subscription",
@@ -133,23 +132,23 @@ _TOUCHED_OF_COORDINATOR = (
 
 
 def calling_coordinator() -> Any:
-    """The GroupCoordinator on whose behalf the current call is made."""
+    """The GroupCoordinator in the current call stack."""
     if (coordinator := caller_of(GroupCoordinator)) is not None:
         return coordinator
     raise RuntimeError("an assignor of kafka_assignors_aiokafka works inside a started AIOKafkaConsumer only")
 
 
 def adopt(coordinator: Any) -> None:
-    """Have `coordinator`, whenever it leads the group, hand the untouched bytes to an assignor of ours.
+    """Make `coordinator`, when it leads the group, pass the members' undecoded bytes to an assignor of ours.
 
-    Generations that the group runs with another assignor stay with aiokafka. Calling this again does nothing.
+    aiokafka handles generations that the group runs with another assignor. Calling this again does nothing.
 
-    Here the plugin first sees a consumer. So it raises TypeError or ValueError for a wrong configuration,
-    and RuntimeError for a release of aiokafka that lacks an attribute in the list above.
+    The plugin sees a consumer here for the first time. So it raises TypeError or ValueError for a wrong
+    configuration, and RuntimeError for a release of aiokafka that lacks an attribute in the list above.
     """
     if "_perform_assignment" in vars(coordinator):
         return
-    # Much of it is used by leaders alone, and a group should not find out when its leader changes.
+    # Leaders alone use many of these: checked now, so that a later change of the leader cannot fail.
     require_attributes("kafka_assignors_aiokafka", "aiokafka", (coordinator, _TOUCHED_OF_COORDINATOR))
     for assignor in coordinator._assignors:
         if isinstance(assignor, type) and issubclass(assignor, Assignor):
@@ -162,7 +161,7 @@ def adopt(coordinator: Any) -> None:
         for assignor in coordinator._assignors:
             if isinstance(assignor, Assignor) and assignor.name == response.group_protocol:
                 led = await lead_group(coordinator, assignor, response)
-                # Without our member id, which aiokafka has forgotten, no member takes this for an assignment.
+                # aiokafka has forgotten the member id by then, so the broker refuses this SyncGroup.
                 return {} if led is None else led.assignments
         return await stock_perform_assignment(response)
 
@@ -171,11 +170,11 @@ def adopt(coordinator: Any) -> None:
 
 
 def _exchange_sending(coordinator: Any) -> None:
-    """Have the coordinator send one JoinGroup with all its strategies, where aiokafka sends one for each.
+    """Make the coordinator send one JoinGroup request with all strategies; warn once if the broker assigns.
 
-    It asks with the first one, then with the first two, and so on, and goes by the last answer alone. Each
-    request starts a rebalance: two members with two strategies can go on interrupting each other for ever.
-    Besides, warn once where the broker assigns.
+    aiokafka sends a request with the first strategy, then one with the first two, and so on, and uses only
+    the last response. Each request starts a rebalance: two members with two strategies can interrupt each
+    other for ever.
     """
     stock_send = coordinator._send_req
     warned = False
@@ -197,13 +196,14 @@ def _exchange_sending(coordinator: Any) -> None:
 
 
 _NOT_SENT = SimpleNamespace(error_code=0)
-"""The response in place of a JoinGroup request that is not sent."""
+"""The response to a JoinGroup request that is not sent."""
 
 
 def rack_of_consumer(coordinator: Any) -> str | None:
-    """The `client_rack` of the consumer whose coordinator this is; before 0.14 there is no such setting.
+    """The `client_rack` of the coordinator's consumer; None before aiokafka 0.14, which lacks the setting.
 
-    The consumer tells its fetcher alone. What leads there from a coordinator is the fetcher's running task.
+    The consumer passes it to its fetcher alone, and a coordinator has no reference to the fetcher. The
+    fetcher's running task has one.
     """
     for task in asyncio.all_tasks():
         frame = getattr(task.get_coro(), "cr_frame", None)
@@ -216,7 +216,7 @@ def rack_of_consumer(coordinator: Any) -> str | None:
 # ---- the cooperative consumer
 
 _TOUCHED_BY_COOPERATIVE_CONSUMER = (
-    # These three, to end the coordinator that is replaced.
+    # The first three end the coordinator that is replaced.
     "_coordination_task",
     "_handle_metadata_update",
     "_cluster.remove_listener",
@@ -225,7 +225,7 @@ _TOUCHED_BY_COOPERATIVE_CONSUMER = (
     "_max_poll_interval",
     "_commit_refresh_task",  # looks up committed offsets for the fetcher
     "_maybe_refresh_commit_offsets",  # replaced: what that task does
-    "_do_fetch_commit_offsets",  # OffsetFetch; UNKNOWN_OFFSET is its "nothing is committed"
+    "_do_fetch_commit_offsets",  # OffsetFetch; UNKNOWN_OFFSET where nothing is committed
     "_subscription._assignment_waiters",
     "_subscription._fetch_waiters",
     "_subscription._notify_assignment_waiters",
@@ -233,10 +233,10 @@ _TOUCHED_BY_COOPERATIVE_CONSUMER = (
 )
 _TOUCHED_OF_FETCHER = (
     "_records",  # {partition: records not delivered yet}
-    "_wait_consume_future",  # with `_notify`, what makes it look for something to fetch
+    "_wait_consume_future",  # `_notify` of it makes the fetcher look for partitions to fetch
     "_notify",
-    "_create_fetch_waiter",  # replaced on the instance: what a call for records waits on
-    # Replaced on the instance: (assignment, node, partitions), and asks for nothing but `state_value`.
+    "_create_fetch_waiter",  # replaced on the instance: the future that a call for records waits on
+    # Replaced on the instance: (assignment, node, partitions). Of the assignment it uses `state_value` alone.
     "_update_fetch_positions",
     "_retry_backoff",  # seconds
     "_fetch_task",  # with `error_future`, the task that fetches
@@ -246,7 +246,7 @@ _TOUCHED_OF_FETCHER = (
 
 
 def require_inside(coordinator: Any, fetcher: Any) -> None:
-    """RuntimeError for a release of aiokafka that lacks what the cooperative consumer needs."""
+    """RuntimeError for a release of aiokafka that lacks an attribute that the cooperative consumer needs."""
     require_attributes(
         "CooperativeAIOKafkaConsumer",
         "aiokafka",
@@ -256,7 +256,7 @@ def require_inside(coordinator: Any, fetcher: Any) -> None:
 
 
 def require_ours(value: object, kind: type) -> None:
-    """RuntimeError for a release of aiokafka that uses another class in the place of one that we exchange."""
+    """RuntimeError for a release of aiokafka that uses another class than the one that is replaced here."""
     if not isinstance(value, kind):
         stock = next(base for base in kind.__mro__ if base.__module__.partition(".")[0] == "aiokafka")
         raise RuntimeError(
@@ -267,7 +267,7 @@ def require_ours(value: object, kind: type) -> None:
 
 
 def end_stock(coordinator: Any) -> None:
-    """Keep a coordinator of aiokafka, whose task has not run yet, from joining the group."""
+    """End a coordinator of aiokafka before its task first runs, so that it does not join the group."""
     with suppress(AttributeError):
         coordinator._coordination_task.cancel()
     with suppress(AttributeError):

@@ -1,36 +1,35 @@
-"""The work of a leader between its JoinGroup response and its SyncGroup request; how it learns of topics.
+"""The work of a leader between its JoinGroup response and its SyncGroup request; the metadata of topics.
 
-    read the members        in a thread: theirs are other people's bytes, and there may be many
+    read the members        in a thread: there may be many, and their bytes may be malformed
     refresh the metadata    of all topics of the group
     ask for weights         if the assignor has a source of weights, with its timeout: a plain function in a
                             thread, a coroutine function on the event loop
     assign                  in a thread
-    all the while           heartbeats
+    throughout              heartbeats
 
-aiokafka sends heartbeats only after the join. A coordinator counts the session of a member that it has
-answered from that answer on, and accepts heartbeats while it waits for the leader, so one that thinks for
-longer than `session_timeout_ms` without them is expelled. (Its followers have sent their SyncGroup, and a
-member that awaits the answer to it is never expelled: `hasSatisfiedHeartbeat` in Kafka's
-`ClassicGroupMember`.)
+aiokafka sends heartbeats only after the join. The coordinator starts the session timeout of a member with its
+JoinGroup response, and accepts heartbeats while it waits for the leader. So it expels a leader that assigns
+for longer than `session_timeout_ms` without heartbeats. (It never expels a follower that has sent its
+SyncGroup and waits for the response: `hasSatisfiedHeartbeat` in Kafka's `ClassicGroupMember`.)
 
-Heartbeats do not buy time without end. After the longest `rebalance_timeout_ms` of all members the
+Heartbeats do not extend the time without limit. After the longest `rebalance_timeout_ms` of all members the
 coordinator expels every member that has not sent its SyncGroup (`expirePendingSync` in Kafka's
-`GroupMetadataManager`). A leader that gets this error drops its computation and joins again.
+`GroupMetadataManager`). An expelled leader drops its computation and rejoins.
 
-A follower that waits for longer than its `request_timeout_ms` joins again. While the leader assigns, the
-coordinator sends it back to wait in the same generation if it joins with the same bytes; if they differ, it
-begins another rebalance (`classicGroupJoinExistingMember` in Kafka's `GroupMetadataManager`), and what the
-leader computes is refused. Members of the stock consumer send the same bytes, unless the strategy's
-`member_data` has changed. A cooperative member does not: it claims what it owns with the generation of the
-last JoinGroup response, as in Java. So it waits for longer than `rebalance_timeout_ms`.
+A follower that waits for longer than its `request_timeout_ms` rejoins. If it sends the same metadata while
+the leader assigns, the coordinator answers with the same generation. If they differ, the coordinator begins
+another rebalance (`classicGroupJoinExistingMember` in Kafka's `GroupMetadataManager`), and refuses the
+leader's assignment. Stock consumers send the same metadata, unless the strategy's `member_data` has changed.
+A cooperative member does not: its claim names the generation of the last JoinGroup response, as in Java. So
+it waits for longer than `rebalance_timeout_ms`.
 
-Each call that may take its time has a thread of its own, which ends with the call. The application's default
-executor is not used. Its threads may all be busy with handlers that wait for a commit; the coordinator
-accepts no commit before SyncGroup, and SyncGroup would wait for a thread. A member that does not lead has no
-thread. `stop` waits for none, and neither does the end of the process.
+Each call that may take long has a thread of its own, which ends with the call. The application's default
+executor is not used: its threads may all be busy with handlers that wait for a commit, the coordinator
+accepts no commit before SyncGroup, and SyncGroup would wait for a thread. A follower has no thread. Neither
+`stop` nor the end of the process waits for one.
 
-A member rejoins when the partition counts of the topics that it watches differ; under a strategy that follows
-racks also when those of their replicas do: see `kafka_assignors.join_sync.RackWatch`.
+A member rejoins when the partition counts of the topics that it watches change; under a strategy that follows
+racks, also when the racks of their replicas change: see `kafka_assignors.join_sync.RackWatch`.
 """
 
 from __future__ import annotations
@@ -67,14 +66,13 @@ from kafka_assignors.leader import InvalidAssignmentError
 Result = TypeVar("Result")
 
 LEADER_THREADS = 4
-"""How many calls of one consumer may be unfinished. A leader makes one at a time; those of earlier
-generations, which the group did not wait for, go on until they return."""
+"""The most unfinished calls of one consumer. A leader makes one call at a time; calls of earlier generations,
+which the group did not wait for, go on until they return."""
 
 REFRESH_TIMEOUT_S = 1.0
-"""How long the group waits for newer metadata of topics that the leader knows already.
+"""How long a leader waits for newer metadata of topics that it knows already.
 
-A broker that does not answer is no reason to let the group stand still. What arrives later makes the leader
-rejoin.
+A broker that does not answer must not stop the group. Metadata that arrive later make the leader rejoin.
 """
 
 
@@ -82,16 +80,16 @@ rejoin.
 
 
 async def watch_topics(coordinator: Any, topics: Iterable[str]) -> None:
-    """Have the leader watch the topics of the group, but for most of those that do not exist.
+    """Make the leader watch the topics of the group, except for most topics that do not exist.
 
     If many are unknown, one request for all topics of the cluster tells which exist: its response has no
-    error for each of the others.
+    error for each missing topic.
     """
     topics, client = frozenset(topics), coordinator._client
     unknown = topics.difference(coordinator._cluster._partitions)
     knows_all = coordinator._subscription.subscribed_pattern is not None
     if len(unknown) > MOST_MISSING_TOPICS and not knows_all:
-        with suppress(KafkaError):  # Those that exist are unknown then, until the next rebalance.
+        with suppress(KafkaError):  # After an error, existing topics stay unknown until the next rebalance.
             unknown = unknown.difference((await client.fetch_all_metadata())._partitions)
     own = coordinator._subscription.subscription.topics
     coordinator._group_subscription = set(watched_topics(topics, unknown, own))
@@ -100,15 +98,15 @@ async def watch_topics(coordinator: Any, topics: Iterable[str]) -> None:
 async def refresh(coordinator: Any, topics: Iterable[str], *, waits: bool) -> None:
     """Get the metadata of all topics of the group, which the leader watches from here on.
 
-    Without `waits` it waits only for topics that are not known yet. The others may have got partitions: then
-    the leader, which learns of it in a moment, rejoins. While all members go on consuming, that costs less
-    than to wait in every round: the request for metadata comes after a fetch, which a broker answers when
-    there are records or `fetch_max_wait_ms` have passed.
+    Without `waits` it waits only for topics that are not known yet. If a known topic has new partitions, the
+    leader learns it a moment later, and rejoins. While all members go on consuming, that costs less than a
+    wait in every round: the Metadata request follows a fetch, which a broker answers when there are records
+    or `fetch_max_wait_ms` have passed.
     """
     client = coordinator._client
     await watch_topics(coordinator, topics)
     if coordinator._subscription.subscribed_pattern:
-        # Such a member has asked for the metadata of all topics just before it joined.
+        # A member with a pattern has requested the metadata of all topics just before it joined.
         await client._maybe_wait_metadata()
         return
     learning = client.set_topics(coordinator._group_subscription)
@@ -128,12 +126,12 @@ def known_topics(cluster: Any, watch: RackWatch) -> Callable[[Iterable[str]], li
 
 
 def topics_of(cluster: Any, names: Iterable[str]) -> list[Topic]:
-    """Those of the named topics that the client has metadata of."""
+    """The named topics, without those that the client has no metadata of."""
     return known_topics(cluster, RackWatch())(names)
 
 
 def follow_racks(coordinator: Any, *, following: bool) -> RackWatch:
-    """Switch on or off that changed replica racks count as changed metadata; the known racks are kept."""
+    """Set whether changed replica racks count as changed metadata; known racks are kept."""
     watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
     if watch is None:
         watch = coordinator._kafka_assignors_racks = RackWatch()
@@ -149,12 +147,12 @@ def _snapshot(coordinator: Any, stock_snapshot: Callable[[], Mapping[str, int]],
 
 
 def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
-    """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
+    """Make a static member rejoin, after its assignment, when partitions are added to its topics.
 
-    A static member that was the leader still is after a restart, but the versions of JoinGroup that aiokafka
-    speaks do not tell it. It takes itself for a follower, no member watches the topics, and added partitions
-    would have no consumer until the next rebalance. So every static member watches its own topics, and with
-    `racks` those of their replicas.
+    A static leader stays the leader after a restart, but the versions of JoinGroup that aiokafka uses do not
+    tell it so. It takes itself for a follower, no member watches the topics, and added partitions would have
+    no consumer until the next rebalance. So every static member watches its own topics, and with `racks` also
+    the racks of their replicas.
     """
     if coordinator._group_instance_id is None or coordinator._group_subscription is not None:
         return
@@ -164,16 +162,16 @@ def watch_topics_if_static(coordinator: Any, *, racks: bool) -> None:
 
 
 def remember_metadata(coordinator: Any, generation: int) -> None:
-    """Keep the client's present metadata: the leader of this generation assigns by them."""
+    """Remember the client's current metadata, which the leader of this generation uses."""
     snapshot = coordinator._metadata_snapshot = coordinator._get_metadata_snapshot()
     coordinator._kafka_assignors_assigned_by = generation, snapshot
 
 
 def rejoin_if_topics_changed(coordinator: Any) -> None:
-    """Have a leader, once it was assigned, rejoin if metadata have changed since it began to assign.
+    """Make a leader rejoin, after its assignment, if metadata have changed since it began to assign.
 
-    `_metadata_snapshot` does not tell: it follows what arrives, and the rejoin that aiokafka asks for then is
-    forgotten if SyncGroup is not sent yet.
+    `_metadata_snapshot` does not show the change: it is updated with the metadata, and aiokafka forgets the
+    rejoin that it then requests if SyncGroup is not sent yet.
     """
     generation, assigned_by = getattr(coordinator, "_kafka_assignors_assigned_by", (None, None))
     if coordinator._group_subscription is None or generation != coordinator.generation:
@@ -190,8 +188,8 @@ async def lead_group(
 ) -> EncodedAssignments | None:
     """The assignment of every member, given the JoinGroup response; None if the group went on without us.
 
-    `waits` is that of `refresh`. Raises the strategy's exception, and KafkaError, which no caller sees, if
-    the consumer is being stopped.
+    `waits` is the argument of `refresh`. Raises the strategy's exception, and KafkaError if the consumer is
+    being stopped, which no user sees.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -208,8 +206,8 @@ async def lead_group(
                 return assigning.result()
             if coordinator._closing.done():
                 raise KafkaError("the consumer is being stopped")
-            # If a heartbeat cannot be sent, neither can the SyncGroup request, and that one handles it. A
-            # group that is preparing the next rebalance waits for us, until then as before.
+            # If a heartbeat cannot be sent, SyncGroup cannot either, and its sender handles the error. If the
+            # group prepares another rebalance, it waits for this member, so the leader goes on here.
             with suppress(KafkaError):
                 await coordinator.ensure_coordinator_known()
                 await coordinator._do_heartbeat()
@@ -248,7 +246,7 @@ async def _assign(coordinator: Any, assignor: Assignor, response: Any, *, waits:
         except InvalidAssignmentError:
             raise
         except Exception:
-            # aiokafka makes a KafkaError of it that has neither a cause nor a line.
+            # aiokafka turns it into a KafkaError without a cause and a traceback.
             assignor.log.exception("strategy %r failed in group %r", assignor.name, coordinator.group_id)
             raise
 
@@ -266,7 +264,7 @@ def _joined_members(response: Any) -> list[JoinedMember]:
 
 
 async def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
-    """The topics with the weights that count in a join. Fails for nothing that the source does."""
+    """The topics with their weights for a join. A failure of the source does not fail the join."""
     found: Weighed | NoWeightsError
     try:
         found = await ask_for_weights(coordinator, assignor, topics)
@@ -285,10 +283,9 @@ async def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence
         asked = asyncio.wrap_future(asked)
     try:
         if isinstance(asked, asyncio.Future):
-            asked.add_done_callback(
-                lambda one: one.cancelled() or one.exception()
-            )  # Looked at, however late.
-            # Not `wait_for`: it waits for what it has cancelled, and that may take its time to end.
+            # Retrieves the exception, however late it comes, so that asyncio does not log it.
+            asked.add_done_callback(lambda one: one.cancelled() or one.exception())
+            # Not `wait_for`: after its timeout it waits until the cancelled task has ended.
             await asyncio.wait([asked], timeout=patience_s)
         return await in_thread(coordinator, assignor.weigh_by, coordinator, topics, asked, patience_s)
     finally:

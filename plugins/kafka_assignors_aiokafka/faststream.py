@@ -34,16 +34,16 @@ if TYPE_CHECKING:
 __all__ = ["use"]
 
 _DEFAULT = (RoundRobinPartitionAssignor,)
-"""The strategies of a subscriber that names none, in FastStream."""
+"""FastStream's default, for a subscriber that names no strategies."""
 
 
 def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] | None = None) -> KafkaBroker:
     """Let the subscribers of this broker consume cooperatively; returns the broker.
 
-    `partition_assignment_strategy` has assignors of `kafka_assignors_aiokafka`, the preferred one first, for
-    the subscribers that name none of their own; by default `CooperativeStickyAssignor()` alone. Subscribers
-    without a group keep aiokafka's consumer. Call it before the broker starts. TypeError for a broker that is
-    not FastStream's for Kafka.
+    `partition_assignment_strategy` lists assignors of `kafka_assignors_aiokafka`, the preferred one first,
+    for subscribers that name none of their own; by default `CooperativeStickyAssignor()` alone. Subscribers
+    without a group keep aiokafka's consumer. Call it before the broker starts. TypeError for any other broker
+    than FastStream's KafkaBroker.
     """
     config: Any = getattr(getattr(broker, "config", None), "broker_config", None)
     if not hasattr(config, "builder") or not hasattr(config, "connect"):
@@ -62,7 +62,7 @@ async def _connect(
     /,
     **settings: Any,
 ) -> None:
-    """FastStream's `connect`, after which subscribers get their consumers from here."""
+    """Call FastStream's `connect`, then replace the factory of consumers."""
     await connect(**settings)
     config.builder = partial(_consumer, config.builder, strategies)
 
@@ -93,10 +93,10 @@ class _Consumer(CooperativeAIOKafkaConsumer):
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Calls FastStream's own listener with all that the consumer owns, and the user's with what changes.
+    """Calls FastStream's own listener with all owned partitions, and the user's with the changes.
 
-    FastStream logs what is assigned, and warns of a member without partitions when that is empty. To a
-    cooperative consumer it is what was added, and so empty in most rebalances.
+    FastStream logs the assigned partitions, and warns of a member without partitions if there are none. A
+    cooperative consumer passes the added partitions alone, and most rebalances add none.
     """
 
     def __init__(self, consumer: AIOKafkaConsumer, listener: Any) -> None:

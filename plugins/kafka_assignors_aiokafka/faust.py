@@ -6,7 +6,7 @@
     app = faust.App("orders", broker="kafka://localhost:9092", PartitionAssignor=LeastMovesAssignor)
 
 Faust's own assignor also keeps topics with the same number of partitions together, chooses standby members
-for tables, and tells each member where tables are. All of that stays, and so do its name and its bytes:
+for tables, and tells each member where tables are. All of that stays, and so do its name and its wire format:
 members with either assignor form one group. Only the choice of the active member differs.
 """
 
@@ -43,7 +43,7 @@ class LeastMovesAssignor(PartitionAssignor):  # type: ignore[misc]  # faust's se
     """
 
     def _perform_assignment(self, cluster: Any, member_metadata: Mapping[str, Any]) -> Any:
-        """Faust's method of this name, with the placement of active members exchanged."""
+        """Faust's method of this name, with another placement of active members."""
         clients = {id: self._get_client_metadata(metadata) for id, metadata in member_metadata.items()}
         subscriptions = {id: list(metadata.subscription) for id, metadata in member_metadata.items()}
         known = ClusterAssignment()
@@ -74,9 +74,10 @@ class LeastMovesAssignor(PartitionAssignor):  # type: ignore[misc]  # faust's se
     def _together(
         self, known: ClusterAssignment, topics: Iterable[str]
     ) -> MutableMapping[str, CopartitionedAssignment]:
-        """What each member that subscribes to all of these topics had, by its id.
+        """The previous assignment of each member that subscribes to all of these topics, by member id.
 
-        A member is told that it is active for all partitions of a global table, so these topics say nothing.
+        The topics of global tables count only if there are no others: Faust makes every member active for all
+        of their partitions.
         """
         global_topics = {
             table._changelog_topic_name() for table in self._table_manager.data.values() if table.is_global

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from confluent_kafka import KafkaError
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being read, how many are done, and of how many."""
+"""Called with the task, how many items are done, and how many there are."""
 
 _T = TypeVar("_T")
 
@@ -31,7 +31,7 @@ _PARTITIONS_AT_ONCE = 5000
 
 @dataclass(frozen=True, slots=True)
 class GroupListing:
-    """A group as a list of all groups shows it; `group_type` and `state` are those of `LiveGroup`."""
+    """A group in a listing; `group_type` and `state` are those of `LiveGroup`."""
 
     id: str
     group_type: str
@@ -40,21 +40,21 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The consumer groups that we may see, sorted by id, and brokers that did not tell theirs."""
+    """The consumer groups that this principal may see, sorted by id; `problems` says what may be missing."""
 
     groups: tuple[GroupListing, ...]
     problems: tuple[str, ...] = ()
 
 
 class Cluster:
-    """A connection to a running cluster. No method waits longer than about `timeout_s` for any one request.
+    """A connection to a running cluster. No method waits much longer than `timeout_s` for a single request.
 
     Args:
-        servers: `host:port` of brokers to ask first, separated by commas.
+        servers: `host:port` of the bootstrap brokers, separated by commas.
         config: librdkafka's properties, such as `security.protocol`; secrets among them are never shown.
 
     `ConfigurationError` for a property that librdkafka refuses. All methods raise `UnreachableError` if no
-    broker answers in time, and `AuthenticationError` if it is a matter of passwords or certificates.
+    broker answers in time, and `AuthenticationError` for a refused password or certificate.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Cluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The client ends when the last reference to it goes.
+        # The client is closed with its last reference.
         del self._connection
 
     def list_groups(self) -> Listing:
-        """All consumer groups. `ClusterError` if no broker at all answers."""
+        """All consumer groups. `ClusterError` if no broker lists its groups."""
         connection = self._ready()
         future = connection.admin.list_consumer_groups(request_timeout=connection.timeout_s)
         result = connection.gather({"groups": future})["groups"]
@@ -86,7 +86,7 @@ class Cluster:
             raise connection.failure("cannot list groups", errors[0])
         problems = {f"not all groups are listed: {reason(error)}" for error in errors}
         if not self._may_list_all():
-            # A broker leaves out what a principal may not describe, and gives no error for it.
+            # A broker leaves out groups that a principal may not describe, without an error.
             if not groups:
                 raise NotAuthorizedError(
                     "no groups are listed, and this principal may not describe the cluster: "
@@ -107,11 +107,11 @@ class Cluster:
         skip_hidden: bool = False,
         on_progress: Progress | None = None,
     ) -> tuple[LiveGroup, ...]:
-        """These groups as they are now, in the order given; a group that does not exist is `Dead`.
+        """The current state of these groups, in the order given; a group that does not exist is `Dead`.
 
-        `topics` and `offsets` say whether to ask for these too. What of a group cannot be read is among its
-        `problems`, `hidden_topics` and `unknown_topics`. A group that we may not describe at all is left out
-        if `skip_hidden`, and a `NotAuthorizedError` otherwise.
+        `topics` and `offsets` say whether to read these too. `problems`, `hidden_topics` and `unknown_topics`
+        of a group name the parts that cannot be read. A group that this principal may not describe is left
+        out if `skip_hidden`, and raises a `NotAuthorizedError` otherwise.
         """
         progress = on_progress or (lambda *_: None)
         connection = self._ready()
@@ -129,12 +129,12 @@ class Cluster:
     def read_ends(
         self, partitions: Mapping[str, Iterable[int]], on_progress: Progress | None = None
     ) -> Offsets:
-        """The end offsets of these partitions; one without a leader, or that is hidden, is missing."""
+        """The end offsets of these partitions, without those that are hidden or have no leader."""
         self._ready()
         return self._ends(partitions, on_progress or (lambda *_: None))
 
     def delete_groups(self, ids: Iterable[str]) -> dict[str, str | None]:
-        """Delete groups. For each None, or why the cluster refused: it has members, does not exist, …"""
+        """Delete groups. The result has None for a deleted group, else the reason: it has members, …"""
         wanted = list(dict.fromkeys(ids))
         connection = self._ready()
         outcome: dict[str, str | None] = {}
@@ -146,7 +146,7 @@ class Cluster:
         return outcome
 
     def _may_list_all(self) -> bool:
-        """Whether a listing leaves no group out. A broker before Kafka 2.3 does not tell: then False."""
+        """Whether a listing leaves no group out; False for a broker before Kafka 2.3, which does not tell."""
         from confluent_kafka.admin import AclOperation  # pyright: ignore[reportPrivateImportUsage]
 
         connection = self._connection
@@ -157,10 +157,10 @@ class Cluster:
         return operations is not None and AclOperation.DESCRIBE in operations
 
     def _ready(self) -> Connection:
-        """The connection for the next task, a new one if the last got no answer.
+        """The connection for the next task; a new one if the last task got no answer.
 
-        A client that has lost its brokers backs off for longer than a short timeout lasts, and would miss
-        them when they are back.
+        A client that has lost its brokers may back off for longer than `timeout_s`, and would not notice that
+        they are back.
         """
         if self._connection.unanswered:
             lost = self._connection
@@ -218,12 +218,12 @@ class Cluster:
         return found
 
     def _committed(self, groups: Sequence[str]) -> dict[str, Offsets | str]:
-        """The committed offsets of each group, or why they are not shown."""
+        """The committed offsets of each group, or the reason why they are not shown."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         connection = self._connection
         found: dict[str, Offsets | str] = {}
-        # One request for each group is all the client can do; they are under way at the same time.
+        # The client needs one request for each group; all are sent at the same time.
         futures: dict[str, Any] = {}
         for group in groups:
             futures |= connection.admin.list_consumer_group_offsets(

@@ -1,4 +1,4 @@
-"""An admin client that answers within its time, and says in one line why if it does not."""
+"""An admin client with a bound on every wait, and errors of one line."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 _Key = TypeVar("_Key")
 
 _METADATA_MS = 5_000
-"""librdkafka's own default is five minutes: longer than any wait for an answer."""
+"""librdkafka's default is five minutes, longer than any wait for an answer."""
 
 _STEP_S = 0.2
 _SLACK_S = 1.0
-"""librdkafka ends a request itself when its time is over; the wait for its result is this much longer."""
+"""librdkafka itself ends a request after its timeout; the wait for the result is this much longer."""
 
 _SECRET = re.compile(r"password|secret|\.pem|token|jaas|oauthbearer", re.IGNORECASE)
 
@@ -34,16 +34,16 @@ _JAVA_NAMES = {
     "ssl.keystore.key": "ssl.key.pem",
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
 }
-"""What a Java client's file says: librdkafka's name for it."""
+"""Names in the properties file of a Java client, with librdkafka's names for them."""
 
 _QUOTED_OR_FIGURES = re.compile(r"'[^']*'|[0-9]+")
 
 _MOST_KINDS = 20
-"""Kinds of trouble that are told apart until all is well."""
+"""The most kinds of trouble that are told until `clear`."""
 
 
 class ClusterError(RuntimeError):
-    """The cluster did not do as asked. The message is one line without secrets: what, where, what to do."""
+    """A request to the cluster failed. The message is one line without secrets: what, where, what to do."""
 
 
 class ConfigurationError(ClusterError):
@@ -51,23 +51,23 @@ class ConfigurationError(ClusterError):
 
 
 class UnreachableError(ClusterError):
-    """No answer within the time: it may come back."""
+    """No broker answered in time. A later request may succeed."""
 
 
 class AuthenticationError(ClusterError):
-    """One side does not accept the other: a wrong password or certificate. Trying again is of no use."""
+    """A wrong password or certificate: broker and client do not accept each other. A retry is of no use."""
 
 
 class NotAuthorizedError(ClusterError):
-    """The cluster knows who we are, and does not allow it."""
+    """The cluster does not allow this principal to do it."""
 
 
 class Troubles:
-    """Tells each kind of trouble once until all is well, through `tell`.
+    """Passes each kind of trouble to `tell` once, until `clear`.
 
-    Troubles alternate, and the text of one trouble varies. All errors that say that no broker answers are one
-    kind. Other errors are one kind if their texts differ only in figures outside quotes. At most 20 kinds are
-    told.
+    Troubles alternate, and the text of one trouble varies. All errors that mean that no broker answers are
+    one kind. Other errors are one kind if their texts differ only in figures outside quotes. At most 20 kinds
+    are told.
     """
 
     def __init__(self, tell: Callable[[str], None]) -> None:
@@ -75,14 +75,14 @@ class Troubles:
         self._told: set[str] = set()
 
     def add(self, error: Exception, then: str) -> None:
-        """Tell of the error, and what comes `then`, if none of its kind was told since `clear`."""
+        """Tell the error, and what happens `then`, if no error of its kind was told since `clear`."""
         kind = _kind(error)
         if kind not in self._told and len(self._told) < _MOST_KINDS:
             self._told.add(kind)
             self._tell(f"{error}; {then}")
 
     def clear(self) -> bool:
-        """All is well: whether any trouble was told. Each is told again from now on."""
+        """All is well: tell each kind again from now on. Returns whether any trouble was told."""
         told, self._told = bool(self._told), set()
         return told
 
@@ -97,9 +97,9 @@ def _kind(error: Exception) -> str:
 
 
 class Connection:
-    """The client, what it has last complained of, and how to wait for it.
+    """An admin client, its latest complaints, and the waits for its results.
 
-    `config` are librdkafka's properties on top of the servers. `timeout_s` bounds every wait.
+    `config` has librdkafka's properties, except the servers. `timeout_s` bounds every wait.
     """
 
     def __init__(self, servers: str, config: Mapping[str, str], timeout_s: float) -> None:
@@ -113,8 +113,8 @@ class Connection:
         self._secrets = [value for name, value in config.items() if _SECRET.search(name) and value]
         self._complaints: deque[KafkaError] = deque(maxlen=20)
         properties: dict[str, Any] = {
-            # An admin request waits for the controller that the last metadata names, also if that has died.
-            # A client without topics asks for metadata again at this interval alone.
+            # An admin request waits for the controller in the last metadata, even if that has died. A client
+            # without topics requests metadata only at this interval.
             "topic.metadata.refresh.interval.ms": _METADATA_MS,
             **config,
             "bootstrap.servers": servers,
@@ -129,8 +129,8 @@ class Connection:
     def gather(self, futures: Mapping[_Key, concurrent.futures.Future[Any]]) -> dict[_Key, Any]:
         """The result of each future, or the `KafkaError` that it ended with.
 
-        Raises `UnreachableError` if one does not end in time, and `AuthenticationError` as soon as that is
-        why.
+        Raises `UnreachableError` if a future does not end in time, and `AuthenticationError` as soon as a
+        broker and the client refuse each other.
         """
         from confluent_kafka import KafkaException
 
@@ -160,9 +160,9 @@ class Connection:
         return found
 
     def failure(self, what: str, error: KafkaError, right: str = "") -> ClusterError:
-        """The exception for an error of the cluster, or of librdkafka, while we wanted to do `what`.
+        """The exception for an error of the cluster or of librdkafka; `what` says what failed.
 
-        `right` is what the principal needs for it, such as "Describe on Topic 'orders'".
+        `right` is the right that the principal needs for it, such as "Describe on Topic 'orders'".
         """
         from confluent_kafka import KafkaError
 
@@ -199,7 +199,7 @@ class Connection:
             raise self.failure("cannot list the topics", error.args[0]) from None
 
     def unreachable(self) -> UnreachableError:
-        """No answer, with the reason that librdkafka gave last."""
+        """The error for no answer, with librdkafka's last complaint as the reason."""
         self.unanswered = True
         self._listen()
         complaints = [
@@ -213,7 +213,7 @@ class Connection:
         )
 
     def raise_if_refused(self) -> None:
-        """Raise `AuthenticationError` if a broker refused us, or we refused it."""
+        """Raise `AuthenticationError` if a broker refused this client, or this client a broker."""
         from confluent_kafka import KafkaError
 
         self._listen()
@@ -229,12 +229,12 @@ class Connection:
             raise AuthenticationError(self.without_secrets(message))
 
     def forget_complaints(self) -> None:
-        """Forget earlier errors: later ones belong to the next request."""
+        """Forget earlier errors, so that later ones belong to the next request."""
         self._listen()
         self._complaints.clear()
 
     def _listen(self) -> None:
-        """Take librdkafka's complaints in: it hands them out, one at a time, when polled."""
+        """Collect librdkafka's complaints: each `poll` passes one to `error_cb`."""
         while self.admin.poll(0):
             pass
 
@@ -269,7 +269,7 @@ def _one_line(text: str) -> str:
 
 
 def silent_logger() -> logging.Logger:
-    """librdkafka's log goes nowhere: what matters of it is part of our errors."""
+    """A logger that discards librdkafka's log: the errors here contain what matters of it."""
     logger = logging.getLogger("kafka_assignors_confluent.librdkafka")
     if not logger.handlers:
         logger.addHandler(logging.NullHandler())

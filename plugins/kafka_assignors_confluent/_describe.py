@@ -1,8 +1,8 @@
-"""Groups, topics and settings as brokers describe them: from answers of the admin client to values.
+"""Groups, topics and settings as brokers describe them, from results of the admin client to values.
 
-`describe_consumer_groups` tells kinds, states, instance ids and KIP-848 targets, and hides with what bytes a
-member of a classic group has joined. The older `list_groups` shows those bytes, and nothing of KIP-848
-groups. Both answers are snapshots, one a moment after the other: a member's bytes are used only if the same
+`describe_consumer_groups` returns types, states, instance ids and KIP-848 targets, but not the metadata that
+members of a classic group have joined with. The older `list_groups` returns these bytes, but nothing of
+KIP-848 groups. The two results are snapshots of different moments: a member's bytes are used only if the
 member is in both. The session and rebalance timeouts of members are only in the group's record.
 """
 
@@ -35,7 +35,7 @@ _STATES = {
 }
 
 _FEW_GROUPS = 5
-"""Up to so many are asked for one by one in `list_groups`; more by asking for all groups at once."""
+"""Up to this many groups get one `list_groups` request each; for more, one request reads all groups."""
 
 TOPICS_AT_ONCE = 200
 """How many topics one request asks for."""
@@ -44,7 +44,7 @@ _NO_NAME = "no topic can have this name"
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _NEWEST_RECORDS = 200_000
-"""How far back to look: commits fill the topic, and what is older is not worth the wait."""
+"""How many records to read at most: commits fill the topic, and older records are not worth the wait."""
 
 _CANNOT_READ = f"cannot read {_OFFSETS_TOPIC}"
 _READ_RIGHT = f"Read on Topic {_OFFSETS_TOPIC!r}"
@@ -56,7 +56,7 @@ _RECORDS_AT_ONCE = 2_000
 
 
 def state_name(described: Any) -> str:
-    """The state as Kafka names it, of a listing or a description."""
+    """Kafka's name for the state of a listed or described group."""
     state = getattr(described, "state", None)
     return _STATES.get(getattr(state, "name", ""), "Unknown")
 
@@ -70,7 +70,8 @@ def type_name(described: Any) -> str:
 def describe_groups(connection: Connection, ids: Sequence[str], *, skip_hidden: bool) -> list[LiveGroup]:
     """These groups without topics and offsets.
 
-    One that we may not describe is left out if `skip_hidden`, and a `NotAuthorizedError` otherwise.
+    A group that this principal may not describe is left out if `skip_hidden`, and raises a
+    `NotAuthorizedError` otherwise.
     """
     from confluent_kafka import KafkaError
 
@@ -95,7 +96,7 @@ def describe_groups(connection: Connection, ids: Sequence[str], *, skip_hidden: 
 
 
 def _raw_groups(connection: Connection, ids: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
-    """The classic groups that `list_groups` shows, and the reason if some are missing."""
+    """The classic groups that `list_groups` returns, and the reason if some are missing."""
     from confluent_kafka import KafkaException
 
     if not ids:
@@ -104,7 +105,7 @@ def _raw_groups(connection: Connection, ids: Sequence[str]) -> tuple[Mapping[str
     wanted = set(ids)
     found: dict[str, Any] = {}
     with warnings.catch_warnings():
-        # It is deprecated in favour of a call that hides the bytes.
+        # `list_groups` is deprecated in favour of a call that does not return the bytes.
         warnings.simplefilter("ignore", DeprecationWarning)
         for question in questions:
             try:
@@ -121,18 +122,17 @@ def _group(described: Any, raw: Any, problem: str | None) -> LiveGroup:
     raw_members = {member.id: member for member in raw.members} if raw is not None else {}
     protocol = described.partition_assignor or None
     if raw is not None and (raw.protocol or None) != protocol:
-        raw_members = {}  # A rebalance came between the two answers; its bytes are of another assignor.
+        raw_members = {}  # A rebalance came between the two snapshots: the bytes are of another assignor.
+    protocol_type = "consumer" if group_type == CONSUMER else None
+    if raw is not None:
+        protocol_type = raw.protocol_type or None
     node = described.coordinator
     return LiveGroup(
         id=described.group_id,
         group_type=group_type,
         state=state,
         protocol=protocol,
-        protocol_type=(raw.protocol_type or None)
-        if raw is not None
-        else "consumer"
-        if group_type == CONSUMER
-        else None,
+        protocol_type=protocol_type,
         coordinator=None if node is None else Coordinator(node.id, node.host, node.port),
         members=tuple(
             _member(
@@ -176,8 +176,8 @@ class DescribedTopics:
 
     Attributes:
         found: confluent-kafka's `TopicDescription`.
-        hidden: topics that exist perhaps, and that this principal may not describe.
-        refused: why there is no description of a topic: it does not exist, or no topic can have its name.
+        hidden: topics that this principal may not describe, and that may not exist.
+        refused: the reason why a topic has no description: it does not exist, or its name is invalid.
     """
 
     found: dict[str, Any] = field(default_factory=dict)
@@ -191,11 +191,11 @@ def describe_topics(
     """Describe topics; none of them is created. `ClusterError` if the cluster does not answer.
 
     Args:
-        names: any strings. A member of a group may subscribe to "" and to what no topic is called.
-        on_progress: called with how many topics are done, and of how many.
+        names: any strings. A member may subscribe to "" and to other names that no topic can have.
+        on_progress: called with how many topics are done, and how many there are.
     """
     described = DescribedTopics(refused={name: _NO_NAME for name in names if not is_topic_name(name)})
-    # One of them refuses the whole request, or is hidden for want of the right to describe it.
+    # An invalid name would fail the whole request, or would be reported as hidden.
     possible = [name for name in names if is_topic_name(name)]
     for start in range(0, len(possible), TOPICS_AT_ONCE):
         on_progress(start, len(possible))
@@ -221,13 +221,13 @@ def _describe_batch(connection: Connection, names: Sequence[str], described: Des
 
 
 def replica_racks(description: Any) -> Iterator[list[str | None]]:
-    """The rack of each replica, partition by partition; None for a broker without one, or that is down."""
+    """The racks of the replicas of each partition; None for a broker that has no rack or is down."""
     for partition in sorted(description.partitions, key=lambda partition: int(partition.id)):
         yield [node.rack for node in partition.replicas]
 
 
 def topic_of(name: str, description: Any) -> Topic:
-    """The core's topic, its id as Kafka prints it."""
+    """The description as a `Topic`, with its id as Kafka prints it."""
     racks = tuple(frozenset(rack for rack in replicas if rack) for replicas in replica_racks(description))
     # librdkafka's base64 is not the URL-safe one.
     topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
@@ -240,10 +240,10 @@ def topic_of(name: str, description: Any) -> Topic:
 def read_broker_settings(
     servers: str, config: Mapping[str, str], names: Collection[str], timeout_s: float
 ) -> dict[str, str]:
-    """The values of these settings at one broker of the cluster; a name that it does not know is left out.
+    """The values of these settings on one broker of the cluster, without names that the broker does not know.
 
-    `config` are librdkafka's properties. Raises `ClusterError`: `NotAuthorizedError` without the right to
-    describe the cluster's configuration.
+    `config` has librdkafka's properties. Raises `ClusterError`; without the right to describe the cluster's
+    configuration it is a `NotAuthorizedError`.
     """
     from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
 
@@ -266,10 +266,10 @@ def read_broker_settings(
 def read_group_record(
     servers: str, config: Mapping[str, str], group: str, timeout_s: float
 ) -> GroupMetadata | None:
-    """The newest record of a classic group; None if there is none among the newest of its partition.
+    """The newest record of a classic group; None if the last 200,000 records of its partition have none.
 
-    `config` are librdkafka's properties. Joins no group and commits nothing. Raises `ClusterError` where the
-    topic may not be read, when `timeout_s` seconds are over, and if the record does not decode.
+    `config` has librdkafka's properties. Joins no group and commits nothing. Raises `ClusterError` if the
+    principal may not read the topic, after `timeout_s`, and if the record does not decode.
     """
     from confluent_kafka import TopicCollection
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
@@ -320,7 +320,7 @@ def _newest_value(
             "fetch.wait.max.ms": 50,
             **config,
             "bootstrap.servers": connection.servers,
-            "group.id": "kafka-assignors-unused",  # librdkafka wants one; nothing is ever sent under it
+            "group.id": "kafka-assignors-unused",  # librdkafka requires one; no request contains it
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "enable.partition.eof": True,
@@ -333,9 +333,7 @@ def _newest_value(
         position = start
         while position < end:
             if time.monotonic() > deadline:
-                raise ClusterError(
-                    f"{_OFFSETS_TOPIC} is long, and the time is over at offset {position} of {end}"
-                )
+                raise ClusterError(f"{_OFFSETS_TOPIC} is long: timeout at offset {position} of {end}")
             for message in consumer.consume(min(_RECORDS_AT_ONCE, end - position), timeout=_POLL_S):
                 error, offset = message.error(), message.offset()
                 if error is None and offset is not None:
@@ -345,7 +343,7 @@ def _newest_value(
                     position = end
                 elif error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
                     raise connection.failure(_CANNOT_READ, error, _READ_RIGHT)
-                # Anything else is either retried by librdkafka, or about the group that is never used.
+                # librdkafka retries all other errors, or they concern the unused group.
     finally:
         consumer.close()
     return value

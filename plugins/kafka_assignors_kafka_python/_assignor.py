@@ -1,9 +1,9 @@
-"""Any strategy as an assignor of kafka-python: it translates between the client and
-`kafka_assignors.assignor`; and the offsets of the group as the source of a leader's weights.
+"""Assignors for kafka-python, which translate between the client and `kafka_assignors.assignor`; sources of
+weights that read the group's offsets.
 
-`LagWeights` and `RateWeights` have connections of their own, through kafka-python's public clients: the
-consumer's are busy with a rebalance and with fetches that a broker holds back, and in version 2 a user of
-them must hold the consumer's lock.
+`LagWeights` and `RateWeights` open connections of their own, through kafka-python's public clients: the
+consumer's connections are busy with a rebalance and with fetches that a broker holds back. In kafka-python 2
+they also need the consumer's lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafka_assignors_kafka_python._client import (
     watch_topics_if_static,
 )
 
-# Only now: of a release that is too old the import above says so, and that one would not.
+# Only now: the import above explains a release that is too old; these imports would fail without advice.
 from kafka import KafkaAdminClient, KafkaConsumer  # isort: skip
 from kafka.structs import TopicPartition  # isort: skip
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor  # isort: skip
@@ -35,27 +35,27 @@ from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 
 
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no types
-    """Any strategy as an assignor for KafkaConsumer:
+    """Runs any strategy as an assignor of KafkaConsumer:
 
         KafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
-    `weights` gives a leader the weights of partitions, for strategies that look at them: see
-    `WeightedAssignor`. The group waits for it for `weights_timeout_s`, at most a third of a session. With
-    `rebalance` a cooperative consumer that leads the group asks for a rebalance when the load needs one.
-    `AssignorOptions` says what the others mean.
+    `weights` gives a leader the weights of partitions, for strategies that use them: see `WeightedAssignor`.
+    The leader waits for the weights for `weights_timeout_s`, at most a third of `session_timeout_ms`. With
+    `rebalance` a cooperative consumer that leads the group starts a rebalance when the load needs one.
+    `AssignorOptions` describes the other arguments.
     """
 
-    # It derives from kafka-python's abstract class, since kafka-python calls any object that does not.
+    # Derived from kafka-python's abstract class, since kafka-python calls objects of any other class.
 
     log = logging.getLogger("kafka_assignors_kafka_python")
 
     # ---- kafka-python's interface
 
     def supported_protocols(self) -> list[Any]:
-        """The protocols of kafka-python's own coordinator, which is eager with our assignors.
+        """The protocols for kafka-python's own coordinator, which is eager with our assignors.
 
-        kafka-python 3 calls this while it constructs the consumer, so settings that cannot work are refused
-        here. A `CooperativeKafkaConsumer` has checked its assignors before, and replaces the coordinator.
+        kafka-python 3 calls this while it constructs the consumer, so invalid settings are refused here. A
+        `CooperativeKafkaConsumer` has checked its assignors before, and replaces the coordinator.
         """
         coordinator: Any = caller_of(ConsumerCoordinator)
         if coordinator is not None:
@@ -66,8 +66,8 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         return interface.eager_protocols()
 
     def metadata(self, topics: Iterable[str] = ()) -> bytes:
-        """The bytes that the calling consumer joins with."""
-        if not isinstance(self, StrategyAssignor):  # kafka-python 2 calls it on any object it was given
+        """The calling consumer's metadata for its JoinGroup request."""
+        if not isinstance(self, StrategyAssignor):  # kafka-python 2 calls it on a class too
             raise TypeError(
                 "partition_assignment_strategy has a class of kafka_assignors_kafka_python in it; "
                 "kafka-python 2 needs an instance, as in [StickyAssignor()]"
@@ -82,9 +82,9 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         )
 
     def on_assignment(self, assignment: Any, generation: int | None = None) -> None:
-        """Remember what the calling consumer was assigned: it says so when it joins again.
+        """Remember the calling consumer's assignment, which its next JoinGroup request reports as owned.
 
-        kafka-python 2 does not say in which generation; its coordinator knows.
+        kafka-python 2 does not pass the generation, which is read from its coordinator.
         """
         coordinator = calling_coordinator()
         joined: int = coordinator._generation.generation_id if generation is None else generation
@@ -98,10 +98,10 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         """Do nothing: kafka-python 2 calls this, after `on_assignment`, on every assignor named `sticky`."""
 
     def assign(self, cluster: Any, members: Any) -> dict[str, Any]:
-        """Assign from metadata that is decoded already, as kafka-python's assignors do.
+        """Assign from decoded metadata, as kafka-python's assignors do.
 
-        In a running consumer `read_members` and `answer` do it from the members' own bytes, because one that
-        does not decode ends the generation before this method is reached.
+        A running consumer does not call it. It uses `read_members` and `encode_assignments` with the members'
+        bytes, since metadata that do not decode end the generation before this method is called.
         """
         joined = self.read_members(interface.decoded_members(members))
         encoded = self.encode_assignments(
@@ -111,35 +111,35 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 
 
 def _client_rack_of(coordinator: Any) -> str | None:
-    """The consumer's `client_rack`, as `supported_protocols` has found it."""
+    """The consumer's `client_rack`, which `supported_protocols` has stored."""
     rack: str | None = getattr(coordinator, "_kafka_assignors_client_rack", None)
     return rack
 
 
 assignor = StrategyAssignor
-"""The name by which a user makes one: `assignor(MyStrategy())`."""
+"""Makes an assignor of a strategy: `assignor(MyStrategy())`."""
 
 
 # ---- weights
 
 _REQUEST_TIMEOUT_MS = 10_000
-"""The request timeout of the clients that look offsets up.
+"""The request timeout of the clients that look up offsets.
 
-The group does not wait for it, but the thread should end at some time.
+The group does not wait so long, but the thread must end at some time.
 """
 
 
 class _LooksUp(OffsetWeights):
-    """Looks up the offsets of the group, with clients that it opens for that and closes again."""
+    """Looks up the offsets of the group, with clients that it opens for each lookup."""
 
     def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
-        """The weights of topics (name: number of partitions). Raises KafkaError if brokers refuse it."""
+        """The weights of topics (name: number of partitions). KafkaError if a broker refuses a request."""
         partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
         settings = {"request_timeout_ms": _REQUEST_TIMEOUT_MS, **self.settings}
         with closing(KafkaAdminClient(**settings)) as admin:
             committed = _committed(admin, self.group_id)
         with closing(KafkaConsumer(**settings)) as consumer:
-            consumer.assign(partitions)  # So it asks for the metadata of these topics.
+            consumer.assign(partitions)  # Makes it request the metadata of these topics.
             found = consumer.end_offsets(partitions)
         end = {(tp.topic, tp.partition): offset for tp, offset in found.items()}
         return self.weigh(time.monotonic(), topics, committed, end)
@@ -156,13 +156,15 @@ def _committed(admin: Any, group_id: str) -> PartitionOffsets:
 class LagWeights(_LooksUp, LagSource):
     """The lag of a group as weights: `LagWeights("billing", base=1000, bootstrap_servers="broker:9092")`.
 
-    `base` is what a partition weighs besides, in records. The settings are those of KafkaConsumer.
+    `base` is added to the lag of each partition, in records. The settings are those of KafkaConsumer.
     """
 
 
 class RateWeights(_LooksUp, RateSource):
-    """The work that each partition brings, by its rate and its lag, in microseconds a second.
+    """The work of each partition, by its rate and its lag, in microseconds a second:
 
-    `RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")` has
-    its arguments from `kafka_assignors.weights`. The settings are those of KafkaConsumer.
+        RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")
+
+    `kafka_assignors.weights.RateSource` describes the first arguments. The settings are those of
+    KafkaConsumer.
     """

@@ -1,40 +1,40 @@
-"""Every place where we depend on how kafka-python works inside: what all versions share.
+"""What is used of kafka-python's internals, as far as all versions share it.
 
-kafka-python decodes what the members sent before it asks an assignor, so a member that sends garbage takes
-the leader down; the generation being formed does not reach the assignor. An assignor is never given the
-coordinator, but it is only ever called by it: `calling_coordinator` finds it in the call stack, and
-`lead_with_our_assignors` replaces a few attributes of that one object.
+kafka-python decodes the members' metadata before it calls an assignor, so a member that sends garbage makes
+the leader fail. The generation being formed does not reach the assignor either. The coordinator is never
+passed to an assignor, but only the coordinator calls one: `calling_coordinator` finds it in the call stack,
+and `lead_with_our_assignors` replaces a few attributes of that object.
 
-What differs between versions is in `_v2` and `_v3`, which have the same functions. The one of the two that
-speaks to the installed kafka-python is `interface`. The private names that are touched are listed here and at
-the top of `_v2` and `_v3`; those that the cooperative consumer touches are in `_v3` too.
+`_v2` and `_v3` have the same functions for what differs between versions. `interface` is the module for the
+installed kafka-python. This list and those at the top of `_v2` and `_v3` name every private attribute that is
+touched; `_v3` also lists those of the cooperative consumer.
 
-kafka-python has its assignors assign in the middle of its I/O, with the metadata that happens to be there. As
-long as that takes nothing is received, no heartbeat is sent, and a leader that thinks for longer than its
-session lasts is expelled. So the answer is held back (how, is in `_v2` and in `_v3`) while I/O goes on:
+kafka-python calls its assignors in the middle of its I/O, with the metadata that it has at that time. While
+an assignor runs, nothing is received and no heartbeat is sent, and a leader that takes longer than its
+session is expelled. So the JoinGroup response is held back (`_v2` and `_v3` say how) while I/O goes on:
 
     Leadership.begin        from here on the client watches all topics of the group
                             (the client fetches their metadata, for `metadata_timeout_s` at most)
     Leading.read_metadata
-    Leading.think           asks for weights, if the assignor was given a function for them, and runs the
-                            strategy, in a thread of its own
-    Leading.finish          kafka-python goes on with the answer, asks its assignor, and gets what is ready
+    Leading.think           asks the assignor's source of weights, if there is one, and runs the strategy,
+                            in a thread of its own
+    Leading.finish          kafka-python gets the response, calls its assignor, and gets the ready assignment
 
-Until the SyncGroup request the leader has to send heartbeats, which the broker accepts from a member of a
-group that waits for its leader. kafka-python has switched its own off.
+Until SyncGroup the leader has to send heartbeats itself, since kafka-python has switched its own off. The
+broker accepts them while a group waits for its leader.
 
-Touched here, with what it is used for (checked with the versions of `CHECKED`):
+Touched here, and why (checked with the versions of `CHECKED`):
 
     ConsumerCoordinator
         request_rejoin              see `keep_join_wanted`
         group_id, group_instance_id the consumer's settings; 2.2 and older have no static members
         config                      heartbeat_interval_ms, session_timeout_ms, assignors
-        _generation.generation_id   the generation last joined
+        _generation.generation_id   the last generation that the member joined
         _lookup_assignor            assignor by name, as the user configured it
         _perform_assignment         replaced on the instance: (leader, protocol, members) -> {id: bytes}
         _subscription.group_subscribe, group_subscription: whose metadata the leader watches
         _cluster.add_listener, request_update, need_all_topic_metadata
-        _build_metadata_snapshot    what of the metadata matters to the leader: partitions by topic;
+        _build_metadata_snapshot    partitions by topic, the metadata that matter to the leader;
                                     replaced on the instance, see `follow_racks`
         _is_leader, _metadata_snapshot, _assignment_snapshot: when the snapshots differ, the member rejoins
 """
@@ -75,7 +75,7 @@ CHECKED = ("2.0.6", "2.1.6", "2.2.21", "2.3.3", "3.0.12")
 def module_for(installed: str) -> str:
     """The module for this release of kafka-python: "v2" for `_v2`, or "v3" for `_v3`.
 
-    Raises ImportError for one that is too old. For one that may be too new there is a warning and an attempt.
+    ImportError for a release that is too old. A release that may be too new is used, with a warning.
     """
     oldest, newest = numbers_of(CHECKED[0]), numbers_of(CHECKED[-1])[:2]
     log = logging.getLogger("kafka_assignors_kafka_python")
@@ -84,11 +84,11 @@ def module_for(installed: str) -> str:
 
 
 INSTALLED = installed_release("kafka-python", "kafka")
-"""The distribution's own word: the oldest releases do not import on the newest Pythons."""
+"""From the distribution's metadata, since the oldest releases do not import on the newest Pythons."""
 
 MODULE = module_for(INSTALLED)
 
-# Only now: of a release that is too old the check says so, and these would not.
+# Only now: the check explains a release that is too old; these imports would fail without advice.
 from kafka.coordinator.consumer import ConsumerCoordinator  # noqa: E402
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ else:
 
 
 class Leading:
-    """One generation that our consumer leads with an assignor of ours.
+    """One generation that this consumer leads with an assignor of ours.
 
-    `read_members` comes before it, and may run in any thread: to decode a large group takes time.
+    `joined` is decoded before, in any thread, since that takes time in a large group.
     """
 
     metadata_timeout_s: float = 5.0
-    """After this time a leader assigns what it knows of, and once more when it knows more."""
+    """After this time a leader assigns the topics that it knows; it rejoins when it learns of more."""
 
     def __init__(self, coordinator: Any, assignor: Assignor, joined: DecodedMembers, generation: int) -> None:
         self.generation = generation
@@ -123,11 +123,11 @@ class Leading:
         self._snapshot: Any = None
         self._encoded: EncodedAssignments | None = None
         self._error: BaseException | None = None
-        # As kafka-python does: from here on the leader watches all topics of the group.
+        # As in kafka-python: from here on the leader watches all topics of the group.
         coordinator._subscription.group_subscribe(self._joined.topics)
         unknown = self._joined.topics.difference(coordinator._cluster._partitions)
         # If many are unknown, a request for all topics of the cluster tells which exist: its response has no
-        # error for each of the others.
+        # error for each missing topic.
         self._asks_for_all = len(unknown) > MOST_MISSING_TOPICS
         if self._asks_for_all:
             coordinator._cluster.need_all_topic_metadata = True
@@ -136,7 +136,7 @@ class Leading:
             interface.watch(coordinator, coordinator._subscription.group_subscription())
 
     def read_metadata(self) -> None:
-        """Take what the client knows of the topics now. Metadata must not change during this call."""
+        """Take the client's current metadata of the topics, which must not change during this call."""
         coordinator, cluster = self._coordinator, self._coordinator._cluster
         self._topics = interface.topics_of(cluster, self._watch, self._joined.topics)
         if self._asks_for_all:
@@ -153,17 +153,17 @@ class Leading:
             if self._assignor.weights is not None:
                 self._topics = weighed_topics(self._coordinator, self._assignor, self._topics)
             self._encoded = self._assignor.encode_assignments(self._joined, self._topics, self.generation)
-        except BaseException as error:  # It is raised in `finish`, of any kind: the group waits for us.
+        except BaseException as error:  # `finish` raises it, of any kind: the group waits for this leader.
             self._error = error
 
     def think_in_background(self, then: Any) -> None:
-        """Run the strategy in a thread of its own, and then, in any thread, `then()`."""
+        """Run the strategy in a thread of its own, then call `then()` in any thread."""
         in_leader_thread(self.think).add_done_callback(lambda _: then())
 
     def finish(self) -> EncodedAssignments:
-        """The assignment of each member; raises what the strategy raised."""
-        # kafka-python rejoins when its snapshots differ: now, if metadata have changed since they were read,
-        # or as soon as they change.
+        """The assignment of each member; raises the strategy's exception."""
+        # kafka-python rejoins when its snapshots differ: at once if metadata have changed since they were
+        # read, otherwise when they change.
         coordinator = self._coordinator
         coordinator._is_leader = True
         coordinator._assignment_snapshot = self._snapshot
@@ -177,7 +177,7 @@ class Leading:
 
 
 def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
-    """The topics with the weights that count in a join. Fails for nothing that the source does."""
+    """The topics with their weights for a join. A failure of the source does not fail the join."""
     found: Weighed | NoWeightsError
     try:
         found = ask_for_weights(coordinator, assignor, topics)
@@ -189,7 +189,7 @@ def weighed_topics(coordinator: Any, assignor: Assignor, topics: list[Topic]) ->
 def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
     """The topics with the weights that the assignor's source gives in time; raises `NoWeightsError`.
 
-    It waits for the source, which has a thread of its own.
+    Waits for the source, which runs in a thread of its own.
     """
     patience_s = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
     asked = assignor.ask_for_weights(coordinator, topics)
@@ -199,11 +199,11 @@ def ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence[Topic
 
 
 in_leader_thread = partial(ask_in_thread, name="kafka-assignors-leader")
-"""Calls a function of a leader, which takes as long as it takes, in a thread of its own; returns a future."""
+"""Calls a function of a leader in a thread of its own; returns a future."""
 
 
 def read_joined_members(assignor: Assignor, members: Any) -> DecodedMembers:
-    """Decode what the members of the answer to JoinGroup sent."""
+    """Decode the members of a JoinGroup response."""
     return assignor.read_members(interface.joined_members(members))
 
 
@@ -217,7 +217,7 @@ class Leadership:
         self._told_that_broker_assigns = False
 
     def notice_leader(self, leader_id: str, protocol_name: str) -> None:
-        """Warn, once, in a group that has no leader: in such a one the broker assigns."""
+        """Warn once if the group has no leader, since then the broker assigns."""
         assignor = self._coordinator._lookup_assignor(protocol_name)
         if leader_id or self._told_that_broker_assigns or not isinstance(assignor, Assignor):
             return
@@ -228,7 +228,7 @@ class Leadership:
         assignor.log.warning("%s", broker_assigns(self._coordinator.group_id, strategies))
 
     def begin(self, protocol_name: str, members: Any, generation: int) -> Leading | None:
-        """Start to lead a generation; None if the group runs it with an assignor of kafka-python."""
+        """Begin to lead a generation; None if the group runs it with an assignor of kafka-python."""
         assignor = self._coordinator._lookup_assignor(protocol_name)
         if not isinstance(assignor, Assignor):
             return None
@@ -241,7 +241,7 @@ class Leadership:
         generation = self._coordinator._generation.generation_id
         leading, self._leading = self._leading, None
         if leading is None or leading.generation != generation:
-            # The answer was not held back: an assignor of kafka-python, or a version that we do not know.
+            # The response was not held back: an assignor of kafka-python, or an unknown release.
             leading = self.begin(protocol_name, members, generation)
             if leading is None:
                 stock: Mapping[str, Any] = self._stock_perform_assignment(leader_id, protocol_name, members)
@@ -254,10 +254,10 @@ class Leadership:
 
 
 def follow_racks(coordinator: Any, *, following: bool) -> RackWatch:
-    """Switch on or off that changed replica racks count as changed metadata; the known racks are kept.
+    """Set whether changed replica racks count as changed metadata; known racks are kept.
 
-    kafka-python compares the partitions of the topics that a member watches. With `following`, the racks of
-    all their replicas are compared as well (see `kafka_assignors.join_sync.RackWatch`).
+    kafka-python compares the partitions of the topics that a member watches. With `following`, it compares
+    the racks of all their replicas too (see `kafka_assignors.join_sync.RackWatch`).
     """
     watch: RackWatch | None = getattr(coordinator, "_kafka_assignors_racks", None)
     if watch is None:
@@ -274,14 +274,14 @@ def _snapshot(
 
 
 def calling_coordinator() -> Any:
-    """The ConsumerCoordinator on whose behalf the current call is made."""
+    """The ConsumerCoordinator in the current call stack."""
     if (coordinator := caller_of(ConsumerCoordinator)) is not None:
         return coordinator
     raise RuntimeError("an assignor of kafka_assignors_kafka_python works inside a KafkaConsumer only")
 
 
 def instance_id_of(coordinator: Any) -> str | None:
-    """The group.instance.id of the coordinator's consumer, if it has one."""
+    """The `group_instance_id` of the coordinator's consumer, if it has one."""
     instance_id: str | None = getattr(coordinator, "group_instance_id", None)
     return instance_id
 
@@ -293,20 +293,19 @@ def require_one_of_each_name(coordinator: Any) -> None:
 
 
 def keep_join_wanted(coordinator: Any) -> None:
-    """Have later polls go on with a join that is under way when this poll ends.
+    """Make later polls continue a join that is under way when this poll ends.
 
-    Where a join began because the subscription or the partition counts changed, kafka-python forgets that
-    reason as soon as it has written the request. A poll that times out after that leaves the join's result
-    behind, the next one sees no need to join, and the consumer stands still for good. The flag set here is
-    cleared when a join has been completed.
+    If a join began because the subscription or the partition counts changed, kafka-python forgets that reason
+    when it has written the request. If the poll then times out, the next poll sees no reason to join, leaves
+    the join's result behind, and the consumer stops for good. A completed join clears the flag set here.
     """
     coordinator.request_rejoin()
 
 
 def lead_with_our_assignors(coordinator: Any) -> None:
-    """Have `coordinator`, whenever it leads the group, hand the untouched bytes to an assignor of ours.
+    """Make `coordinator`, when it leads the group, pass the members' undecoded bytes to an assignor of ours.
 
-    Generations that the group runs with another assignor stay with kafka-python. Calling this again does
+    kafka-python handles generations that the group runs with another assignor. Calling this again does
     nothing.
     """
     if "_perform_assignment" in vars(coordinator):
@@ -317,14 +316,13 @@ def lead_with_our_assignors(coordinator: Any) -> None:
 
 
 def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks: bool) -> None:
-    """Have a static member, once it was assigned, rejoin when partitions are added to its topics.
+    """Make a static member rejoin, after its assignment, when partitions are added to its topics.
 
-    A static member that was the leader still is after a restart, but the versions of JoinGroup that
-    kafka-python speaks do not tell it. It takes itself for a follower, none watches, and added partitions
-    would have no consumer until the next rebalance. So every static member watches its own topics.
+    A static leader stays the leader after a restart, but the versions of JoinGroup that kafka-python uses do
+    not tell it so. It takes itself for a follower, no member watches the topics, and added partitions would
+    have no consumer until the next rebalance. So every static member watches its own topics.
 
-    `assigned` are the topics that it has partitions of. With `racks` it watches the racks of their replicas
-    as well.
+    `assigned` are the topics of its partitions. With `racks` it also watches the racks of their replicas.
     """
     if instance_id_of(coordinator) is None or coordinator._is_leader:
         return
@@ -334,8 +332,8 @@ def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks
         coordinator._metadata_snapshot = coordinator._assignment_snapshot = snapshot
         return
 
-    # A process that has just started gets its partitions back sooner than the metadata of its topics. That
-    # this arrives is no change, and must not cost the rebalance that static membership is there to save.
+    # A restarted process gets its partitions back before the metadata of its topics. When they arrive, that
+    # is no change, and must not cause the rebalance that static membership avoids.
     is_waiting = getattr(coordinator, "_kafka_assignors_awaited", None) is not None
     coordinator._kafka_assignors_awaited = frozenset(assigned)
     if is_waiting:
@@ -347,5 +345,5 @@ def watch_topics_if_static(coordinator: Any, assigned: Collection[str], *, racks
         if coordinator._assignment_snapshot is None and all(snapshot.get(topic) for topic in awaited):
             coordinator._metadata_snapshot = coordinator._assignment_snapshot = snapshot
 
-    # Once for each consumer: kafka-python calls its listeners one by one, and none may be removed meanwhile.
+    # Added once and never removed: kafka-python calls its listeners in a loop that forbids a removal.
     coordinator._cluster.add_listener(start_watching)

@@ -1,6 +1,6 @@
-"""kafka-python 2. Checked with 2.0.6, 2.1.6, 2.2.21 and 2.3.3. What each function does, `_v3` says.
+"""kafka-python 2. Checked with 2.0.6, 2.1.6, 2.2.21 and 2.3.3. `_v3` documents each function.
 
-Touched, besides what `_client` lists:
+Touched, in addition to what `_client` lists:
 
     ConsumerCoordinator
         _perform_assignment         members: GroupMember(member_id, group_instance_id, metadata_bytes) in 2.3,
@@ -13,7 +13,7 @@ Touched, besides what `_client` lists:
         _send_heartbeat_request
         _heartbeat_thread           see `keep_heartbeats`
     JoinGroupResponse               error_code, leader_id, group_protocol, members
-    ConsumerProtocol                a list by version in 2.3, the one there is before: ASSIGNMENT
+    ConsumerProtocol                a list by version in 2.3, the only version before: ASSIGNMENT
     ClusterMetadata
         brokers()                   nodeId, rack
         _partitions                 {topic: {partition: PartitionMetadata}}: replaced as a whole
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def eager_protocols() -> list[Any]:
-    return []  # There is no other protocol, so they have no names, and this is not called.
+    return []  # Not called: kafka-python 2 knows no other protocol.
 
 
 def is_called_by_cooperative_consumer() -> bool:
@@ -67,8 +67,7 @@ def joined_members(members: Any) -> Iterable[JoinedMember]:
 
 
 def decoded_members(members: Any) -> Iterable[JoinedMember]:
-    # Of any version that a member sent, only the fields of version 0 have been read. What it owned is left
-    # where it is in its user data.
+    # kafka-python has read only the fields of version 0. A member's owned partitions stay in its user data.
     return [
         JoinedMember(
             member_id,
@@ -103,10 +102,10 @@ def topics_of(cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topi
 
 
 def keep_heartbeats(coordinator: Any) -> None:
-    """Have heartbeats sent, now that the consumer has joined.
+    """Switch heartbeats on after a join.
 
-    2.1 switches them off in every `poll` during a join, and on when the answer comes. If the answer came
-    between two polls, the next one switches them off again and finds the join completed.
+    kafka-python 2.1 switches them off in every `poll` during a join, and on with the response. If the
+    response came between two polls, the next poll switches them off again, and finds the join completed.
     """
     with coordinator._lock:
         thread = coordinator._heartbeat_thread
@@ -135,13 +134,13 @@ def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
 
 
 class PollThread:
-    """The thread that polls the consumer, whichever that is at the time: all I/O is done in it."""
+    """The thread that currently polls the consumer, and does all I/O."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def run(self, call: Callable[[], None]) -> None:
-        """Have `call` called there soon, like the handler of a response; from any thread."""
+        """Call `call` there soon, like the handler of a response. Any thread may call this."""
         if self._client._closed:
             return
         called = Future()
@@ -150,14 +149,14 @@ class PollThread:
         try:
             self._client.wakeup()
         except OSError:
-            # The consumer was closed just now, and nothing waits for us any more.
+            # The consumer was closed just now, and nothing waits for the call.
             return
 
 
 class HeldBack:
-    """The answer to a leader's JoinGroup, with which kafka-python goes on when the assignment is ready.
+    """A leader's JoinGroup response, with which kafka-python goes on when the assignment is ready.
 
-    All methods are called in the thread that polls. The one that `_beat` runs in only asks for that.
+    The thread that polls calls all methods but `_beat`, whose thread only makes it call `_heartbeat`.
     """
 
     def __init__(self, coordinator: Any, leading: Leading, go_on: Callable[[], Any]) -> None:
@@ -170,7 +169,7 @@ class HeldBack:
         self._ready = threading.Event()
         self._beat_is_due = False
         self._think_at_latest = monotonic() + leading.metadata_timeout_s
-        # By then the broker has given us up.
+        # After this time the broker has expelled this member.
         self._beat_until = monotonic() + coordinator.config["max_poll_interval_ms"] / 1000
         self._refresh_metadata()
         threading.Thread(target=self._beat, name="kafka-assignors-heartbeat", daemon=True).start()
@@ -179,11 +178,11 @@ class HeldBack:
         client, cluster = self._coordinator._client, self._coordinator._cluster
 
         def refreshed(_: Any) -> None:
-            # Not at once: the snapshots of kafka-python are not taken yet.
+            # Not at once: kafka-python has not taken its snapshots yet.
             self._poll_thread.run(self._think)
 
         if client._metadata_refresh_in_progress:
-            # Asked before the group's topics were known, and what it brings completes the next future.
+            # The request was sent before the group's topics were known, and completes the next future.
             cluster.request_update().add_both(lambda _: cluster.request_update().add_both(refreshed))
         else:
             cluster.request_update().add_both(refreshed)
@@ -203,7 +202,7 @@ class HeldBack:
 
     def _beat(self) -> None:
         while not self._ready.wait(self._leading.heartbeat_pause_s) and monotonic() < self._beat_until:
-            # Without polls they do not pile up.
+            # One at a time, so that they do not pile up without polls.
             if not self._beat_is_due:
                 self._beat_is_due = True
                 self._poll_thread.run(self._heartbeat)

@@ -1,6 +1,6 @@
 """kafka-python 3. Checked with 3.0.12.
 
-**Assignors.** Touched, besides what `_client` lists:
+**Assignors.** Touched, in addition to what `_client` lists:
 
     ConsumerCoordinator
         _assignors                  {name: assignor}
@@ -8,7 +8,7 @@
                                     group_instance_id (None before version 5 of JoinGroup)
         _cluster.set_topics, _topics
         _manager                    replaced on the instance, see `Answers`: send, wait_for, call_soon
-        coordinator_id              the broker that coordinates the group
+        coordinator_id              the node id of the group's coordinator
     JoinGroupResponse               error_code, leader, member_id, generation_id, protocol_name, members
     ConsumerProtocolAssignment      assigned_partitions
     ClusterMetadata
@@ -17,30 +17,29 @@
         metadata_refresh_in_progress, request_update
     KafkaConsumer.config            client_rack
 
-**The cooperative consumer.** Three objects of kafka-python have a class of ours, which is put in their place
-before they are used: the consumer's attributes `_subscription`, `_fetcher` and `_coordinator` are properties
-for that. The network, the cluster metadata and the requests are kafka-python's own. Its leaders touch what
-`_client` lists.
+**The cooperative consumer.** The consumer's `_subscription`, `_fetcher` and `_coordinator` are properties,
+which replace kafka-python's objects by ours before they are used. The network, the cluster metadata and the
+requests are kafka-python's own. A leader touches what `_client` lists.
 
-Touched besides, with what `_TOUCHED_OF_COORDINATOR` and `_TOUCHED_OF_FETCHER` list:
+The cooperative consumer also touches what `_TOUCHED_OF_COORDINATOR` and `_TOUCHED_OF_FETCHER` list, and
 
     KafkaConsumer
         _subscription, _fetcher, _coordinator   assigned in its constructor, in this order
-        _refresh_committed_offsets      replaced, but for `position`
-        _poll_once                      extended: whether records were returned
-        _client, _closed                to close one that is refused
+        _refresh_committed_offsets      replaced, except in `position`
+        _poll_once                      extended: notes whether records were returned
+        _client, _closed                to close a consumer that is refused
     ConsumerCoordinator
         _client, _lock, _metadata_snapshot, _is_leader
-        _generation, state              shown to `group_metadata`
+        _generation, state              set for `group_metadata`
         coordinator_unknown, coordinator_dead
         ensure_coordinator_ready_async  replaced
         group_metadata                  extended: joins wait until the next `poll`
         poll, time_to_next_poll, commit_offsets_sync, commit_offsets_async, maybe_leave_group, close
-                                        replaced; kafka-python's for partitions assigned by hand
+                                        replaced, except for partitions assigned by hand
     SubscriptionState
         set_reset_pending, reset_failed, set_validation_pending, validation_failed
                                         extended: partitions may have left meanwhile
-        partitions_needing_validation   those whose positions may be validated now
+        partitions_needing_validation   the partitions whose positions may be validated now
     TopicPartitionState
         is_fetchable                    extended: asked before each fetch and each delivery
         position, awaiting_validation
@@ -50,11 +49,11 @@ Touched besides, with what `_TOUCHED_OF_COORDINATOR` and `_TOUCHED_OF_FETCHER` l
     KafkaConnectionManager (`_manager`)
         send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
     KafkaTCPTransport
-        _close                          closes the socket, with what is still to be written
+        _close                          closes the socket, without the pending writes
     ClusterMetadata
         topics, topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
-        unauthorized_topics             those of the user alone while `_handle_metadata_update` runs
+        unauthorized_topics             only the user's while `_handle_metadata_update` runs
     GroupCoordinatorMetrics, ConsumerCoordinatorMetrics
         heartbeat_latency, join_latency, sync_latency, commit_latency: their sensors
         metric_group_name
@@ -109,8 +108,8 @@ def is_called_by_cooperative_consumer() -> bool:
 
 def rack_of_caller() -> str | None:
     """The rack of the consumer that is being constructed, if its client has such a setting."""
-    # The coordinator is not told. But it asks for the protocols of its assignors inside the constructor of
-    # the consumer, which is.
+    # The coordinator does not get the setting. But it asks its assignors for their protocols inside the
+    # constructor of the consumer, which has the setting.
     consumer = caller_of(KafkaConsumer)
     return consumer.config.get("client_rack") if consumer is not None else None
 
@@ -127,14 +126,14 @@ def configured_names(coordinator: Any) -> list[str]:
 
 
 def joined_members(members: Any) -> Iterable[JoinedMember]:
-    """The members as a coordinator has them, whose bytes are not decoded yet."""
+    """The members as the coordinator has them, with undecoded metadata."""
     return [
         JoinedMember(member.member_id, member.group_instance_id, bytes(member.metadata)) for member in members
     ]
 
 
 def decoded_members(members: Any) -> Iterable[JoinedMember]:
-    """The members as `assign` of an assignor is given them."""
+    """The members as kafka-python passes them to an assignor's `assign`."""
     return [
         JoinedMember(member.member_id, member.group_instance_id, member.metadata.encode())
         for member in members
@@ -147,47 +146,47 @@ def partitions_of(assignment: Any) -> Mapping[str, Sequence[int]]:
 
 
 def assignment_of(assignment: bytes) -> Any:
-    """The assignment of one member as `assign` of an assignor returns it."""
+    """The assignment of one member as an assignor's `assign` returns it."""
     return ConsumerProtocolAssignment.decode(assignment)
 
 
 def watch(coordinator: Any, topics: Iterable[str]) -> None:
-    """Have the client fetch the metadata of these topics too."""
+    """Make the client fetch the metadata of these topics too."""
     coordinator._cluster.set_topics(topics)
 
 
 def watch_only(coordinator: Any, topics: Iterable[str]) -> None:
-    """Have the client fetch the metadata of these topics and of no others."""
-    coordinator._cluster._topics = set(topics)  # `set_topics` does not take any away
+    """Make the client fetch the metadata of these topics alone."""
+    coordinator._cluster._topics = set(topics)  # `set_topics` only adds topics
 
 
 def topics_of(cluster: Any, watch: RackWatch, names: Iterable[str]) -> list[Topic]:
-    """Those of the named topics that the client has metadata of."""
+    """The named topics, without those that the client has no metadata of."""
     racks = watch.see((broker.node_id, broker.rack) for broker in cluster.brokers())
     return topics_from(cluster._partitions, racks, lambda partition: partition.replica_nodes, names)
 
 
 async def refresh_metadata(cluster: Any) -> None:
-    """Get metadata that were asked for after this call."""
+    """Wait for metadata that were requested after this call."""
     if cluster.metadata_refresh_in_progress:
-        # Asked before the group's topics were known, and what it brings completes the next future.
+        # The request was sent before the group's topics were known, and completes the next future.
         await cluster.request_update()
     await cluster.request_update()
 
 
 def keep_heartbeats(coordinator: Any) -> None:
-    """Nothing: here a join that was completed always switches them on."""
+    """Do nothing: a completed join always switches heartbeats on."""
 
 
 def hold_back_answers(coordinator: Any, leadership: Leadership) -> None:
-    """Have the coordinator, where it leads, get the answer to JoinGroup when the assignment is ready."""
+    """Hold back the JoinGroup response from a coordinator that leads, until its assignment is ready."""
     coordinator._manager = Answers(coordinator, leadership)
 
 
 class Answers:
-    """The connection manager, as the coordinator sees it: to a leader, JoinGroup is answered later.
+    """The coordinator's connection manager, which gives a leader its JoinGroup response later.
 
-    By then its assignment is ready. All of this runs on kafka-python's I/O thread.
+    By then the assignment is ready. All of this runs on kafka-python's I/O thread.
     """
 
     def __init__(self, coordinator: Any, leadership: Leadership) -> None:
@@ -224,16 +223,16 @@ class Answers:
         await self._heartbeats_until(thought, leading, joined, float("inf"))
 
     async def _heartbeats_until(self, future: Any, leading: Leading, joined: Any, deadline: float) -> None:
-        """Return when the future is done, or the time is up, and send heartbeats until then."""
+        """Send heartbeats until the future is done or the deadline has passed."""
         while not future.is_done and (left_s := deadline - monotonic()) > 0:
             try:
                 await self._manager.wait_for(future, min(leading.heartbeat_pause_s, left_s) * 1000)
             except KafkaError:
-                # Either it is not done, or what it waited for failed, and its owner goes on without.
+                # The future is not done, or has failed, and the leader goes on without its result.
                 self._heartbeat(joined)
 
     def _heartbeat(self, joined: Any) -> None:
-        # Its answer does not matter: a member that was expelled learns it from its SyncGroup.
+        # The response does not matter: an expelled member learns it from SyncGroup.
         if self._coordinator.coordinator_id is not None:
             request = HeartbeatRequest(
                 group_id=self._coordinator.group_id,
@@ -247,36 +246,36 @@ class Answers:
         try:
             self._manager.call_soon(future.success, None)
         except Exception:
-            # kafka-python's I/O thread has ended: the consumer was closed, and nothing waits any more.
+            # kafka-python's I/O thread has ended: the consumer was closed, and nothing waits.
             return
 
 
 # ---- the cooperative consumer
 
-# What we extend has no types, and the stubs that pyright has are of 2.x.
+# The base classes have no types, and pyright's stubs are of 2.x.
 SubscriptionState: Any = subscription_state.SubscriptionState
 TopicPartitionState: Any = subscription_state.TopicPartitionState
 Fetcher: Any = fetcher.Fetcher
 ConsumerCoordinator: Any = coordinator_module.ConsumerCoordinator
 
 _TOUCHED_OF_COORDINATOR = (
-    # These three are taken over from the coordinator that is replaced.
+    # The first three are taken over from the coordinator that is replaced.
     "_sensors",
     "_consumer_sensors",
     "heartbeat",
-    "_handle_metadata_update",  # extended: what a leader watches, and a pattern
+    "_handle_metadata_update",  # extended: the topics of a leader, and a pattern
     "_assignment_snapshot",
     "_build_metadata_snapshot",
     "_failed_request",
     "lookup_coordinator",
-    "fetch_committed_offsets_async",  # committed offsets, again and again until there is an answer
+    "fetch_committed_offsets_async",  # requests committed offsets until there is a response
     "_maybe_auto_commit_offsets_async",
     "_maybe_auto_commit_offsets_sync",
     "next_auto_commit_deadline",
     "_invoke_completed_offset_commit_callbacks",
     "completed_offset_commits",
     "_commit_offsets_async_on_complete",  # replaced
-    "_offset_fetch_futures",  # {partitions: committed offsets that were asked for}
+    "_offset_fetch_futures",  # {partitions: the future of their committed offsets}
     "_manager.call_soon",
     "_manager.wait_for",
     "_manager.close",
@@ -289,13 +288,13 @@ _TOUCHED_OF_COORDINATOR = (
     "_subscription.assignment",  # {partition: state}, changed in place
 )
 _TOUCHED_OF_FETCHER = (
-    "_fetch_futures",  # what `fetch_records` waits for; changed on the I/O thread alone
-    "_send_fetches_async",  # extended: puts there what wakes the user's thread up
-    "_next_partition_records",  # the records that are handed out next, or none, or no more
+    "_fetch_futures",  # the futures that `fetch_records` waits for; only the I/O thread changes them
+    "_send_fetches_async",  # extended: adds the future that wakes the user's thread
+    "_next_partition_records",  # the records that are delivered next; None, or empty if all were delivered
     "_reset_task",
     "_validation_task",
     "_maybe_update_current_leader",  # extended: the newest leaders are kept
-    "_validate_offsets_async",  # replaced: asks each leader by itself
+    "_validate_offsets_async",  # replaced: asks each leader independently
     "_validate_offsets_for_node",
     "_group_offset_for_leader_epoch_requests",
     "_manager.cluster.add_listener",
@@ -306,7 +305,7 @@ _TOUCHED_OF_FETCHER = (
 
 
 def require_inside(coordinator: Any, fetcher: Any) -> None:
-    """RuntimeError for a release of kafka-python that lacks what the cooperative consumer needs."""
+    """RuntimeError for a release of kafka-python that lacks an attribute the cooperative consumer needs."""
     require_attributes(
         "CooperativeKafkaConsumer",
         "kafka-python",
@@ -316,11 +315,11 @@ def require_inside(coordinator: Any, fetcher: Any) -> None:
 
 
 def joining_node(cluster: Any, coordinator_id: str) -> str:
-    """The node id under which the coordinator is reached by joins alone, on a connection of their own.
+    """The node id of the coordinator for joins alone, which gives them a connection of their own.
 
-    A broker answers the requests of a connection one by one, and JoinGroup when the last member has joined:
-    what is sent after it on the same connection, heartbeats and commits, waits for as long. kafka-python has
-    a connection for each node id, and gives coordinators ids of their own.
+    A broker answers the requests of a connection in order, and JoinGroup only when the last member has
+    joined. Heartbeats and commits on the same connection would have to wait for that. kafka-python has a
+    connection for each node id, and gives coordinators ids of their own.
     """
     joining_id = f"joining-{coordinator_id}"
     broker = cluster.broker_metadata(coordinator_id)

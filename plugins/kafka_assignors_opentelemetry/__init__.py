@@ -6,8 +6,8 @@
     consumer = CooperativeAIOKafkaConsumer("orders", group_id="billing", observer=observer)
 
 It needs the API alone (the extra `otel`); without an SDK in the process nothing is recorded. All instruments
-are in docs/monitoring.md. Commits are `messaging.client.operation.duration` of OpenTelemetry's semantic
-conventions, and so are the attributes that begin with `messaging.`; there is no convention for the rest.
+are in docs/monitoring.md. Commits are recorded as `messaging.client.operation.duration`. This instrument and
+the attributes `messaging.*` follow OpenTelemetry's semantic conventions, which define nothing for rebalances.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from kafka_assignors.rebalance.observer import RebalanceObserver
 __all__ = ["OpenTelemetryObserver"]
 
 MOST_REASONS = 32
-"""Each value of an attribute is a time series for ever, and applications give reasons of their own."""
+"""The most reasons told apart: each is a time series for ever, and applications pass their own reasons."""
 
 _OTHER = "_OTHER"
-"""What the conventions say for a value that is not told."""
+"""The fallback value of the conventions."""
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10)
 """The boundaries that the conventions give for `messaging.client.operation.duration`."""
@@ -39,25 +39,25 @@ _LONG_SECONDS = (*_SECONDS, 30, 60, 120, 300, 600)
 """A rebalance may wait for the slowest member for `max_poll_interval_ms`."""
 
 _COUNTERS = (
-    ("rebalance.begun", "{rebalance}", "JoinGroup requests, by their reason."),
+    ("rebalance.begun", "{rebalance}", "JoinGroup requests, by reason."),
     ("partition.changes", "{partition}", "Partitions assigned, revoked and lost."),
-    ("leader.moved", "{partition}", "Partitions that changed their owner, which could have kept them."),
-    ("leader.least_moved", "{partition}", "The fewest moves to the best balance."),
-    ("leader.withheld", "{partition}", "Partitions that waited until their owner had revoked them."),
-    ("leader.load_rebalances", "{rebalance}", "Those that it has caused."),
+    ("leader.moved", "{partition}", "Partitions that changed owner although the old owner could keep them."),
+    ("leader.least_moved", "{partition}", "The fewest moves that the best balance needs."),
+    ("leader.withheld", "{partition}", "Partitions that wait until their owner has revoked them."),
+    ("leader.load_rebalances", "{rebalance}", "Rebalances that the leader caused because of the load."),
 )
 
 
 class OpenTelemetryObserver(RebalanceObserver):
     """Records the rebalances, heartbeats and commits of one consumer.
 
-    Several consumers of a process need one each.
+    Each consumer of a process needs an observer of its own.
     """
 
     def __init__(self, group_id: str, *, client_id: str | None = None, meter: Meter | None = None) -> None:
         """`group_id` and `client_id` are those of the consumer, and become attributes.
 
-        `meter` is by default that of the process, `kafka_assignors`. TypeError for an id that is no str.
+        `meter` defaults to the process's meter `kafka_assignors`. TypeError for an id that is not a str.
         """
         for name, value in (("group_id", group_id), ("client_id", client_id)):
             if not isinstance(value, str) and (value is not None or name == "group_id"):
@@ -70,15 +70,15 @@ class OpenTelemetryObserver(RebalanceObserver):
         self._reasons: set[str] = set()
         meter = get_meter("kafka_assignors") if meter is None else meter
         duration = partial(_histogram, meter, _LONG_SECONDS)
-        self._rebalance = duration("kafka.consumer.rebalance", "From the first attempt to the end of each.")
-        self._join = duration("kafka.consumer.join", "Of accepted JoinGroup requests.")
-        self._sync = duration("kafka.consumer.sync", "Of accepted SyncGroup requests.")
-        self._listener = duration("kafka.consumer.listener", "Of calls of the rebalance listener.")
+        self._rebalance = duration("kafka.consumer.rebalance", "From the first attempt to the end.")
+        self._join = duration("kafka.consumer.join", "Duration of accepted JoinGroup requests.")
+        self._sync = duration("kafka.consumer.sync", "Duration of accepted SyncGroup requests.")
+        self._listener = duration("kafka.consumer.listener", "Duration of rebalance listener calls.")
         self._decision = duration(
-            "kafka.consumer.leader.decision", "From JoinGroup's response to the assignment of all members."
+            "kafka.consumer.leader.decision", "From the JoinGroup response to the assignment of all members."
         )
         self._heartbeat = _histogram(
-            meter, _SECONDS, "kafka.consumer.heartbeat", "Of answered Heartbeat requests."
+            meter, _SECONDS, "kafka.consumer.heartbeat", "Duration of answered Heartbeat requests."
         )
         self._operation = _histogram(
             meter,
@@ -95,10 +95,10 @@ class OpenTelemetryObserver(RebalanceObserver):
         }
         load = "kafka.consumer.leader.load"
         self._load = meter.create_gauge(load, "1", "The greatest load, in the unit of the weights.")
-        self._bound = meter.create_gauge(f"{load}_bound", "1", "What no greatest load is below.")
+        self._bound = meter.create_gauge(f"{load}_bound", "1", "A lower bound of the greatest load.")
 
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
-        """Count it by its reason: of the first 32 reasons each, and then all others together."""
+        """Count the rebalance by its reason; reasons after the first 32 are counted together."""
         if len(self._reasons) < MOST_REASONS:
             self._reasons.add(reason)
         told = reason if reason in self._reasons else _OTHER

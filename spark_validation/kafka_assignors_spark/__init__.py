@@ -1,1 +1,1 @@
-"""Spark jobs that replay the recorded history of consumer groups under other strategies."""
+"""Archive, replay and watch of the groups of a cluster, from their records in `__consumer_offsets`."""

@@ -31,8 +31,7 @@ from kafka_assignors_spark.folds.records import from_micros, to_micros
 class CatalogueEntry:
     """A topic as it was from `since` on, until the next entry of the same name.
 
-    `since` is None where it is not known since when this holds: the entry then counts for all times before
-    the next.
+    `since` is None where the start is not known: the entry then applies to all times before the next one.
     """
 
     since: datetime | None
@@ -64,7 +63,7 @@ class CatalogueEntry:
 
 
 def _place(entry: CatalogueEntry) -> tuple[bool, Any]:
-    """The place of an entry among those of its topic."""
+    """The sort key of an entry among those of its topic."""
     return entry.since is not None, entry.since
 
 
@@ -75,7 +74,7 @@ class Catalogue:
         self.set_entries(entries)
 
     def set_entries(self, entries: Iterable[CatalogueEntry]) -> None:
-        """Take these entries in place of all others: folds that go on for months share one catalogue."""
+        """Replace all entries by these: folds that run for months share one catalogue."""
         by_topic: dict[str, list[CatalogueEntry]] = {}
         for entry in entries:
             by_topic.setdefault(entry.topic.name, []).append(entry)
@@ -134,10 +133,10 @@ class LeaderView:
 def leader_view(
     catalogue: Catalogue, when: datetime, subscribed: Iterable[str], recorded: Mapping[str, TopicPartitions]
 ) -> LeaderView:
-    """What the leader saw that made the assignment `recorded` at `when`, for members with these
+    """The topics that the leader saw when it made the assignment `recorded` at `when`, for members with these
     subscriptions.
 
-    A topic without an assigned partition is one that the leader did not see.
+    The leader did not see a topic without an assigned partition.
     """
     given: dict[str, set[int]] = {}
     for by_topic in recorded.values():

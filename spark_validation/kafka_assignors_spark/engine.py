@@ -1,11 +1,11 @@
-"""What runs a replay, and the check of what it found.
+"""The interface of the engines that run a replay, and the check of their results.
 
-An engine brings records to `folds.group`, and carries away what comes of them. Spark takes a history of any
-size, on a cluster too; the local engine runs the same functions in this process and a few workers, with
-pyarrow alone. What they replay, and every figure, is the same.
+An engine passes records to `folds.group`, and collects the outputs. Spark replays a history of any size, also
+on a cluster; the local engine runs the same functions in this process and a few workers, with pyarrow alone.
+Both give the same figures.
 
-The check draws a few groups, has the engine collect their records, and folds them here, in one piece. Every
-difference is a defect, and an error.
+The check draws a few groups, gets their records from the engine, and folds them in this process, in one
+piece. Any difference is an error.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from kafka_assignors_spark.history import table_on_disk
 from kafka_assignors_spark.result import ReplayError, ReplayOptions, SampleCheck, TableFile, to_json
 
 OnTasks = Callable[[int, int], None]
-"""Is told how many tasks are done, and how many there are."""
+"""Called with how many tasks are done, and how many there are."""
 
 
 RECORD_BYTES = 100
-"""The cost of a record beside its value, in bytes."""
+"""The bytes that a record counts in addition to its value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much is replayed at a time, in bytes of records: of one group, and of all of them."""
+    """The most bytes of records that are replayed at a time: of one group, and of all groups."""
 
     chunk_bytes: int = 64 << 20
     slice_bytes: int = 512 << 20
 
     def slices(self, size: int, chunks: Mapping[bytes | None, int]) -> int:
-        """The slices of so many bytes of records, of which giants have these numbers of chunks."""
+        """The number of slices for `size` bytes of records; `chunks` has the chunks of each giant."""
         return max(1, -(-size // self.slice_bytes), *chunks.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What has to be known of all records before one is folded; `folds.group.FoldWork` has the meaning of
-    `giants`, `torn` and `collided`. `digest` is equal for the same records in any order.
+    """The facts about all records that a fold needs first. `folds.group.FoldWork` defines `giants`, `torn`
+    and `collided`. `digest` is equal for the same records in any order.
 
-    `misplaced` counts the records whose column of that name is null, negative or too large.
+    `misplaced` counts, for each column, the records in which it is null, negative or too large.
     """
 
     slices: int = 1
@@ -69,11 +69,11 @@ class Engine(Protocol):
     """One replay on one history, in the order of these methods."""
 
     def survey(self, limits: Limits) -> Survey:
-        """Look at all records once."""
+        """Read all records once."""
         ...
 
     def has_rates(self) -> bool:
-        """Whether committed offsets were kept beside the records, from which rates are known."""
+        """Whether the history has committed offsets, from which rates follow."""
         ...
 
     def named_topics(self) -> Iterable[str]:
@@ -86,11 +86,11 @@ class Engine(Protocol):
         ...
 
     def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
-        """Take the work, of which a checkpoint `describes` all that a result depends on."""
+        """Set the work; `describes` has everything that a result depends on, for a checkpoint."""
         ...
 
     def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
-        """Fold a slice of the records: the sums of groups, and the name of the place that has them."""
+        """Fold a slice of the records: for each group, the place that an error names, and the sums."""
         ...
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, list[bytes]]:
@@ -102,7 +102,7 @@ class Engine(Protocol):
         ...
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
-        """Write the tables of all slices, and say which files hold the rows of which group."""
+        """Write the tables of all slices; returns which files hold the rows of which group."""
         ...
 
     def count_commits(self) -> int:
@@ -111,7 +111,7 @@ class Engine(Protocol):
 
 
 def only_spark(options: ReplayOptions) -> str | None:
-    """What of the options only Spark can do, as the beginning of a sentence; None if there is nothing."""
+    """The first option that needs Spark, as the beginning of a sentence; None without one."""
     if options.path is None:
         return "a live cluster is read by Spark"
     if "://" in options.path:
@@ -123,7 +123,7 @@ def only_spark(options: ReplayOptions) -> str | None:
     return None
 
 
-# The check of what an engine found
+# The check of an engine's result
 
 
 _MOST_GENERATIONS = 200
@@ -131,7 +131,7 @@ _MOST_BYTES = 1 << 20
 
 
 def draw(groups: Iterable[GroupSums], count: int, seed: int) -> tuple[str, ...]:
-    """Some groups, the same for the same seed, none too large to fold twice."""
+    """Some groups, the same for the same seed, without groups too large to fold twice."""
     small = [
         sums.group or ""
         for sums in groups
@@ -147,7 +147,7 @@ def draw(groups: Iterable[GroupSums], count: int, seed: int) -> tuple[str, ...]:
 def check_sample(
     engine: Engine, work: FoldWork, found: Iterable[GroupSums], groups: Sequence[str]
 ) -> SampleCheck:
-    """Fold these groups here; `ReplayError` if what the engine found differs."""
+    """Fold these groups in this process; `ReplayError` if the engine's result differs."""
     if not groups:
         return SampleCheck((), 0)
     there = {sums.group: sums for sums in found}
@@ -172,10 +172,10 @@ def check_sample(
 
 
 def _values(sums: GroupSums, detail: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Everything that a result has of the group, by what it is about."""
+    """Everything that a result has of the group, by subject."""
     yield ("the group",), {**to_json(group_summary(sums)), "rows": sums.rows}
     yield ("the causes",), {each.cause: each.generations for each in churn_of([sums])}
-    yield ("those at fault",), {str(place): to_json(each) for place, each in enumerate(culprits_of([sums]))}
+    yield ("the culprits",), {str(place): to_json(each) for place, each in enumerate(culprits_of([sums]))}
     yield ("the accuracy check",), to_json(truth_of([sums]))
     for verdict in verdicts_of([sums]):
         # The error text of a user's strategy may differ in each run, for example by the address of an object.

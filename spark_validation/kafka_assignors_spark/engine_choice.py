@@ -14,7 +14,7 @@ from kafka_assignors_spark.result import ReplayError, ReplayOptions
 ENGINES = ("spark", "local")
 
 LOCAL_BYTES = 256 << 20
-"""The local engine is chosen for a history of at most so many bytes of Parquet on a disk of this machine."""
+"""The local engine is chosen for a history of at most this many bytes of Parquet on a local disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ def _bytes_of(path: Path) -> int:
 def open_engine(
     name: str, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks
 ) -> contextlib.AbstractContextManager[Engine]:
-    """The engine of this name for the time of a block; it leaves out the `damaged` files, and `on_tasks`
-    hears of the tasks that run."""
+    """The engine of this name for the time of a block. It leaves out the `damaged` files, and calls
+    `on_tasks` as tasks end."""
     if name == "local":
         from kafka_assignors_spark.local.engine import LocalEngine
 

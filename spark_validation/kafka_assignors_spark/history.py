@@ -1,7 +1,7 @@
-"""A history as Parquet of any origin on a disk: its files, which of them are damaged, and what they hold.
+"""A history as Parquet of any origin on a disk: its files, the damaged ones, and their rows.
 
-The local engine reads it here, as Spark would. Both engines raise the errors of this module, so a history is
-refused in the same sentences.
+The local engine reads it with this module, as Spark would. Both engines raise the errors of this module, so
+they refuse a history with the same texts.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from kafka_assignors_spark.result import (
 from kafka_assignors_spark.schemas import COMMIT, RAW, TOPICS
 
 CLUSTER = "cluster_id"
-"""The column of an archive that is read beside the wanted ones, if it is there."""
+"""The column of an archive that is read in addition, if it exists."""
 
 
 class DamagedError(ReplayError):
-    """A file is damaged, or no Parquet at all."""
+    """A file is damaged, or is not Parquet."""
 
 
 def no_parquet(path: str) -> ReplayError:
@@ -65,18 +65,18 @@ def two_clusters(path: str, one: object, other: object) -> ReplayError:
 
 
 def wrong_type(path: str, column: str, found: str, wanted: str) -> ReplayError:
-    """`found` and `wanted` are types by Spark's names."""
+    """`found` and `wanted` are Spark's names of types."""
     return ReplayError(f"{path}: column {column} has type {found}, and should have {wanted}")
 
 
 BATCH_ROWS = 4_096
-"""The rows of a file that are in memory at a time."""
+"""How many rows of a file are in memory at a time."""
 
 _UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 def parquet_files(place: Path) -> list[Path]:
-    """Those that Spark would read: neither hidden ones nor those of a folder that is."""
+    """The files that Spark would read, without hidden files and folders; none without a `*.parquet` file."""
     if place.is_file():
         return [place]
     found = (file for file in place.rglob("*") if file.is_file())
@@ -88,10 +88,10 @@ def parquet_files(place: Path) -> list[Path]:
 
 
 def table_format(names_in: Callable[[str], Iterable[str]]) -> str | None:
-    """The format, as Spark calls it, of a table whose log lies in a folder; None for plain Parquet.
+    """Spark's name for the format of a table with a log; None for plain Parquet.
 
-    `names_in` has the names of the files in a folder of it. Parquet beside a log may be of earlier versions
-    of the table, or be deleted in it, so that only the log says which files count.
+    `names_in` gives the names of the files in a subfolder. Parquet beside a log may belong to earlier
+    versions of the table, or be deleted in it, so only the log says which files count.
     """
     if any(name.endswith(".json") for name in names_in("_delta_log")):
         return "delta"
@@ -114,7 +114,7 @@ def table_on_disk(path: str) -> tuple[str, str] | None:
 
 
 def damaged_files(path: str) -> tuple[DamagedFile, ...]:
-    """The files of a history, its catalogue among them, that do not read to their end, in order.
+    """The files of a history, also of its catalogue, that cannot be read to their end, in order.
 
     Each file is read once, since a footer says nothing of the pages. `ReplayError` if every file of the
     records is damaged, or the operating system refuses a file.
@@ -134,8 +134,7 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
 
 
 def _first(path: str, names: Sequence[str], damaged: Container[Path] = ()) -> tuple[Path, list[Path]]:
-    """The first of these places in a folder that has files, without the `damaged` ones; none if there are
-    none."""
+    """The first of these places in a folder that has undamaged files, and these; no files if none has."""
     for place in (Path(path, name) for name in names):
         if files := [file for file in parquet_files(place) if file not in damaged]:
             return place, files
@@ -186,8 +185,8 @@ def _first_line(error: Exception) -> str:
 
 
 def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
-    """Where the records under `path` are, and the files that hold them, without the `damaged` ones.
-    `ReplayError` if there are none."""
+    """The place of the records under `path`, and their files without the `damaged` ones. `ReplayError` if
+    there are none."""
     place, files = _first(path, RAW_NAMES, damaged)
     if files:
         return str(place), files
@@ -199,7 +198,7 @@ def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
 
 
 def read_records(files: Sequence[Path], place: str) -> Iterator[list[tuple[Any, ...]]]:
-    """The records of the files, some at a time, offset commits among them: rows of `schemas.RAW`."""
+    """The records of the files in batches, offset commits included: rows of `schemas.RAW`."""
     clusters: set[str] = set()
     for batch in _read(files, RAW):
         if CLUSTER in batch.schema.names:
@@ -217,12 +216,12 @@ COMMITS = pa.schema([*(field for field in RAW if field.name not in ("key", "valu
 
 
 def committed_files(path: str, damaged: Container[Path] = ()) -> list[Path]:
-    """The files of kept commits beside the records, without the `damaged` ones; none if none were kept."""
+    """The files of kept commits of a history, without the `damaged` ones; empty if no commits were kept."""
     return _first(path, COMMITTED_NAMES, damaged)[1]
 
 
 def read_commits(files: Sequence[Path]) -> Iterator[list[tuple[Any, ...]]]:
-    """The kept commits of the files, some at a time: rows of `COMMITS`."""
+    """The kept commits of the files in batches: rows of `COMMITS`."""
     return (rows_of(batch, COMMITS) for batch in _read(files, COMMITS))
 
 
@@ -255,8 +254,8 @@ def rates_of_history(folder: str, group: str, percentile: float = 95.0) -> Given
     It needs no Spark. The memory is that of the commits of one group: about 50 bytes each while they are
     sorted, and 16 bytes each while they are counted.
 
-    ValueError for a percentile that is none. `ReplayError` if the folder has no kept commits, or none of this
-    group, or what is there does not read.
+    ValueError for a percentile below 0 or above 100. `ReplayError` if the folder has no kept commits, or none
+    of this group, or if they cannot be read.
     """
     if not 0 <= percentile <= 100:
         raise ValueError(f"percentile must be from 0 to 100, not {percentile!r}")
@@ -292,7 +291,7 @@ def rates_of_history(folder: str, group: str, percentile: float = 95.0) -> Given
 
 
 _MOST_PARTITIONS = 100_000
-"""A partition with a greater number is none: one would stand for a list of as many unknown rates."""
+"""Greater partition numbers are ignored: a single one would make a list of as many unknown rates."""
 
 
 _PLAIN_COMMITS = pa.schema(
@@ -319,11 +318,10 @@ def _commits_of_partitions(commits: pa.Table) -> Iterator[tuple[Any, ...]]:
 
 
 def _read(files: Sequence[Path], wanted: pa.Schema, place: Path | None = None) -> Iterator[pa.RecordBatch]:
-    """The files with these columns, some rows at a time, and beside the records `CLUSTER` where a file has
-    it. An error of a column names its file, or `place`.
+    """These columns of the files in batches; for records also `CLUSTER`, if a file has it. An error of a
+    column names its file, or `place`.
 
-    What pyarrow raises for damaged bytes, also for text that is not UTF-8, is a `ReplayError` that names the
-    file.
+    `ReplayError` with the name of the file for damaged bytes, and for text that is not UTF-8.
     """
     for file in files:
         try:
@@ -337,7 +335,10 @@ def _read(files: Sequence[Path], wanted: pa.Schema, place: Path | None = None) -
 
 
 def require_columns(found: Mapping[str, str], wanted: pa.Schema, place: str) -> None:
-    """`found` are types by Spark's names. An integer of any length may stand for any other."""
+    """`ReplayError` for a missing column or a wrong type. `found` has Spark's name of each column's type.
+
+    Integers of all lengths are accepted for each other.
+    """
     missing = [name for name in wanted.names if name not in found]
     if missing:
         there = ", ".join(sorted(found)) or "none"
@@ -360,11 +361,11 @@ _NAMES = {
     **dict.fromkeys(("date32", "date64"), "date"),
     "timestamp": "timestamp",
 }
-"""Arrow's types, without their parameters, that Spark calls otherwise."""
+"""Spark's names of Arrow's types, without parameters, where they differ."""
 
 
 def _name_of(kind: pa.DataType) -> str:
-    """The type as Spark calls it."""
+    """Spark's name of the type."""
     if pa.types.is_dictionary(kind):
         return _name_of(kind.value_type)
     if pa.types.is_map(kind):
@@ -391,17 +392,17 @@ def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:
 
 
 def _integers(column: pa.Array, bits: int) -> list[int | None]:
-    """Null for a number that is too large."""
+    """The numbers, with None for a number of more than `bits`."""
     most = 1 << (bits - 1)
     return [each if each is not None and -most <= each < most else None for each in column.to_pylist()]
 
 
 _MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
-"""By unit of time: to multiply by, and to divide by."""
+"""The factor and the divisor that convert each unit to microseconds."""
 
 
 def _micros(column: pa.Array) -> list[int | None]:
-    """Times outside the years 1 to 9999 become the ends of these."""
+    """The times in microseconds, limited to the years 1 to 9999."""
     times, per = _MICROS[column.type.unit]
     return [
         None if each is None else min(max(each * times // per, FIRST_MICROS), LAST_MICROS)

@@ -1,5 +1,5 @@
-"""A live cluster, as the jobs and the watch read it: the offsets topic, its offsets and its records, one kind
-of error, and topics as the brokers know them. It needs confluent-kafka, and neither Spark nor pyarrow.
+"""A live cluster for the jobs and the watch: the offsets topic, its offsets and records, one kind of error,
+and the brokers' topics. It needs confluent-kafka, and neither Spark nor pyarrow.
 
 The admin client, its errors and the description of topics are those of `kafka_assignors_confluent`.
 """
@@ -34,7 +34,7 @@ class SourceError(RuntimeError):
 
 
 class NoTopicError(SourceError):
-    """There is no offsets topic: no group has been in the cluster so far."""
+    """There is no offsets topic: the cluster never had a group."""
 
 
 class NoLeaderError(SourceError):
@@ -43,7 +43,7 @@ class NoLeaderError(SourceError):
 
 @contextlib.contextmanager
 def source_errors() -> Iterator[None]:
-    """Every `ClusterError` becomes a `SourceError`, which is what a job, and Spark's workers, report."""
+    """Turn every `ClusterError` into a `SourceError`, which jobs and Spark's workers report."""
     try:
         yield
     except ClusterError as error:
@@ -54,16 +54,16 @@ def source_errors() -> Iterator[None]:
 class LiveTopic:
     """A topic as its brokers describe it now.
 
-    `complete` says that the rack of every replica is known. A broker that is down has none, until it is back.
+    `complete` says that the rack of every replica is known. The rack of a broker that is down is not known.
     """
 
     topic: Topic
     complete: bool
 
     def changed(self, known: CatalogueEntry | None, now: datetime) -> CatalogueEntry | None:
-        """What it is from `now` on, after the latest entry that is `known`; None if that still holds.
+        """The entry from `now` on, after the latest `known` one; None if that still holds.
 
-        The first entry holds for all times. Racks that are not known change nothing.
+        The first entry holds for all times. Unknown racks are no change.
         """
         if known is None:
             return CatalogueEntry(None, self.topic)
@@ -74,9 +74,9 @@ class LiveTopic:
 
 
 def describe_offsets_topic(connection: Connection, topic: str) -> Any:
-    """confluent-kafka's description of the topic that has the groups' records; it is not created.
+    """confluent-kafka's description of the offsets topic, which is never created.
 
-    `NoTopicError` if it does not exist, `SourceError` if it is hidden, `ClusterError` for all else.
+    `NoTopicError` if it does not exist, `SourceError` if it is hidden, `ClusterError` for other errors.
     """
     described = describe_topics(connection, [topic])
     if topic in described.found:
@@ -91,7 +91,7 @@ def describe_offsets_topic(connection: Connection, topic: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """Whose records are read: a topic, which lives under one id, of one cluster."""
+    """The topic whose records are read, with its id and its cluster."""
 
     cluster_id: str
     topic: str
@@ -110,9 +110,9 @@ def identify_topic(connection: Connection, topic: str) -> TopicIdentity:
 def list_offsets(
     connection: Connection, topic: str, partitions: Iterable[int], wait_s: float
 ) -> dict[int, tuple[int, int]]:
-    """The earliest and the latest offset of each partition, of records that are committed or not.
+    """The earliest and the latest offset of each partition; uncommitted records count too.
 
-    `NoLeaderError` if a partition has no leader now, `ClusterError` for all else.
+    `NoLeaderError` if a partition has no leader now, `ClusterError` for other errors.
     """
     from confluent_kafka import IsolationLevel, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
@@ -130,7 +130,7 @@ def list_offsets(
         for asked, future in futures.items():
             offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
             if offset < 0:
-                # The client's answer for a partition whose leader has just gone; it is no error to it.
+                # The client's result for a partition whose leader has just gone, without an error.
                 place = f"{topic}[{asked.partition}]"
                 raise NoLeaderError(f"{what}: {place} has no leader that answers; try again")
             found[asked.partition] = offset
@@ -146,8 +146,8 @@ def reader_config(
 ) -> dict[str, Any]:
     """librdkafka's properties for a consumer that assigns itself partitions of the topic.
 
-    It joins no group and commits nothing. The end of a partition, and an offset that is gone, are errors to
-    it. `config` goes before what is a matter of speed alone.
+    It joins no group and commits nothing. The end of a partition, and an offset that is gone, are errors.
+    `config` overrides only the properties for speed.
     """
     return {
         # The default back-off after a full queue costs four times the wall time.
@@ -155,7 +155,7 @@ def reader_config(
         "fetch.wait.max.ms": 50,
         **config,
         "bootstrap.servers": bootstrap_servers,
-        "group.id": "kafka-assignors-unused",  # librdkafka wants one; nothing is ever sent under it
+        "group.id": "kafka-assignors-unused",  # librdkafka requires one; no request contains it
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,
@@ -167,23 +167,23 @@ def reader_config(
 
 
 def _not_readable(topic: str, servers: str) -> SourceError:
-    # The same text from each request that finds it: a watch tells each text once.
+    # Each request gives the same text, since a watch tells each text once.
     return SourceError(
         f"cannot read topic {topic!r} at {servers}: this principal needs Read on Topic {topic!r}"
     )
 
 
 def is_end(message: Message, topic: str, servers: str) -> bool:
-    """Whether a message that is an error says that its partition has no more records for now.
+    """Whether an error message says that its partition has no more records for now.
 
-    False for an error that does no harm; `SourceError` for all else.
+    False for a harmless error; `SourceError` for all others.
     """
     from confluent_kafka import KafkaError
 
     error = message.error()
     assert error is not None
     if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return False  # librdkafka looks up the coordinator of the group that is never used
+        return False  # librdkafka looks up the coordinator of the unused group
     if error.code() == KafkaError._PARTITION_EOF:
         return True
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
@@ -194,10 +194,10 @@ def is_end(message: Message, topic: str, servers: str) -> bool:
 def live_catalogue(
     bootstrap_servers: str, config: Mapping[str, str], topics: Iterable[str], timeout_seconds: float
 ) -> tuple[Catalogue, str]:
-    """The topics of a live cluster as they are now, taken to have been so all along, and a warning, or "".
+    """The current topics of a live cluster, as if they had never changed, and a warning, or "".
 
-    Topics that do not exist are left out, and so are hidden ones, which the warning names. `SourceError` if
-    the cluster does not answer.
+    Missing topics are left out, and hidden ones too, which the warning names. `SourceError` if the cluster
+    does not answer.
     """
     names = sorted(set(topics))
     if not names:
@@ -227,7 +227,7 @@ def live_topics(
 
 
 def hidden_topics_warning(names: set[str], where: str) -> str:
-    """What is not known of hidden topics, and the right that shows them; nothing without any."""
+    """A warning about hidden topics, with the right that shows them; "" without any."""
     if not names:
         return ""
     shown = some_of([*map(repr, sorted(names))], _SHOWN_TOPICS)

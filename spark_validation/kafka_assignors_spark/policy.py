@@ -63,8 +63,8 @@ class PolicyRule:
 
     With `relative_to` the bounds are multiples of the least possible, or of the same metric of another
     strategy (`recorded` is production). `per` divides the metric by the rebalances or the days of
-    the group. `groups` are glob patterns, and one that begins with `!` takes groups out; of those that match
-    a group the last one counts. `max_not_replayed` is the share of a group's rebalances that may be missing.
+    the group. `groups` are glob patterns; one that begins with `!` excludes groups, and the last pattern that
+    matches a group counts. `max_not_replayed` is the share of a group's rebalances that may be missing.
     """
 
     name: str
@@ -247,7 +247,7 @@ class RuleOutcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupJudgement:
-    """A rule in one group: its `value`, the bounds of it, and the reason if it was not judged."""
+    """A rule in one group: the `value`, its bounds, and the reason if it was not judged."""
 
     group: str
     outcome: RuleOutcome

@@ -1,7 +1,7 @@
 """The whole replay, from a path or a broker to a `ReplayResult`.
 
-`run_replay` has an engine bring the records of each group to `folds.group`, and makes a result of the small
-tables that come back. Every error is a `ReplayError` of one line.
+`run_replay` makes an engine fold the records of each group (`folds.group`), and makes a result of the sums of
+the groups. Every error is a `ReplayError` of one line.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ from kafka_assignors_spark.schemas import TABLES
 PHASES = ("starting", "reading the history", "replaying", "checking a sample", "summing up")
 
 _MOST_SHOWN = 5
-"""Undecodable records that an error names."""
+"""The most undecodable records that an error names."""
 
 _MOST_DAMAGED = 100
-"""Damaged files that a result names."""
+"""The most damaged files that a result names."""
 
 _MOST_DRAWN = 20
-"""Groups whose ownership is drawn."""
+"""The most groups whose ownership is drawn."""
 
 _TIMELINE_ROWS = 200_000
-"""How many rows the timelines have in all, about: they have to fit into this process. Each series has one at
-least."""
+"""About how many rows all timelines have together: this process holds them in memory. Each series has at
+least one."""
 
 _LIMITS = Limits()
 
@@ -79,9 +79,11 @@ def run_replay(
     engine: str | None = None,
     on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
-    """Replay a history. `on_progress` is called often, and from another thread while Spark works. `limits`
-    say how much of it is replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the one
-    that fits; `on_choice` hears which runs and why.
+    """Replay a history.
+
+    `on_progress` is called often, and from another thread while Spark works. `limits` bounds how much is
+    replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the engine that fits;
+    `on_choice` gets the engine and the reason.
 
     Raises `ReplayError` for every problem with the input, the options or the environment.
     """
@@ -120,7 +122,7 @@ def run_replay(
 def _result(
     engine: Engine, options: ReplayOptions, work: FoldWork, everything: Sequence[GroupSums], phases: _Phases
 ) -> ReplayResult:
-    """The result of these sums, after a check of a sample; `ReplayError` if there is nothing in them."""
+    """The result of these sums, after a check of a sample; `ReplayError` if nothing could be replayed."""
     undecodable = undecodable_of(everything)
     _require_records(engine, options, everything)
     _require_decodable(options, everything, undecodable)
@@ -156,8 +158,8 @@ def _result(
 
 @contextlib.contextmanager
 def _explained_errors(options: ReplayOptions, notes: str) -> Iterator[None]:
-    """An error of a damaged file says how the replay goes on without it, and any error of the block names the
-    strategies that ran in processes which ended."""
+    """Add to a `ReplayError` of the block how to leave out damaged files, and which strategies ran in a
+    process that ended."""
     try:
         yield
     except ReplayError as error:
@@ -187,7 +189,7 @@ def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue, notes: s
 
 
 def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:
-    """The sums of all groups, in their order, and before them of the records that name none."""
+    """The sums of the records that name no group, then of all groups in their order."""
     by_group: dict[str | None, GroupSums] = {}
     nameless: list[GroupSums] = []
     for number in range(survey.slices):
@@ -200,7 +202,7 @@ def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> li
                 by_group[sums.group] = sums
             else:
                 by_group[sums.group] = by_group[sums.group].joined(sums)
-    # Of keys that name no group there may be several kinds, in no certain order.
+    # There may be several kinds of keys that name no group, and engines return them in any order.
     nameless.sort(key=lambda sums: sums.undecodable[:1])
     return [*nameless, *(sums for _, sums in sorted((name or "", sums) for name, sums in by_group.items()))]
 
@@ -222,7 +224,7 @@ def _read_sums(place: str, text: bytes, work: FoldWork) -> GroupSums:
 def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple[str, ...]]:
     """The catalogue beside the records, or of the live cluster, and warnings about missing topics.
 
-    It is empty for Parquet that has none beside it.
+    It is empty for Parquet without a catalogue.
     """
     if options.path is None:
         from kafka_assignors_spark.live_cluster import SourceError, live_catalogue
@@ -247,15 +249,15 @@ def _without_rates(engine: Engine, options: ReplayOptions) -> tuple[str, ...]:
     if not weighing or engine.has_rates():
         return ()
     return (
-        f"{', '.join(weighing)} counts partitions here, for no rates of consumption are known: "
-        "archive --committed-offsets keeps the committed offsets that they come from",
+        f"{', '.join(weighing)} counts partitions here, because no rates of consumption are known: "
+        "archive --committed-offsets keeps the committed offsets that give the rates",
     )
 
 
 def _description(
     options: ReplayOptions, survey: Survey, catalogue: Catalogue, limits: Limits
 ) -> dict[str, Any]:
-    """All that a row of a slice depends on. The version of a user's strategy stands for its code."""
+    """Everything that a row of a slice depends on. The version of a user's strategy stands for its code."""
     return {
         "version": kafka_assignors.__version__,
         "history": options.path,
@@ -316,7 +318,7 @@ def _check(options: ReplayOptions) -> None:
     for name in options.strategies:
         if name == RECORDED:
             raise ReplayError(
-                f"{RECORDED!r} is no strategy: what production did is always part of the answer"
+                f"{RECORDED!r} is not a strategy: a result always includes the recorded assignments"
             )
         try:
             load_strategy(name)
@@ -325,7 +327,7 @@ def _check(options: ReplayOptions) -> None:
     if options.tables is not None:
         _check_folder(options.tables)
     if options.checkpoint is not None and options.path is None:
-        raise ReplayError("a checkpoint needs a history: what a live cluster shows is another one each time")
+        raise ReplayError("a checkpoint needs a history: a live cluster has other records in each replay")
     if options.path is not None and options.on_disk and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
 
@@ -425,7 +427,7 @@ def _timeline(engine: Engine, result: ReplayResult) -> tuple[TimelineRow, ...]:
 
 
 def _ownership(engine: Engine, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
-    """The owners in the groups with the most recorded moves, of those that are small enough to draw."""
+    """The recorded owners in the groups with the most moves, among the groups small enough to draw."""
     moved = {verdict.group: verdict.moved for verdict in result.verdicts if verdict.strategy == RECORDED}
     small = [g.group for g in result.groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
     drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])

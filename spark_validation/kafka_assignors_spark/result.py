@@ -1,8 +1,8 @@
-"""What a replay is asked (`ReplayOptions`), what it tells, how it fails (`ReplayError`), and its result.
+"""The options of a replay, its progress, its error (`ReplayError`), and its result.
 
-Values without Spark. The command line, the HTML report and the JSON report are all written from these. Times
-are aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions. `to_json` turns
-a result into what `json.dumps` takes.
+These values need no Spark. The command line, the HTML report and the JSON report are all written from them.
+Times are aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions. `to_json`
+prepares a result for `json.dumps`.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from kafka_assignors.pause_model import PauseModel
 from kafka_assignors_spark.folds.faults import FaultKind, FaultRules
 
 RECORDED = "recorded"
-"""The strategy name that stands for what production did."""
+"""The strategy name that stands for production's own assignments."""
 
 MANIFEST = "archive.json"
-"""The file that says whose records the directory of an archive holds."""
+"""The file in an archive's directory that says where its records come from."""
 
 RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
 """The names that the records, and the catalogue, may have in the directory of a history."""
 
 COMMITTED_NAMES = ("committed", "committed.parquet")
-"""The names that the committed offsets beside the records may have there."""
+"""The names that the kept committed offsets may have there."""
 
 WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
-"""The tables of which a group has all its rows in one file or a few."""
+"""The tables in which all rows of a group lie in one file or a few."""
 
 
 class ReplayError(Exception):
@@ -68,9 +68,10 @@ class ReplayOptions:
     `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
     groups rebalance. `tables` is a folder that the tables are written into as Parquet.
 
-    With `skip_corrupt` damaged files of a history on a disk are left out; otherwise one is an error.
+    With `skip_corrupt` damaged files of a history on a disk are left out; otherwise a damaged file is an
+    error.
 
-    `strategy_timeout_s` is the time that a strategy may take for one rebalance; with more it has failed.
+    `strategy_timeout_s` is the longest time of a strategy for one rebalance; a slower strategy has failed.
     """
 
     path: str | None = None
@@ -135,15 +136,15 @@ class UndecodableRecord:
 
 @dataclass(frozen=True, slots=True)
 class HistorySummary:
-    """What was read, record by record.
+    """Counts of the records that were read.
 
-    `records` are all records read (offset commits are dropped by the source and are not among them),
-    `duplicates` those seen twice at one partition and offset. `generations` counts records of a classic
-    group's generation, `empty_generations` those of them without members, `tombstones` deleted groups.
-    `kip848_records` are of groups whose broker assigns (KIP-848), and make generations that are in none of
-    these counts. `skipped_numbers` counts the generation numbers that no record shows: rebalances overtaken
-    by the next one, or history that is lost. `clock_jumps` counts the generations with a time before that of
-    the record before them.
+    `records` counts all records, without offset commits, which the source drops. `duplicates` counts the
+    additional copies at one partition and offset. `generations` counts the records of a classic group's
+    generation with members, `empty_generations` those without members, `tombstones` deleted groups.
+    `kip848_records` are of groups whose broker assigns (KIP-848); their generations are in none of these
+    counts. `skipped_numbers` counts the generation numbers that no record shows: rebalances superseded by the
+    next one, or lost history. `clock_jumps` counts the generations with an earlier time than the record
+    before them.
     """
 
     source: str
@@ -165,13 +166,13 @@ class HistorySummary:
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """One group's history, and what of it can be replayed.
+    """One group's history, and how much of it can be replayed.
 
     `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
     protocols (eager, cooperative, kip-848) that they imply. `rebalances` counts logical ones: the two or more
-    generations of a cooperative hand-over are one. `replayed_rebalances` are those with all the facts;
-    `not_replayed` says why for the rest, by reason. Its generations lie in `partition` of the offsets topic,
-    at `first_offset` to `last_offset`.
+    generations of a cooperative hand-over are one. `replayed_rebalances` counts those with all the facts,
+    `not_replayed` the others by reason. The generations lie in `partition` of the offsets topic, from
+    `first_offset` to `last_offset`.
     """
 
     group: str
@@ -212,11 +213,13 @@ class Verdict:
     known. `vacated` sums the partitions whose owner had left.
 
     The paused partition-seconds come from a model (`kafka_assignors.pause_model`), not a measurement:
-    `paused_s` for the protocol of the replay, the others for that protocol, None where the strategy cannot
-    run under it.
-    `rated` counts the rebalances before which rates of consumption are known. Over these, `rate_over_bound`
-    is the mean of the greatest rate that a member has to consume over what that is at least under any
-    assignment, `worst_rate_over_bound` the largest; both are None where there are none.
+    `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
+    strategy cannot run under it.
+
+    `rated` counts the rebalances before which rates of consumption are known. Each of these has a ratio: the
+    greatest rate of a member, divided by the lower bound of that rate under any assignment.
+    `rate_over_bound` is the mean ratio, `worst_rate_over_bound` the largest; both are None if `rated` is 0.
+
     `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
     the first few reasons.
     """
@@ -280,7 +283,7 @@ class OwnershipSpan:
     """The recorded owner of a partition from `begin` to `end`. `member` is its instance id, else its member
     id.
 
-    There are spans for the groups that moved most and are small enough to draw, for the end of their history.
+    Only groups that moved most and are small enough to draw have spans, for the end of their history.
     """
 
     group: str
@@ -304,9 +307,9 @@ class Churn:
 class Culprit:
     """A client whose joins and leaves made a group rebalance, or the group's deployments.
 
-    See `kafka_assignors_spark.folds.faults` for the meaning of each `kind`. `client_id`,
-    `client_host`, `instance_id` and the last `member_id` are None of deployments. `episodes` counts them, or
-    the days on which there was one; `members` is how many members they replaced at most.
+    `kafka_assignors_spark.folds.faults` defines each `kind`. `client_id`, `client_host`, `instance_id` and
+    the last `member_id` are None for deployments. `episodes` counts the episodes, each once a day, or the
+    deployments; `members` is the greatest number of members at one time, or that a deployment replaced.
     """
 
     group: str
@@ -373,7 +376,7 @@ class TruthCheck:
 
     @property
     def holds(self) -> bool:
-        """Every checked generation whose leader must match does, or has an explanation for the difference."""
+        """Whether every checked generation whose leader must match does, or its difference is explained."""
         return all(client.unexplained == 0 for client in self.clients if client.must_match)
 
     @property
@@ -389,8 +392,8 @@ class TruthCheck:
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:
-    """The groups that were replayed a second time, and how many rows of theirs are the same, which is
-    all of them: a difference is a `ReplayError`."""
+    """The groups that were replayed a second time, and the number of their rows. All rows are equal: a
+    difference is a `ReplayError`."""
 
     groups: tuple[str, ...]
     rows: int
@@ -409,9 +412,8 @@ class TableFile:
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
     """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
-    rows of each group are, if tables were asked for; `versions` names what produced it (kafka-assignors,
-    pyarrow, python). `damaged_files` counts the files that were left out, `damaged` lists the first
-    hundred."""
+    rows of each group are, if tables were asked for; `versions` has the versions of kafka-assignors, pyarrow
+    and python. `damaged_files` counts the files that were left out, `damaged` lists the first hundred."""
 
     options: ReplayOptions
     history: HistorySummary
@@ -442,8 +444,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 def to_json(value: Any) -> Any:
-    """`value` in terms of what `json.dumps` takes: dataclasses become objects, times ISO 8601, enums their
-    value.
+    """`value` as `json.dumps` takes it: dataclasses become objects, times ISO 8601, enums their value.
 
     Client configuration may hold passwords, so of `ReplayOptions.client_config` only the names are given.
     """

@@ -68,8 +68,8 @@ _OF_TYPES: dict[Any, pa.DataType] = {
 def _columns(
     kind: Any, names: Sequence[str] = (), whole: pa.DataType = _INT, **own: pa.DataType
 ) -> pa.Schema:
-    """The fields of a class, which says what each means, and `own` columns: all of them, or those of `names`.
-    `whole` is the type of whole numbers."""
+    """The columns for the fields of a class, and `own` columns: all of them, or those in `names`. `whole` is
+    the type of integers."""
     hints = get_type_hints(kind)
     types: dict[Any, pa.DataType] = {**_OF_TYPES, int: whole}
 
@@ -86,12 +86,12 @@ def _columns(
 RAW = _schema(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
 
 REPORTED = RAW.append(pa.field("report", _STRING))
-"""The source's rows with the option `reports`. A row with a `report` has only a partition beside it."""
+"""The source's rows with the option `reports`. A row with a `report` has a partition and nothing else."""
 
 COMMIT = _schema(group=_STRING, topic=_STRING, topic_partition=_INT, committed=_LONG, interval_s=_INT)
-"""What a kept commit says: `committed` is the next offset that the group reads in the partition of the topic,
-and null where the commit was deleted. `interval_s` is the interval, in seconds of the record's time, of which
-this is the last commit, as far as it was read at once."""
+"""The content of a kept commit. `committed` is the next offset that the group reads in the partition of the
+topic, null where the commit was deleted. This is the last commit of its interval, among those of one reading;
+`interval_s` is the length of the interval, in seconds of the records' times."""
 
 REPORTED_WITH_COMMITS = pa.schema([*REPORTED, *COMMIT])
 """The same with the option `committedOffsetsSeconds`. A row with a `topic` is a commit, and has no key."""
@@ -167,8 +167,8 @@ OUTPUT = pa.schema(
         *((name, pa.struct(list(schema))) for name, schema in TABLES.items()),
     ]
 )
-"""What comes of the fold of a group, which `folds.group.Output` describes; `g` are the bytes of its id. A row
-has either a `state`, or `sums`, or a row of one table. Without tables, the columns of these are not there."""
+"""The output of a fold, which `folds.group.Output` describes; `g` has the bytes of the group's id. A row has
+either a `state`, or `sums`, or a row of one table. Without tables, their columns are missing."""
 
 
 def record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:

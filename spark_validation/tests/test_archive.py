@@ -131,7 +131,7 @@ def test_an_archive_that_cannot_go_on_says_why(topic: ArchivedTopic) -> None:
         topic.run()
     topic.kafka.delete_topic(topic.name)
     topic.kafka.create_topic(topic.name, partitions=3)
-    with pytest.raises(ArchiveError, match="was created anew since"):
+    with pytest.raises(ArchiveError, match="was recreated since"):
         topic.run()
     shutil.rmtree(topic.archive / "_archive" / "ledger")
     (topic.archive / "archive.json").unlink()

@@ -227,7 +227,7 @@ def test_a_ledger_of_another_form_is_refused_by_name(spark: SparkSession, tmp_pa
             "is the archive of cluster c, and this is cluster other: give each",
         ),
         (TopicIdentity("c", "u", "i", 2), "is the archive of topic t, not of u"),
-        (TopicIdentity("c", "t", "j", 2), r"topic t was created anew .*\(its id was i, and is j\)"),
+        (TopicIdentity("c", "t", "j", 2), r"topic t was recreated .*\(its id was i, and is j\)"),
         (TopicIdentity("c", "t", "i", 3), "topic t has 3 partitions, and had 2 when"),
     ],
 )

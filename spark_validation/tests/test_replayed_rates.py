@@ -152,7 +152,7 @@ def test_without_kept_commits_all_is_as_before_and_weighted_says_that_it_counts(
     (history / "committed.parquet").unlink()
     here = result(history, "local")
     assert len(here.warnings) == 1
-    assert here.warnings[0].startswith("weighted counts partitions here, for no rates of consumption")
+    assert here.warnings[0].startswith("weighted counts partitions here, because no rates of consumption")
     assert all(each.rated == 0 and each.rate_over_bound is None for each in here.verdicts)
     assert "greatest rate" not in html_report(here)
     assert result(history, "local", strategies=("range",)).warnings == ()

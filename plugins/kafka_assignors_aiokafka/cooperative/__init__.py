@@ -1,12 +1,12 @@
 """Incremental cooperative rebalancing for aiokafka: its consumer, driven by `kafka_assignors.rebalance`.
 
 consumer        what the user sees
-coordinator     the machine's actions carried out, its events reported
+coordinator     carries out the machine's actions, and reports events to it
 transport       the requests to the group's coordinator, for `kafka_assignors.rebalance.session`
 listener        calls of the user's listener
-subscription    what the fetcher sees: one assignment that partitions enter and leave
+subscription    the fetcher's view: one assignment that partitions enter and leave
 
-All that is used of aiokafka beside its public interface is listed in `_client`.
+`_client` lists everything that is used of aiokafka beyond its public interface.
 """
 
 from kafka_assignors_aiokafka.cooperative.consumer import ConsumerSettings, CooperativeAIOKafkaConsumer

@@ -86,11 +86,11 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
 
         consumer = CooperativeAIOKafkaConsumer("orders", group_id="g")
 
-    Partitions that stay with this consumer are fetched, delivered and committed all through a rebalance. The
-    listener hears of the others alone: `on_partitions_revoked` of those that go, while they can still be
-    committed; `on_partitions_assigned` of those that were added; and, if it has such a method,
-    `on_partitions_lost` of those that others may own already. What a listener raises comes out of the next
-    `getone` or `getmany`, as a KafkaError. See docs/aiokafka.md.
+    Partitions that stay with this consumer are fetched, delivered and committed throughout a rebalance. The
+    listener gets the changes alone: `on_partitions_revoked` before partitions leave, while they can still be
+    committed; `on_partitions_assigned` for added partitions; and, if it has this method, `on_partitions_lost`
+    for partitions that another member may already own. If a listener raises an exception, the next `getone`
+    or `getmany` raises a KafkaError. See docs/aiokafka.md.
     """
 
     _closed: bool | None
@@ -113,14 +113,14 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
     ) -> None:
         """The arguments of AIOKafkaConsumer.
 
-        `partition_assignment_strategy` has assignors of this package, the preferred one first, by default
-        `CooperativeStickyAssignor()` alone. While one of them is eager, so is the consumer: that is for the
-        first step of an upgrade. `client_rack` is told to the group with every aiokafka, and the fetcher
-        looks for it with those that know it (from 0.14 on). `observer` is told of rebalances, heartbeats and
-        commits, for metrics; it is no ConsumerRebalanceListener, and cannot take part in a rebalance.
+        `partition_assignment_strategy` lists assignors of this package, the preferred one first; by default
+        `CooperativeStickyAssignor()` alone. If one of them is eager, so is the consumer, which the first step
+        of an upgrade needs. The group learns `client_rack` with every release of aiokafka; the fetcher uses
+        it from 0.14 on. `observer` gets rebalances, heartbeats and commits, for metrics; it is not a
+        ConsumerRebalanceListener, and cannot take part in a rebalance.
 
-        TypeError or ValueError for anything that could only fail later; RuntimeError for a release of
-        aiokafka that this class does not work with.
+        TypeError or ValueError for invalid arguments; RuntimeError for a release of aiokafka that this class
+        does not work with.
         """
         require_group(group_id, "AIOKafkaConsumer")
         if partition_assignment_strategy is None:
@@ -142,8 +142,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         close_silent_connections(self._client, self._retry_backoff_ms / 1000)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # aiokafka makes these two by itself, where no argument leads. They are exchanged as soon as they are
-        # assigned, before anything has used them.
+        # aiokafka makes these two itself, and no argument changes that. So they are replaced when they are
+        # assigned, before they are used.
         if type(value) is SubscriptionState:
             value = CooperativeSubscriptionState()
         elif type(value) is GroupCoordinator:
@@ -159,7 +159,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         super().__setattr__(name, value)
 
     async def start(self) -> None:
-        """Connect and join the group; return with the first assignment, which may be empty.
+        """Connect, join the group, and return after the first assignment, which may be empty.
 
         See `wait_for_assignment`.
         """
@@ -168,17 +168,17 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         try:
             await super().start()
             if self._subscription.subscribed_pattern is not None:
-                # aiokafka knows no topics yet, and takes that for all that match.
+                # aiokafka knows no topics yet, and takes the pattern for one that matches none.
                 while not await self._updated_metadata():
                     await asyncio.sleep(self._retry_backoff_ms / 1000)
                 await self._subscription.wait_for_assignment()
         except ConsumerStoppedError:
-            if self._coordinator is None:  # `stop` came before it, and there was nothing but the client.
+            if self._coordinator is None:  # `stop` came before there was more than the client.
                 await self._client.close()
             raise
 
     async def _updated_metadata(self) -> bool:
-        """Whether newer metadata have come; ConsumerStoppedError if `stop` comes first: it ends updates."""
+        """Whether newer metadata have arrived; ConsumerStoppedError if `stop` has ended updates before."""
         coordinator: Any = self._coordinator
         update = self._client.force_metadata_update()
         await asyncio.wait([update, coordinator._closing], return_when=asyncio.FIRST_COMPLETED)
@@ -187,11 +187,11 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         return bool(update.result())
 
     async def wait_for_assignment(self, *, timeout_ms: float | None = None) -> set[TopicPartition]:
-        """Wait until this consumer has a partition; returns what it has, nothing if the time is over.
+        """Wait until this consumer has a partition; return its partitions, or an empty set after the timeout.
 
-        A new member has to wait until others have given up what it gets, so `start` often returns before
-        that. In a group with more members than partitions there may be nothing for it at all. The wait is a
-        call for records: it counts for `max_poll_interval_ms`, and raises what `getone` would.
+        A new member has to wait until other members have revoked its partitions, so `start` often returns
+        before that. In a group with more members than partitions it may get none. The wait is a call for
+        records: it counts for `max_poll_interval_ms`, and raises the errors that `getone` would.
         """
         if self._closed:
             raise ConsumerStoppedError
@@ -224,12 +224,12 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         return records
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
-        """As in AIOKafkaConsumer; False, too, if a partition is taken away meanwhile."""
+        """As in AIOKafkaConsumer; also False if a partition leaves meanwhile."""
         states = self._subscription.states_of(partitions)
         return bool(await super().seek_to_beginning(*partitions)) and not states.any_departed()
 
     async def seek_to_end(self, *partitions: TopicPartition) -> bool:
-        """As in AIOKafkaConsumer; False, too, if a partition is taken away meanwhile."""
+        """As in AIOKafkaConsumer; also False if a partition leaves meanwhile."""
         states = self._subscription.states_of(partitions)
         return bool(await super().seek_to_end(*partitions)) and not states.any_departed()
 
@@ -241,11 +241,11 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         await super().commit(offsets)
 
     async def stop(self) -> None:
-        """Commit, have the listener give up what is owned, leave the group, and close all connections.
+        """Commit if commits are automatic, revoke all partitions, leave the group, and close all connections.
 
-        A listener may take `max_poll_interval_ms`. If a call is cancelled, the consumer goes on stopping, and
-        another call waits for the end. A call in the listener itself returns at once: the consumer stops when
-        the listener has returned.
+        A call of the listener may take `max_poll_interval_ms`. If `stop` is cancelled, the consumer goes on
+        stopping, and another call of `stop` waits for the end. Called by the listener, `stop` returns at
+        once, and the consumer stops when the listener has returned.
         """
         if self._stopping is None:
             if self._closed:
@@ -272,7 +272,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             await self._coordinator.close()
 
     async def _close_fetcher(self) -> None:
-        """aiokafka's own stops at the first of its tasks that is cancelled before it has begun."""
+        """End all tasks, then close. aiokafka's `close` stops at a task that is cancelled before it runs."""
         fetcher = self._fetcher
         if fetcher is None:
             return
@@ -285,10 +285,10 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         await fetcher.close()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Have this member join again, so that the group learns what its strategy announces by now (KIP-568).
+        """Make this member rejoin, so that the group gets its strategy's current `member_data` (KIP-568).
 
-        Returns at once; what is owned stays owned until the group decides otherwise. Call it on the event
-        loop. Before the first join there is nothing to do. `reason` is for the log. TypeError if it is no
+        Returns at once; the member keeps its partitions until the group decides otherwise. Call it on the
+        event loop. Before the first join it does nothing. `reason` is for the log; TypeError if it is not a
         str.
         """
         told = require_reason(reason)

@@ -1,11 +1,11 @@
 """The coordinator of a cooperative consumer: it carries out what the machine decides.
 
-`kafka_assignors.rebalance` says when to join, what to claim, what to revoke and which commits may be sent; a
-`Session` sends the requests, over `transport`. Here the other actions are carried out: the assignment, and
-calls of the listener. Nothing in this file asks whether something is allowed.
+`kafka_assignors.rebalance` decides when to join, what to claim, what to revoke and which commits may be sent;
+a `Session` sends the requests, over `transport`. This file carries out the other actions: it installs
+assignments, and calls the listener. It never decides whether something is allowed.
 
     the loop            begins a join when the machine wants one and the coordinator is known
-    heartbeats          all the time, joins included
+    heartbeats          always, also during joins
     automatic commits   every `auto_commit_interval_ms`
 
 The consumer goes on fetching meanwhile; joins have a connection of their own (see `transport`).
@@ -45,7 +45,7 @@ log = logging.getLogger("kafka_assignors_aiokafka")
 
 
 class FencedInstanceIdError(Errors.KafkaError):  # type: ignore[misc]  # aiokafka has no types
-    """Another process joined with the same `group_instance_id`; this consumer is out for good."""
+    """Another process joined with the same `group_instance_id`; this consumer cannot rejoin."""
 
 
 class CooperativeCoordinator(RequestingCoordinator):
@@ -65,7 +65,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         observer: Any,
         **settings: Any,
     ) -> None:
-        """`settings` are those of aiokafka's coordinator; `rack` is what the group is told."""
+        """`settings` are those of aiokafka's coordinator; `rack` is the member's rack for the group."""
         self._fetcher = fetcher
         self._member = MemberState(
             Settings(
@@ -107,7 +107,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._member, actions = before.handle(event, now)
         if self._session.observers is not None:
             self._session.observers.stepped(before, event, self._member, actions, now)
-        # aiokafka's names, for `_leading` and for its own methods.
+        # Attributes of aiokafka, for `_leading` and for aiokafka's methods.
         membership = self._member.membership
         self.generation, self.member_id = membership.generation, membership.member_id
         for action in actions:
@@ -129,17 +129,17 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     @property
     def is_closed(self) -> bool:
-        """Whether the consumer was stopped, and its tasks end."""
+        """Whether the consumer was stopped and its tasks are ending."""
         return bool(self._closing.done())
 
     @property
     def is_called_by_listener(self) -> bool:
-        """Whether the code that asks is a call of the listener, for whose end a close has to wait."""
+        """Whether the current task is a call of the listener, for which a close waits."""
         return self._listener_calls.is_current_task
 
     @property
     def longest_call_s(self) -> float:
-        """How long a call of the listener may take while the consumer stops."""
+        """How many seconds a call of the listener may take while the consumer stops."""
         return float(self._max_poll_interval)
 
     @property
@@ -171,7 +171,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._break(error)
 
     def _break(self, error: BaseException) -> None:
-        """Raise the error of a defect in every later call: only `close` is possible."""
+        """Raise an unexpected error in every later call: only `close` still works."""
         self._is_broken = True
         self._subscription.fail(self._session.unexpected("the consumer cannot go on, close it", error))
         self._changed.set()
@@ -184,7 +184,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._fetcher._records.pop(tp, None)
         self._fetcher._notify(self._fetcher._wait_consume_future)
 
-    # ---- what the user, the clock and the metadata want
+    # ---- events of the user and of metadata
 
     def _on_subscription_change(self, topics: frozenset[str]) -> None:
         assignment = self._subscription.subscription.assignment
@@ -196,7 +196,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     def _on_listener_change(self) -> None:
         if self._member.owned and self._listener_calls.must_announce_all:
-            # At the end of a join, as with aiokafka, which joins after each `subscribe`.
+            # The listener is told at the end of a join, as in aiokafka, which joins after each `subscribe`.
             self.handle(events.RejoinRequested("subscribe() was called with another listener"))
 
     def _handle_metadata_update(self, cluster: Any) -> None:
@@ -206,7 +206,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.tell_user(self._session.unexpected("the metadata of its topics could not be read", error))
 
     def _on_metadata_change(self) -> None:
-        # What a leader learns before its SyncGroup, `rejoin_if_topics_changed` holds against its assignment.
+        # A leader that waits for SyncGroup compares in `rejoin_if_topics_changed`, after its assignment.
         if self._member.phase is not Phase.SYNCING:
             self.request_rejoin()
 
@@ -230,10 +230,10 @@ class CooperativeCoordinator(RequestingCoordinator):
         return left
 
     async def commit_offsets(self, assignment: Any, offsets: Mapping[TopicPartition, Any]) -> None:
-        """Commit; `CommitFailedError` for partitions that were not owned all the while.
+        """Commit; `CommitFailedError` for partitions that were not owned throughout.
 
-        KafkaTimeoutError in a consumer that is being stopped: while a leader assigns no commit is accepted,
-        and that may last.
+        While the consumer is being stopped, KafkaTimeoutError after `session_timeout_ms`: the broker accepts
+        no commit while a leader assigns, which may take long.
         """
         if isinstance(assignment, CooperativeAssignment):
             timeout_s = self._session_timeout_ms / 1000 if self._member.closing else None
@@ -244,7 +244,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- errors
 
     def check_errors(self) -> None:
-        """Raise the error that waits for the user, at the begin of each call for records."""
+        """Raise the user's pending error; each call for records begins with it."""
         if self._member.poll_interval_exceeded:
             self.handle(events.Polled())
         if self._user_called is not None:
@@ -254,16 +254,16 @@ class CooperativeCoordinator(RequestingCoordinator):
             raise error
 
     def tell_user(self, error: Exception) -> None:
-        """Raise this in the call for records that waits, or else in the next."""
+        """Raise this error in the waiting call for records, or else in the next one."""
         self._subscription.tell(error)
 
     async def raise_to_user(self, error: Exception) -> None:
-        """Raise an error as `tell_user` does, and wait until the user has made another call.
+        """Raise an error as `tell_user` does, and wait for the next call of the user.
 
-        Before that call the user may have corrected the cause.
+        By then the user may have corrected the cause.
         """
         self.tell_user(error)
-        if self._member.closing:  # There will be none.
+        if self._member.closing:  # No call comes any more.
             return
         if self._user_called is None:
             self._user_called = asyncio.get_running_loop().create_future()
@@ -273,7 +273,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         if error is not None:
             self.tell_user(error)
 
-    # ---- what goes on all the time
+    # ---- background tasks
 
     async def _coordination_routine(self) -> None:
         self._start(self._session.send_heartbeats())
@@ -297,7 +297,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._subscription.subscription is None:
             return
         try:
-            # Not for joins alone: the task that looks up committed offsets relies on it.
+            # Also without a join: the task that looks up committed offsets needs the coordinator.
             await self.ensure_coordinator_known()
             if not self._is_join_due:
                 return
@@ -312,7 +312,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     @property
     def _is_join_due(self) -> bool:
-        # An earlier join may still be unanswered, given up by the machine: a broker has to see the end of it.
+        # A join that the machine has given up may still be unanswered. The next one waits for its end.
         return self._member.must_join and self._session.joins_are_answered
 
     async def _raise_from_refresh_task(self) -> None:
@@ -325,17 +325,17 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.start_commit_offsets_refresh_task(self._subscription.subscription.assignment)
 
     def start_commit_offsets_refresh_task(self, assignment: Any) -> None:
-        """Look up the committed offsets that the assignment is asked for."""
-        if self.is_closed:  # Nothing would end the task any more.
+        """Start the task that looks up the committed offsets that the assignment needs."""
+        if self.is_closed:  # No later call would end the task.
             return
         super().start_commit_offsets_refresh_task(assignment)
         self._commit_refresh_task.add_done_callback(lambda _: self._changed.set())
 
     async def _maybe_refresh_commit_offsets(self, assignment: Any) -> bool:
-        """Look up the committed offsets that the states of partitions have asked for.
+        """Look up the committed offsets that partition states have requested.
 
-        A partition that went and came back meanwhile has another state. The answer lacks what the owner in
-        between has committed, so the new state does not get it: it asks again.
+        A partition that left and came back meanwhile has a new state. The response lacks the commits of the
+        owner in between, so the new state does not get it, and requests the offset again.
         """
         asking = {tp: assignment.state_value(tp) for tp in assignment.requesting_committed()}
         if not asking:
@@ -360,7 +360,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         return await self._session.heartbeat()
 
     async def commit_revoked(self, partitions: set[TopicPartition]) -> None:
-        """Commit what was consumed of partitions that are revoked, if commits are automatic."""
+        """Commit the consumed offsets of revoked partitions, if commits are automatic."""
         if self._enable_auto_commit:
             await self._autocommit(self._assignment, partitions)
 
@@ -410,7 +410,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Tell the listener that all partitions are lost, and leave: the machine has failed."""
         member = self._member
         if member.owned:
-            with suppress(Exception):  # Of the machine, which hears that the listener has returned.
+            with suppress(Exception):  # The machine may fail again when it handles ListenerReturned.
                 await self._listener_calls.begin(events.Lose(member.owned))
         self._session.leave_in_any_case()
 
@@ -420,9 +420,9 @@ class CooperativeCoordinator(RequestingCoordinator):
             await self._changed.wait()
 
     async def close(self) -> None:
-        """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group.
+        """Commit if commits are automatic, revoke (or lose) all partitions, and leave the group.
 
-        If this is cancelled, another call goes on where it ended. The member leaves after any failure.
+        If it is cancelled, another call continues. The member leaves after any failure.
         """
         if not self._closing.done():
             try:
@@ -431,18 +431,18 @@ class CooperativeCoordinator(RequestingCoordinator):
                     self._listener_calls.close()
                     self.handle(events.CloseRequested())
                 await self._until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
-                # After an error of ours what it has to wait for may never come.
+                # After an unexpected error the machine may never close: hence the timeout.
                 closed = self._until(lambda: self._member.phase is Phase.CLOSED)
                 await wait_for(closed, self._session_timeout_ms / 1000)
             except Exception as error:
-                self._session.unexpected("it is closed without regard to what is under way", error)
+                self._session.unexpected("the close failed, so the consumer leaves at once", error)
                 await self._lose_everything()
         self._enable_auto_commit = False
         self._subscription.stop()
         leaving = self._session.leave_task
         if isinstance(leaving, asyncio.Future):
             await asyncio.wait([leaving])
-        # Not before: afterwards aiokafka does not look for the coordinator, which has to be told.
+        # Only now: after this, aiokafka does not look for the coordinator, which LeaveGroup needs.
         if not self._closing.done():
             self._closing.set_result(None)
         self._changed.set()
@@ -455,7 +455,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._cluster.remove_listener(self._handle_metadata_update)
 
     async def _commit_what_is_never_revoked(self) -> None:
-        """Commit partitions that the user assigned by hand. Those of the group are committed when revoked."""
+        """Commit partitions that the user assigned by hand; the group's are committed when revoked."""
         subscription = self._subscription.subscription
         assignment = None if subscription is None else subscription.assignment
         if self._enable_auto_commit and not isinstance(assignment, CooperativeAssignment | None):

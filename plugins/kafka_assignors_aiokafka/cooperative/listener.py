@@ -22,7 +22,7 @@ log = logging.getLogger("kafka_assignors_aiokafka")
 
 
 class ListenerCalls:
-    """The calls of the listener for one coordinator, of which one runs at most."""
+    """The listener calls of one coordinator, at most one at a time."""
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class ListenerCalls:
         self._session = session
         self._subscription = subscription
         self._told: Any = None
-        """The listener that knows what is owned."""
+        """The listener that was told of all owned partitions."""
         self._call_under_way: asyncio.Future[None] | None = None
         self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
     def must_announce_all(self) -> bool:
-        """Whether there is a listener now that was not told of any assignment."""
+        """Whether the current listener was not told of any assignment."""
         listener = self._subscription.listener
         return listener is not None and listener is not self._told
 
@@ -50,15 +50,15 @@ class ListenerCalls:
         return self._call_under_way is not None and asyncio.current_task() is self._call_under_way
 
     def close(self) -> None:
-        """Wait for `max_poll_interval_ms` from now on, and no longer, for each call to return."""
+        """From now on, wait at most `max_poll_interval_ms` for each call to return."""
         if not self._is_closing.done():
             self._is_closing.set_result(None)
 
     def begin(self, asked: events.CallListener) -> Coroutine[Any, Any, None]:
-        """Begin to call the listener; the coroutine waits, and reports that it has returned.
+        """Start a call of the listener; the returned coroutine waits for its end, and reports it.
 
-        The call begins before the waiters that the same event has woken go on, so that `start` returns after
-        the listener has been called.
+        The call starts before the tasks that the same event has woken, so that `start` returns after the
+        listener has been called.
         """
         listener = self._subscription.listener
         self._call_under_way = call = asyncio.ensure_future(self._call(listener, asked))
@@ -67,8 +67,8 @@ class ListenerCalls:
     async def _wait(self, call: asyncio.Future[None], listener: Any, asked: events.CallListener) -> None:
         """Wait until the listener has returned.
 
-        A listener that hangs while the consumer is being stopped is given up, so that it does not keep this
-        member in the group: heartbeats go on, and the poll interval does not count any more.
+        While the consumer is being stopped, a listener that hangs is given up. It would keep this member in
+        the group for ever: heartbeats go on, and the poll interval no longer counts.
         """
         coordinator = self._coordinator
         try:
@@ -94,7 +94,7 @@ class ListenerCalls:
         coordinator = self._coordinator
         partitions: events.Partitions = asked.partitions
         if isinstance(asked, events.Announce):
-            if listener is not self._told:  # To this one all partitions are new.
+            if listener is not self._told:  # All partitions are new to this listener.
                 partitions = coordinator.member.owned
             self._told = listener
         named = {TopicPartition(*partition) for partition in partitions}
@@ -115,7 +115,7 @@ class ListenerCalls:
 
 
 def method_of(asked: events.CallListener, listener: object) -> str:
-    """The method to call. One that lacks `on_partitions_lost` hears of lost partitions as of revoked ones."""
+    """The method to call. A listener without `on_partitions_lost` gets lost partitions as revoked ones."""
     if isinstance(asked, events.Lose) and not hasattr(listener, "on_partitions_lost"):
         return "on_partitions_revoked"
     return f"on_partitions_{asked.told}"

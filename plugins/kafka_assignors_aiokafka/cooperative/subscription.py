@@ -1,14 +1,14 @@
 """aiokafka's state of each assigned partition, kept through rebalances.
 
-In aiokafka every rebalance makes a new `Assignment`, at which its fetcher drops all buffers and fetches. Here
-a consumer has one `Assignment` for as long as it is subscribed, which partitions enter and leave. The fetcher
-may still hold a partition that has left, in a fetch under way; what it finds then is the state of a departed
-partition, which takes everything and gives nothing.
+In aiokafka every rebalance makes a new `Assignment`, and the fetcher drops all buffers and fetches. Here a
+consumer has one `Assignment` for as long as it is subscribed, and partitions enter and leave it. A fetch
+under way may still hold a partition that has left. It finds the state of a departed partition, which ignores
+every update and delivers no records.
 
-Whether records may be delivered is never decided here: the machine says what is `deliverable`, and until when
-(`lease_until`). The fetcher asks for both before each record: `reassignment_in_progress` before it looks at
-the records it has, and `paused` before it gives out or fetches those of a partition. So the answers lie
-ready; they are renewed when the machine has moved.
+The machine alone decides whether records may be delivered: which partitions are `deliverable`, and until when
+(`lease_until`). The fetcher reads both before each record: `reassignment_in_progress` before it looks at its
+buffers, and `paused` before it delivers or fetches records of a partition. So both are kept ready, and are
+updated after each step of the machine.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ _LISTENER_CALL: ContextVar[object] = ContextVar("kafka_assignors_listener_call",
 class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka has no types
     """The state of a partition while it is assigned, and after that for tasks that still hold the state.
 
-    aiokafka takes it for paused while the user or the machine wants no records of it.
+    To aiokafka the partition is paused while the user has paused it or the machine holds it.
 
     Attributes:
         paused_by_user: what aiokafka calls `paused`.
-        departed: whether it is not assigned any more.
+        departed: whether the partition has left the assignment.
     """
 
     _position: int | None
@@ -59,7 +59,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
         self.hold(held=held)
 
     def hold(self, *, held: bool) -> None:
-        """Stop or resume the delivery of its records, for the machine."""
+        """Stop or resume the delivery of records, for the machine."""
         self._held = held or self.departed
         self._pause_or_resume()
 
@@ -102,7 +102,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]  # aiokafka ha
 
 
 class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has no types
-    """The partitions of a consumer. Some enter and leave; those that stay keep position and buffers."""
+    """The partitions of a consumer, which enter and leave; those that stay keep position and buffers."""
 
     _topic_partitions: frozenset[TopicPartition]
     _tp_state: dict[TopicPartition, _PartitionState]
@@ -114,11 +114,11 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
         self._departed.depart()
 
     def state_value(self, tp: TopicPartition) -> _PartitionState:
-        """The state of a partition. Tasks that still ask for one that has left get one that gives nothing."""
+        """The state of a partition; a departed state, which delivers nothing, if the partition has left."""
         return self._tp_state.get(tp, self._departed)
 
     def become(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Have these partitions and no others from now on; returns those that have left."""
+        """Replace the assignment by these partitions; return the partitions that have left."""
         now = frozenset(partitions)
         before = self._topic_partitions
         for tp in before - now:
@@ -129,7 +129,7 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
         return before - now
 
     def deliver(self, partitions: Partitions) -> None:
-        """Give out records of these partitions and no others from now on."""
+        """Deliver records of these partitions alone from now on."""
         for tp in partitions ^ self._deliverable:
             if (state := self._tp_state.get(TopicPartition(*tp))) is not None:
                 state.hold(held=tp not in partitions)
@@ -137,31 +137,31 @@ class CooperativeAssignment(Assignment):  # type: ignore[misc]  # aiokafka has n
 
 
 class _States:
-    """The states of some partitions as they were once, whichever partitions have come and gone meanwhile."""
+    """The states of some partitions at one time, regardless of later changes of the assignment."""
 
     def __init__(self, assignment: Any, partitions: Iterable[TopicPartition]) -> None:
         self._states = {tp: assignment.state_value(tp) for tp in partitions}
 
     def state_value(self, tp: TopicPartition) -> Any:
-        """As that of an assignment."""
+        """As `Assignment.state_value`."""
         return self._states[tp]
 
     def any_departed(self) -> bool:
-        """Whether one of them was assigned by the group and is not any more."""
+        """Whether one of the partitions was assigned by the group and has left."""
         return any(isinstance(state, _PartitionState) and state.departed for state in self._states.values())
 
 
 class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # aiokafka has no types
-    """Changes of the subscription leave the assignment alone: that is for the machine to change.
+    """A subscription whose changes leave the assignment alone: the machine changes the assignment.
 
-    After `unsubscribe` the partitions are still owned until the listener has been told that they go. Only the
-    listener still sees them then, to commit them; for every other caller there is no subscription any more.
+    After `unsubscribe` the partitions stay owned until the listener was told of their revocation. Until then
+    only the listener sees them, to commit them; for all other callers there is no subscription.
 
     Attributes:
-        on_change: called with the topics whenever the user, or a pattern, wants others.
-        on_listener: called whenever the user has named a listener, or none.
+        on_change: called with the topics when the user, or a pattern, changes them.
+        on_listener: called after each `subscribe`, with a listener or without.
         lease_until: when the machine's lease ends, in seconds of `lease.clock`.
-        was_assigned: whether the present subscription has had an assignment, an empty one included.
+        was_assigned: whether the current subscription has had an assignment, which may be empty.
     """
 
     _subscription: Any
@@ -182,11 +182,11 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         self._error: Exception | None = None
         self._is_stopped = False
 
-    # ---- what is subscribed and assigned
+    # ---- subscription and assignment
 
     @property
     def subscription(self) -> Any:
-        """The subscription, None after `unsubscribe`, but for the listener that is told of it."""
+        """The subscription; None after `unsubscribe`, except to the listener that is told of it."""
         if self._subscription_type is SubscriptionType.NONE and not self._is_called_by_listener:
             return None
         return self._subscription
@@ -213,11 +213,11 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
     def _is_called_by_listener(self) -> bool:
         return self._listener_call is not None and _LISTENER_CALL.get() is self._listener_call
 
-    # ---- who waits
+    # ---- waiting
 
     @property
     def reassignment_in_progress(self) -> bool:
-        """Whether nothing at all may be delivered at this moment."""
+        """Whether no partition may be delivered now."""
         if self._subscription is None:
             return True
         return self._needs_lease and lease.clock() >= self.lease_until
@@ -225,16 +225,16 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
     async def wait_for_assignment(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
     ) -> None:
-        """Wait until something may be delivered. Raises what the coordinator has to tell the user."""
+        """Wait until records may be delivered. Raises the user's pending error."""
         if self._fetch_task is not None and asyncio.current_task() is self._fetch_task:
             await self._wait_as_fetcher()
             return
-        with self.fetch_context():  # Who waits in `start` is not stuck either.
+        with self.fetch_context():  # A wait in `start` counts as a call for records too.
             while self.reassignment_in_progress:
                 await self.wait_for_change()
 
     async def wait_for_change(self) -> None:
-        """Wait until the assignment may have changed. Raises what the coordinator has to tell the user."""
+        """Wait until the assignment may have changed. Raises the user's pending error."""
         if self._is_stopped:
             raise ConsumerStoppedError
         if (error := self.take_error()) is not None:
@@ -242,13 +242,13 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         waiter = super().wait_for_assignment()
         try:
             await waiter
-        except asyncio.CancelledError:  # Or else they pile up for as long as nothing may be delivered.
+        except asyncio.CancelledError:  # Otherwise waiters pile up while nothing may be delivered.
             with contextlib.suppress(ValueError):
                 self._assignment_waiters.remove(waiter)
             raise
 
     async def _wait_as_fetcher(self) -> None:
-        """Wait as `wait_for_assignment` does, but raise nothing: aiokafka's fetcher would end, or lose it."""
+        """Wait as `wait_for_assignment` does, but raise nothing: aiokafka's fetcher would end, or drop it."""
         while self.reassignment_in_progress or self.subscription is None:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._fetch_task_waiters.append(waiter)
@@ -265,11 +265,11 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         self._fetch_task_waiters.clear()
 
     def serve(self, fetcher: Any, unexpected: Callable[[str, BaseException], Exception]) -> None:
-        """Have this fetcher work with partitions that come and go, and with errors for the user.
+        """Adapt this fetcher to partitions that enter and leave, and to errors for the user.
 
-        Each call that begins to wait for records raises the error that waits for it. A position counts for
-        the states that it was looked up for. A lookup that fails raises in a call for records, and is
-        repeated: aiokafka ends its fetch task there, and the consumer delivers nothing any more.
+        Each call that begins to wait for records raises the pending error. A position applies only to the
+        states that it was looked up for. A failed lookup raises in a call for records, and is repeated. (In
+        aiokafka it ends the fetch task, and the consumer delivers no more records.)
 
         Args:
             unexpected: logs the exception of a failed lookup, and returns the error for the user.
@@ -297,7 +297,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         fetcher._update_fetch_positions = update_fetch_positions
 
     def states_of(self, partitions: Iterable[TopicPartition]) -> _States:
-        """The states that these partitions have now: all that are assigned if there are none."""
+        """The current states of these partitions; of all assigned partitions if `partitions` is empty."""
         subscription = self.subscription
         assignment = None if subscription is None else subscription.assignment
         assigned: frozenset[TopicPartition] = frozenset() if assignment is None else assignment.tps
@@ -305,10 +305,10 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
 
     @contextlib.contextmanager
     def fetch_context(self) -> Iterator[None]:
-        """Count a call for records. aiokafka's own count stays if the call raises or is cancelled.
+        """Count a call for records until it ends. aiokafka never ends the count if the call raises.
 
-        A cancelled `getmany` leaves its waiter behind, where an error for the user would be lost. So all
-        waiters end with it: the calls that go on look again, and wait with another.
+        A cancelled `getmany` leaves its waiter behind, and an error for the user would be lost there. So all
+        waiters end with the call: the other calls look again, and wait with new ones.
         """
         self._fetch_count += 1
         try:
@@ -320,12 +320,12 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
             self._fetch_count -= 1
             self._last_fetch_ended = monotonic()
 
-    # ---- what the user has to know
+    # ---- errors for the user
 
     def tell(self, error: Exception) -> None:
-        """Raise an error once, in the calls that wait for records, or else in the next.
+        """Raise an error once, in the calls that wait for records, or else in the next call.
 
-        One error waits for the next call at most.
+        At most one error waits for the next call.
         """
         if not self._abort(error) and self._error is None:
             self._error = error
@@ -343,7 +343,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         return error
 
     def stop(self) -> None:
-        """End the calls that wait for an assignment; those that wait for records the fetcher ends itself."""
+        """End the calls that wait for an assignment; the fetcher ends the calls that wait for records."""
         self._is_stopped = True
         _fail(self._assignment_waiters, ConsumerStoppedError())
         self._assignment_waiters.clear()
@@ -353,15 +353,15 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         self._assignment_waiters.clear()
         return raised
 
-    # ---- what the user does
+    # ---- calls of the user
 
     def subscribe(self, topics: set[str], listener: Any = None) -> None:
-        """Want these topics."""
+        """Subscribe to these topics."""
         super().subscribe(topics, listener)
         self._named_listener()
 
     def subscribe_pattern(self, pattern: Any, listener: Any = None) -> None:
-        """Want the topics that match."""
+        """Subscribe to the topics that match."""
         super().subscribe_pattern(pattern, listener)
         self._named_listener()
 
@@ -373,10 +373,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         return {tp for tp in self.assigned_partitions() if _is_paused_by_user(self._assigned_state(tp))}
 
     def unsubscribe(self) -> None:
-        """Want nothing any more; the partitions stay until the machine has revoked them.
-
-        So does the listener, which has to hear of it.
-        """
+        """Drop the subscription; partitions and listener stay until the partitions are revoked."""
         if not self.partitions_auto_assigned():
             super().unsubscribe()
             return
@@ -394,7 +391,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
             previous = self._subscription
             assignment = None if previous is None else previous.assignment
             if previous is not None and isinstance(assignment, CooperativeAssignment):
-                previous._assignment = None  # Otherwise it would end with the subscription.
+                previous._assignment = None  # Otherwise the assignment would end with `previous`.
             else:
                 assignment = CooperativeAssignment()
             subscription._assignment = assignment
@@ -416,7 +413,7 @@ def _notify(waiters: Iterable[asyncio.Future[None]]) -> None:
 
 
 def _fail(waiters: Iterable[asyncio.Future[None]], error: Exception) -> bool:
-    """Raise an error in those that wait; whether there are any."""
+    """Raise an error in the pending waiters; whether there are any."""
     waiting = [waiter for waiter in waiters if not waiter.done()]
     for waiter in waiting:
         waiter.set_exception(again(error))
@@ -424,7 +421,7 @@ def _fail(waiters: Iterable[asyncio.Future[None]], error: Exception) -> bool:
 
 
 def again(error: Error) -> Error:
-    """An error that was raised, or may be, to be raised once more: its traceback begins anew."""
+    """A copy of an error that can be raised several times: each copy has a traceback of its own."""
     copied = copy.copy(error)
     copied.__cause__ = error.__cause__
     return copied

@@ -1,14 +1,14 @@
-"""The requests of a member on aiokafka: over which connection they go, and how long a response may take.
+"""The requests of a member on aiokafka: their connections and timeouts.
 
-Up to aiokafka 0.12 a request is a list of its versions; the newest is taken, which brokers have since Kafka
-2.3. From 0.13 on it is one class that settles the version with the broker.
+Up to aiokafka 0.12 a request is a list of its versions; the newest is used, which brokers know since Kafka
+2.3. From 0.13 on it is one class that negotiates the version with the broker.
 
 Heartbeat and OffsetCommit requests that carry the instance id of a static member (KIP-345) are declared here:
 no release of aiokafka has them. From 0.10 to 0.14 Heartbeat ends with version 1 and OffsetCommit with version
-3. Without the id a broker cannot tell a member whose place another process has taken that it was fenced. The
-fields are those of `HeartbeatRequest.json` and `OffsetCommitRequest.json` in Kafka's
-`clients/src/main/resources/common/message`. Every broker that knows a JoinGroup with an instance id (version
-5, Kafka 2.3) knows these versions too. LeaveGroup has one as well, but static members do not leave.
+3. Without the id, a broker cannot tell a member that another process has fenced it. The fields are those of
+`HeartbeatRequest.json` and `OffsetCommitRequest.json` in Kafka's `clients/src/main/resources/common/message`.
+Every broker that knows a JoinGroup with an instance id (version 5, Kafka 2.3) knows these versions too.
+LeaveGroup needs no id, since static members do not leave.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from kafka_assignors_aiokafka._leading import ask_for_weights, in_thread
 log = logging.getLogger("kafka_assignors_aiokafka")
 
 _BEYOND_REBALANCE_S = 5.0
-"""How much longer than `rebalance_timeout_ms` a join may take; as in Java, for the way of the response."""
+"""How much longer than `rebalance_timeout_ms` a join may take, for the way of the response; as in Java."""
 
 _JOINING = 2
-"""The connection of its own that joins use, beside `aiokafka.client.ConnectionGroup`'s.
+"""The connection of joins alone, in addition to those of `aiokafka.client.ConnectionGroup`.
 
-A broker answers the requests of a connection one by one, and JoinGroup when the last member has joined: what
-is sent after it on the same connection, heartbeats and commits, waits for as long.
+A broker answers the requests of a connection in order, and JoinGroup only when the last member has joined.
+Heartbeats and commits on the same connection would have to wait for that.
 """
 
 _UNKNOWN_LEADER_EPOCH = -1
@@ -79,17 +79,17 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             self.coordinator_dead()
             raise
         if response.API_KEY == _OFFSET_FETCH and (code := int(getattr(response, "error_code", 0))):
-            # An error of the response as a whole, in the version that aiokafka uses from 0.13 on. It does not
-            # look at it, and takes the response for "nothing is committed".
+            # The error code of the response as a whole, in the version that aiokafka uses from 0.13 on.
+            # aiokafka ignores it, and takes the response for "nothing is committed".
             if coordinator_moved(code):
                 self.coordinator_dead()
             raise Errors.for_code(code)()
         return response
 
     async def _open_for_joining(self, node_id: int) -> None:
-        """Give the responses to JoinGroup and SyncGroup the time that the group gives its slowest member.
+        """Wait for JoinGroup and SyncGroup for as long as the group waits for its slowest member.
 
-        A member that gives up earlier joins again with another claim, and the whole group begins anew.
+        A member that gives up earlier rejoins with another claim, and the whole group starts again.
         """
         await self._client.ready(node_id, group=_JOINING)
         connection = self._client._conns.get((node_id, _JOINING))
@@ -100,8 +100,8 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
     async def send_with_timeout(self, request: Any) -> Any:
         """Send a request that a coordinator answers at once; KafkaTimeoutError after `session_timeout_ms`.
 
-        The connections are closed then, as the client's own timeout does. Otherwise the same broker is found
-        again, and the same socket is used for as long as nothing resets it.
+        After the timeout the connections are closed, as by the client's own timeout. Otherwise the lookup may
+        find the same broker, and the dead socket would be used again.
         """
         node_id = self.coordinator_id
         try:
@@ -115,7 +115,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             raise _NoResponseError("the coordinator did not answer within session_timeout_ms") from None
 
     def close_joining_connection(self) -> None:
-        """Close the connection of joins: what waits on it fails."""
+        """Close the connection of joins; requests that wait on it fail."""
         connection = self._client._conns.get((self.coordinator_id, _JOINING))
         if connection is not None:
             connection.close()
@@ -214,13 +214,13 @@ class AiokafkaTransport:
         return {(topic, number): code for topic, partitions in response.topics for number, code in partitions}
 
     def _of(self, membership: Membership) -> tuple[str, int, str, str | None]:
-        """The fields with which all requests of a member that has joined begin."""
+        """The first fields of every request of a member that has joined."""
         group_id, instance_id = self._member
         return group_id, membership.generation, membership.member_id, instance_id
 
 
 class _Wakeup:
-    """A wait of one task at a time that ends early."""
+    """Lets one task at a time wait for `notify` or a timeout."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -235,7 +235,7 @@ class _Wakeup:
 
 
 class _Outcome:
-    """The end of something that one caller waits for."""
+    """A success or an error that one caller waits for."""
 
     def __init__(self) -> None:
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -256,10 +256,10 @@ class _Outcome:
 
 
 def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
-    """Have this client ask for metadata on new connections once no broker has answered on those it has.
+    """Make this client open new connections after no broker has answered its Metadata requests.
 
-    aiokafka closes a connection after a timeout, but not after that of a Metadata request. A connection that
-    has died without a reset is used again and again.
+    aiokafka closes a connection after a timeout, except after that of a Metadata request. A connection that
+    has died without a reset would be used again and again.
     """
     update = client._metadata_update
 
@@ -269,7 +269,7 @@ def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
         silent = [
             connection
             for (node_id, group), connection in client._conns.items()
-            # aiokafka does not open the bootstrap connection a second time.
+            # aiokafka does not reopen the bootstrap connection.
             if group == ConnectionGroup.DEFAULT and node_id != "bootstrap" and connection.connected()
         ]
         if not silent:
@@ -285,7 +285,7 @@ def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
 # ---- requests that aiokafka has no recent version of
 
 _Struct: Any = getattr(api, "RequestStruct", api.Request)
-"""From aiokafka 0.13 on a `Request` is what chooses one of several structs."""
+"""From aiokafka 0.13 on, a `Request` chooses one of several structs."""
 
 _Response: Any = api.Response
 
@@ -296,11 +296,11 @@ _OF_MEMBER = (
     ("member_id", _NAME),
     ("group_instance_id", _NAME),
 )
-"""The fields with which the requests of a member begin."""
+"""The first fields of every request of a member."""
 
 
 class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
-    """A struct that is its own request, of one version."""
+    """A request that has a single version."""
 
     API_KEY = -1
     API_VERSION = -1
@@ -308,9 +308,7 @@ class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
     RESPONSE_TYPE = _Response
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> _OneVersion:
-        """The request that a connection of aiokafka 0.13 or later sends, given the versions that its broker
-        knows.
-        """
+        """Check that the broker knows this version; aiokafka calls it from 0.13 on."""
         oldest, newest = versions.get(self.API_KEY, (0, -1))
         if not oldest <= self.API_VERSION <= newest:
             raise Errors.IncompatibleBrokerVersion(

@@ -1,14 +1,14 @@
 """Incremental cooperative rebalancing for kafka-python 3, driven by `kafka_assignors.rebalance`.
 
 consumer        what the user sees
-coordinator     the machine's actions carried out, its events reported
+coordinator     carries out the machine's actions, and reports events to it
 transport       the requests to the group's coordinator, for `kafka_assignors.rebalance.session`; leading
 commits         `commit_async`; joins wait while a transaction may be open
 metrics         the metrics of the coordinator, in the registry of the client
 user_thread     calls of the user's listener, and errors, in `poll`
-fetching        subscription, assignment, where to begin, and the fetcher, which can be woken up
+fetching        subscription, assignment, start positions, and the fetcher, which can be woken up
 
-All that is used of kafka-python beside its public interface is listed in `_v3`.
+`_v3` lists everything that is used of kafka-python beyond its public interface.
 """
 
 from typing import TYPE_CHECKING, Any, TypedDict

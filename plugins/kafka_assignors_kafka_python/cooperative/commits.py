@@ -1,22 +1,22 @@
-"""Commits that the user's thread begins and does not wait for, and those of a transaction.
+"""Commits that the user's thread begins without waiting, and joins that wait for a transaction.
 
-`commit_async` begins a commit and returns. A transaction commits with the producer, by the membership that
-`group_metadata` shows, so joins wait while the application may have a transaction open.
+`commit_async` begins a commit and returns. A transaction commits through the producer, with the membership
+that `group_metadata` returns, so joins wait while the application may have a transaction open.
 
-A coordinator refuses the offsets of a transaction whose group metadata are of an earlier generation, and the
-generation changes when the last member has joined. kafka-python's own consumer joins inside `poll` alone, so
-that metadata are good from one `poll` to the next. Here joins go on beside the polls. A call of
-`group_metadata` says that a transaction may be open:
+A coordinator refuses the offsets of a transaction with group metadata of an earlier generation, and the
+generation changes when the last member has joined. kafka-python's own consumer joins only inside `poll`, so
+its metadata are valid from one `poll` to the next. Here joins go on between polls. A call of `group_metadata`
+means that a transaction may be open:
 
-    - From then until the next `poll` begins no JoinGroup is sent. The group cannot have a new generation
-      without one, unless this member is expelled.
-    - While a JoinGroup or SyncGroup is unanswered, `group_metadata` waits for the answer, since metadata of
-      before would be refused. It does so if records were ever returned: else there is nothing to commit.
+    - From then until the next `poll` begins, no JoinGroup is sent. Without it the group gets no new
+      generation, unless this member is expelled.
+    - While a JoinGroup or SyncGroup is unanswered, `group_metadata` waits for the response, since earlier
+      metadata would be refused. It does not wait if no record was ever returned: there is nothing to commit.
 
-The wait ends. Nothing that the answer needs waits for this thread: JoinGroup is sent already, a leader has a
-thread for its strategy, and the listener is called after the answer. Members that hold back a JoinGroup of
-theirs have not sent one, so they do not wait for another member. But one that is polled by this same thread
-cannot join before this call returns: hence `request_timeout_ms`, as for every call that blocks.
+The wait ends. The response needs nothing from this thread: JoinGroup is sent already, a leader has a thread
+for its strategy, and the listener is called after the response. Members that hold back their JoinGroup wait
+for no other member. But a member that is polled by this same thread cannot join before this call returns:
+hence `request_timeout_ms`, as for every call that blocks.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ log = logging.getLogger("kafka_assignors_kafka_python")
 
 
 class TooManyCommitsError(Errors.RetriableError):  # type: ignore[misc]  # kafka-python has no types
-    """So many commits are open that no other is taken: try again after a `poll`."""
+    """Too many commits are open: try again after a `poll`."""
 
 
 class AsyncCommits:
@@ -51,9 +51,9 @@ class AsyncCommits:
         self._started = self._ended = 0
 
     def start(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Callable[..., Any]) -> Any:
-        """Commit, on the user's thread, without waiting: a future, and `callback(offsets, outcome)` later.
+        """Begin a commit on the user's thread: a future, and `callback(offsets, outcome)` in a later poll.
 
-        With TooManyCommitsError if the user starts them faster than the coordinator takes them.
+        The outcome is TooManyCommitsError if the user begins commits faster than the coordinator answers.
         """
         require_offsets(offsets)
         coordinator = self._coordinator
@@ -76,7 +76,7 @@ class AsyncCommits:
 
 
 def require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-    """TypeError for offsets of other types, as kafka-python says it."""
+    """TypeError for offsets of other types, as in kafka-python."""
     if not isinstance(offsets, dict):
         raise TypeError(f"offsets must be a dict {{TopicPartition: OffsetAndMetadata}}, not {offsets!r}")
     for tp, offset in offsets.items():
@@ -87,7 +87,7 @@ def require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None
 
 
 class JoinHold:
-    """Holds the joins of one coordinator back.
+    """Holds back the joins of one coordinator while a transaction may be open.
 
     Attributes:
         is_held: no JoinGroup may be sent.
@@ -100,20 +100,20 @@ class JoinHold:
         self._coordinator = coordinator
 
     def begin(self) -> None:
-        """A transaction may be open from now on. From any thread."""
+        """A transaction may be open from now on. Any thread may call this."""
         if self._coordinator.is_on_io_thread:
-            self.is_held = True  # A coroutine of the listener, in `poll`.
+            self.is_held = True  # Called by a coroutine of the listener, in `poll`.
         else:
             self._coordinator.on_io_thread(self._begin)
 
     def end(self) -> None:
-        """No transaction is open any more. On the user's thread."""
+        """No transaction is open any more. Called on the user's thread."""
         if self.is_held:
             self.is_held = False
             self._coordinator.join_may_be_due()
 
     async def _begin(self) -> None:
-        # On the I/O thread, where joins begin: none begins after this line.
+        # Joins begin on the I/O thread, which runs this: none begins after the next line.
         self.is_held = True
         if not self.has_returned_records:
             return
@@ -124,8 +124,8 @@ class JoinHold:
                 await coordinator.wait_for(request, (deadline - time.monotonic()) * 1000)
             except Errors.KafkaTimeoutError:
                 log.warning(
-                    "group %r: group_metadata() waited for a rebalance for request_timeout_ms: what a "
-                    "transaction commits with it may be refused",
+                    "group %r: group_metadata() waited for a rebalance for request_timeout_ms: the "
+                    "coordinator may refuse the offsets of this transaction",
                     coordinator.group_id,
                 )
                 return

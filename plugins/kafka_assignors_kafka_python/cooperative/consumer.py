@@ -109,7 +109,7 @@ class ConsumerSettings(TypedDict, total=False):
 
 
 def _exchanged(stored_as: str, exchange: Callable[[Any, Any], Any]) -> Any:
-    """An attribute that is given one object and has another. Reading it runs no Python code."""
+    """An attribute that replaces the object it is assigned. Reading it runs no Python code."""
 
     def assign(self: object, stock: object) -> None:
         setattr(self, stored_as, exchange(self, stock))
@@ -129,15 +129,15 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
 
         consumer = CooperativeKafkaConsumer("orders", group_id="g")
 
-    Partitions that stay with this consumer are fetched, delivered and committed all through a rebalance. The
-    listener hears of the others alone, in `poll`, on the thread that polls: `on_partitions_revoked` of those
-    that go, while they can still be committed; `on_partitions_assigned` of those that were added;
-    `on_partitions_lost` of those that others may own already. What a listener raises comes out of `poll`, as
-    a KafkaError. See docs/kafka-python.md.
+    Partitions that stay with this consumer are fetched, delivered and committed throughout a rebalance. The
+    listener gets the changes alone, in `poll`, on the thread that polls: `on_partitions_revoked` before
+    partitions leave, while they can still be committed; `on_partitions_assigned` for added partitions;
+    `on_partitions_lost` for partitions that another member may already own. If a listener raises an
+    exception, `poll` raises a KafkaError. See docs/kafka-python.md.
     """
 
     _is_cooperative: ClassVar = True
-    """Tells an assignor that kafka-python asks for its protocols which kind of consumer it is for."""
+    """Tells an assignor's `supported_protocols` which kind of consumer it is for."""
 
     def __init__(
         self,
@@ -150,12 +150,13 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     ) -> None:
         """The arguments of KafkaConsumer.
 
-        `partition_assignment_strategy` has assignors of this package, the preferred one first, by default
-        `CooperativeStickyAssignor()` alone. While one of them is eager, so is the consumer: that is for the
-        first step of an upgrade. `observer` is told of rebalances, heartbeats and commits, beside the
-        consumer's own metrics; it is no ConsumerRebalanceListener, and cannot take part in a rebalance.
+        `partition_assignment_strategy` lists assignors of this package, the preferred one first; by default
+        `CooperativeStickyAssignor()` alone. If one of them is eager, so is the consumer, which the first step
+        of an upgrade needs. `observer` gets rebalances, heartbeats and commits, in addition to the consumer's
+        own metrics; it is not a ConsumerRebalanceListener, and cannot take part in a rebalance.
 
-        TypeError or ValueError for anything that could only fail later.
+        TypeError or ValueError for invalid arguments; RuntimeError for a release of kafka-python that this
+        class does not work with.
         """
         require_group(group_id, "KafkaConsumer")
         if partition_assignment_strategy is None:
@@ -173,7 +174,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         )
         self._require_own_parts()
 
-    # kafka-python makes these by itself, where no argument leads. They are exchanged as soon as they are
+    # kafka-python makes these itself, and no argument changes that. So they are replaced when they are
     # assigned, before they are used.
 
     def _own_subscription(self, stock: Any) -> CooperativeSubscriptionState:
@@ -199,10 +200,10 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     _coordinator = _exchanged("_cooperative_coordinator", _own_coordinator)
 
     def _require_own_parts(self) -> None:
-        """RuntimeError, and the consumer is closed, if a part is not the one that was exchanged."""
+        """Close the consumer and raise RuntimeError if a part is not of our class."""
         for name, kind in _PARTS.items():
             if type(getattr(self, name, None)) is not kind:
-                self._closed = True  # For `__del__`, which would close what has not been begun.
+                self._closed = True  # Otherwise `__del__` would close parts that do not exist yet.
                 self._client.close()
                 release = metadata.version("kafka-python")
                 raise RuntimeError(
@@ -219,7 +220,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         pattern: str | None = None,
         listener: ConsumerRebalanceListener | Any | None = None,  # The stubs have no asynchronous one.
     ) -> None:
-        """As KafkaConsumer's. Partitions of topics that are not wanted any more are delivered no more."""
+        """As KafkaConsumer's. Records of topics that are no longer subscribed are not delivered any more."""
         super().subscribe(topics=topics, pattern=pattern, listener=listener)
         self._coordinator.subscription_may_have_changed()
 
@@ -230,11 +231,11 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         super().unsubscribe()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Have this member join again, so that the group learns what its strategy announces by now (KIP-568).
+        """Make this member rejoin, so that the group gets its strategy's current `member_data` (KIP-568).
 
-        Returns at once, and may be called by any thread (not in a signal handler, which may have interrupted
-        one that it waits for); what is owned stays owned until the group decides otherwise. Before the first
-        `poll` there is nothing to do. `reason` is for the log; TypeError if it is no str.
+        Returns at once; the member keeps its partitions until the group decides otherwise. Any thread may
+        call it, but not a signal handler, which may have interrupted a thread that it waits for. Before the
+        first `poll` it does nothing. `reason` is for the log; TypeError if it is not a str.
         """
         self._coordinator.enforce_rebalance(require_reason(reason))
 
@@ -251,12 +252,12 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         return records
 
     def _refresh_committed_offsets(self, timeout_ms: float | None = None) -> bool:
-        # For `poll`, which must not stop the partitions that have a position for those that have none.
+        # Called by `poll`: partitions with a position must not wait for those that have none.
         if self._subscription.partitions_auto_assigned():
             return bool(self._coordinator.look_up_positions())
         return bool(super()._refresh_committed_offsets(timeout_ms))
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """As KafkaConsumer's. What the listener raises meanwhile is raised when everything is closed."""
+        """As KafkaConsumer's. An exception of the listener is raised when everything is closed."""
         super().close(autocommit=autocommit, timeout_ms=timeout_ms)  # pyright: ignore[reportArgumentType]
         self._coordinator.listener_calls.raise_error()

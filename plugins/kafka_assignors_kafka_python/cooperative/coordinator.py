@@ -1,19 +1,19 @@
 """The coordinator of a cooperative consumer: it carries out what the machine decides.
 
-`kafka_assignors.rebalance` says when to join, what to claim, what to revoke and which commits may be sent; a
-`Session` sends the requests, over `transport`. Here the other actions are carried out: the assignment, and
-calls of the listener. Nothing in this file asks whether something is allowed.
+`kafka_assignors.rebalance` decides when to join, what to claim, what to revoke and which commits may be sent;
+a `Session` sends the requests, over `transport`. This file carries out the other actions: it installs
+assignments, and calls the listener. It never decides whether something is allowed.
 
-There are two threads. On kafka-python's *I/O thread* live the machine, all requests and the assignment:
+There are two threads. kafka-python's *I/O thread* runs the machine, all requests and the assignment:
 
     the joining task    begins a join when the machine wants one and the coordinator is known
-    heartbeats          all the time, joins included
+    heartbeats          always, also during joins
     a task per action   a join, a sync, a commit
 
-So a join goes on between two polls, and a poll never waits for one. On the *user's thread*, inside `poll`,
-`unsubscribe` and `close`, the listener is called and automatic commits are begun: then the user has dealt
-with all that earlier polls returned. A member that has to call the listener cannot join again before the next
-poll, and the group waits for it, at most `max_poll_interval_ms`.
+So a join goes on between two polls, and a poll never waits for one. The *user's thread*, inside `poll`,
+`unsubscribe` and `close`, calls the listener and begins automatic commits: by then the user has processed all
+records of earlier polls. A member that has to call the listener cannot rejoin before the next poll, and the
+group waits for it, at most `max_poll_interval_ms`.
 
 The fetcher's `wake` ends the wait of a poll when there is something to do. Joins have a connection of their
 own (`_v3.joining_node`).
@@ -70,7 +70,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     ) -> None:
         """`stock` is the coordinator that this one replaces, before it is used.
 
-        `settings` are those of kafka-python's coordinator; `rack` is what the group is told.
+        `settings` are those of kafka-python's coordinator; `rack` is the member's rack for the group.
         """
         super().__init__(stock._client, stock._subscription, **{**settings, "metrics": None})
         metrics = self.take_over_metrics(stock)
@@ -129,7 +129,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             case events.Install(partitions):
                 self._subscription.install(partitions)
                 self._session.commits.installed(partitions)
-                # What was asked about partitions that leave must not answer for them when they come back.
+                # A lookup for partitions that leave must not answer for them when they come back.
                 self._offset_fetch_futures.clear()
                 self._fetcher.wake()
             case events.Revoke() | events.Lose() | events.Announce():
@@ -142,29 +142,29 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     @property
     def member(self) -> MemberState:
-        """The machine as it is now. It is replaced as a whole, so any thread may look."""
+        """The current state of the machine. It is replaced as a whole, so any thread may read it."""
         return self._member
 
     retries_commits = True
 
     @property
     def join_under_way(self) -> Any:
-        """Done when the JoinGroup or SyncGroup that the machine waits for is answered; None without one."""
+        """A future, done when the current JoinGroup or SyncGroup is answered; None without one."""
         if not self._member.join.is_under_way or self._session.joins_are_answered:
             return None
         return self._session.join_task
 
     def join_may_be_due(self) -> None:
-        """Look whether the machine wants a join. From any thread."""
-        if not self._member.closing:  # Afterwards there is nothing left that could be notified.
+        """Check whether the machine wants a join. Any thread may call this."""
+        if not self._member.closing:  # The joining task may have ended.
             self._join_wanted.notify()
 
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run something on the I/O thread; when it is done, the user's thread is woken."""
+        """Run a function on the I/O thread, then wake the user's thread; a future."""
         return self.start(function, *arguments).add_both(lambda _: self._fetcher.wake())
 
     def _spawn(self, task: Coroutine[Any, Any, None]) -> Any:
-        """Run a task that reports all errors by itself: another error ends the consumer."""
+        """Run a task that reports its own errors: any other error ends the consumer."""
         return self._manager.call_soon(task).add_errback(self._broken)
 
     def _broken(self, error: BaseException) -> None:
@@ -172,7 +172,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.errors.raise_for_ever(self._session.unexpected("the consumer cannot go on, close it", error))
 
     def _show_membership(self) -> None:
-        # kafka-python's names, for `group_metadata`, for its metrics and for those who look.
+        # Attributes of kafka-python, for `group_metadata` and for its metrics.
         member, membership = self._member, self._member.membership
         states: Any = base.MemberState  # pyright: ignore[reportAttributeAccessIssue]  # its stubs are of 2.x
         with self._lock:
@@ -180,22 +180,22 @@ class CooperativeCoordinator(RequestingCoordinator):
                 self.state = states.REBALANCING
             else:
                 self.state = states.STABLE if member.in_group else states.UNJOINED
-            # A user whose partitions are lost and who was not told yet goes on with the old generation, for
-            # which transactional offsets are refused. A broker takes them without a membership.
+            # If partitions are lost and the user was not told yet, the old generation stays: the broker
+            # refuses transactional offsets with it. Without a membership it would accept them.
             if member.in_group or not member.owned:
                 of_member = (membership.generation, membership.member_id, self._session.strategy)
                 self._generation = base.Generation(*of_member)
 
     def _may_deliver(self, partition: events.Partition) -> bool:
-        # `_member` is replaced as a whole, so any thread may look.
+        # `_member` is replaced as a whole, so any thread may read it.
         return self._member.may_deliver(partition, lease.clock())
 
     # ---- the user's thread
 
     def poll(self, timeout_ms: float | None = None) -> bool:
-        """The work of the user's thread before it fetches. It never waits for the group.
+        """Do the work of the user's thread before it fetches, without waiting for the group.
 
-        Raises the errors that wait for the user, and those of the listener.
+        Raises the user's pending errors, and those of the listener.
         """
         self._fetcher.reset_wakeup()
         if not self._subscription.partitions_auto_assigned() and self.listener_calls.asked is None:
@@ -213,7 +213,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         if self._member.poll_interval_exceeded:
             self.on_io_thread(self.handle, events.Polled())
         self.listener_calls.call()
-        if self._member.closing:  # By the listener.
+        if self._member.closing:  # The listener has closed the consumer.
             return False
         self.hold.end()  # A transaction that the listener began has ended with its call.
         self.listener_calls.raise_error()
@@ -222,11 +222,11 @@ class CooperativeCoordinator(RequestingCoordinator):
         return True
 
     def time_to_next_poll(self) -> float:
-        """Seconds that the user's thread may wait for records, unless it is woken."""
+        """How many seconds the user's thread may wait for records, unless it is woken."""
         if not self._subscription.partitions_auto_assigned():
             by_hand: float = super().time_to_next_poll()
             return by_hand
-        # Half of the poll interval: this wait is not the user's, and does not count.
+        # At most half of the poll interval, which this wait must not use up.
         wait_ms = min(self.config["heartbeat_interval_ms"], self.config["max_poll_interval_ms"] / 2)
         if self._fetcher.is_validating:
             wait_ms = min(wait_ms, self.config["retry_backoff_ms"])
@@ -236,9 +236,9 @@ class CooperativeCoordinator(RequestingCoordinator):
         return wait_s
 
     def subscription_may_have_changed(self, *, resolved: bool = False) -> None:
-        """Tell the machine which topics the user wants, if they are others than before.
+        """Tell the machine the subscribed topics if they have changed.
 
-        Until it is `resolved` with metadata, a pattern has no topics, and that means nothing.
+        Until a pattern is `resolved` with metadata, its topics are unknown, and the machine is not told.
         """
         state = self._subscription
         topics = state.subscription
@@ -259,19 +259,19 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Do nothing: the machine leaves when the partitions that the user gave up are revoked."""
 
     def look_up_positions(self) -> bool:
-        """Look up where to begin, without waiting; whether nothing is left to look up."""
+        """Look up missing positions, without waiting; whether none is missing."""
         if not self._subscription.has_all_fetch_positions():
             self._positions.look_up(self._member.deliverable)
         return bool(self._subscription.has_all_fetch_positions())
 
     def group_metadata(self) -> Any:
-        """As kafka-python's, but good until the next `poll` begins: see `commits`."""
+        """As kafka-python's, but valid until the next `poll` begins: see `commits`."""
         if self._subscription.partitions_auto_assigned() and not self._member.closing:
             self.hold.begin()
         return super().group_metadata()
 
     def on_io_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run something there and wait for it."""
+        """Run a function on the I/O thread and wait for its result."""
         if self.is_on_io_thread:
             return function(*arguments)
         return self._net.run(function, *arguments)
@@ -286,7 +286,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     def commit_offsets_sync(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], timeout_ms: float | None = None
     ) -> None:
-        """Commit; `CommitFailedError` for partitions that were not owned all the while."""
+        """Commit; `CommitFailedError` for partitions that were not owned throughout."""
         if not self._subscription.partitions_auto_assigned():
             super().commit_offsets_sync(offsets, timeout_ms=timeout_ms)
             return
@@ -298,11 +298,11 @@ class CooperativeCoordinator(RequestingCoordinator):
     def commit_offsets_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Any = None
     ) -> Any:
-        """The same without waiting: a future, and `callback(offsets, None or error)` in a later poll."""
+        """Commit without waiting: a future, and `callback(offsets, None or error)` in a later poll."""
         if not self._subscription.partitions_auto_assigned():
             return super().commit_offsets_async(offsets, callback)
         if not self.is_on_io_thread:
-            self._invoke_completed_offset_commit_callbacks()  # So that these cannot pile up either.
+            self._invoke_completed_offset_commit_callbacks()  # So that callbacks cannot pile up.
         return self._async_commits.start(offsets, callback or self.config["default_offset_commit_callback"])
 
     def _invoke_completed_offset_commit_callbacks(self) -> None:
@@ -314,12 +314,12 @@ class CooperativeCoordinator(RequestingCoordinator):
                 self._is_calling_back = False
 
     def _commit_offsets_async_on_complete(self, offsets: object, outcome: object) -> None:
-        # An automatic one: kafka-python tells the user's callback, if there is one.
+        # Of an automatic commit. kafka-python then calls the user's callback, if there is one.
         if isinstance(outcome, Exception):
             log.warning("group %r: automatic commit: %s", self.group_id, outcome)
         super()._commit_offsets_async_on_complete(offsets, outcome)
 
-    # ---- what goes on all the time, on the I/O thread
+    # ---- background tasks, on the I/O thread
 
     async def _joining_task(self) -> None:
         while not self._member.closing:
@@ -348,10 +348,10 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     @property
     def _is_join_due(self) -> bool:
-        # An earlier join may still be unanswered, given up by the machine: a broker has to see the end of it.
+        # A join that the machine has given up may still be unanswered. The next one waits for its end.
         return self._member.must_join and self._session.joins_are_answered and not self.hold.is_held
 
-    # ---- what the session asks
+    # ---- calls of the session
 
     def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
         watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
@@ -398,11 +398,11 @@ class CooperativeCoordinator(RequestingCoordinator):
             )
 
     def _follow_metadata(self, cluster: Any) -> None:
-        # A leader watches topics of others too. Those that it may not describe do not concern its user.
+        # A leader also watches topics of other members. Its user gets no error for those.
         own = cluster.unauthorized_topics & (self._subscription.subscription or frozenset())
         unauthorized, cluster.unauthorized_topics = cluster.unauthorized_topics, own
         try:
-            super()._handle_metadata_update(cluster)  # Resolves a pattern. Raises what is not authorized.
+            super()._handle_metadata_update(cluster)  # Resolves a pattern; raises for unauthorized topics.
         except Errors.KafkaError as error:
             self.errors.raise_in_poll(error, Source.METADATA)
         else:
@@ -411,7 +411,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             cluster.unauthorized_topics = unauthorized
         if self._subscription.subscribed_pattern:
             self.subscription_may_have_changed(resolved=True)
-        # What a leader learns before its SyncGroup is held against its assignment when that is there.
+        # A leader that waits for SyncGroup compares in `assigned`, after its assignment.
         if self._member.phase is not Phase.SYNCING:
             self._rejoin_if_topics_changed()
 
@@ -428,7 +428,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self.start(self.handle, events.RejoinRequested(reason))
 
     def stop_leading(self) -> None:
-        """Watch no topics of other members: a join begins, and only its leader watches them."""
+        """Stop watching topics of other members: a join begins, and only its leader watches them."""
         self._is_leader = False
         self._assignment_snapshot = None
         self._subscription.reset_group_subscription()
@@ -436,7 +436,7 @@ class CooperativeCoordinator(RequestingCoordinator):
     # ---- leaving
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """Commit if commits are automatic, revoke what is owned (or lose it), and leave the group."""
+        """Commit if commits are automatic, revoke (or lose) all partitions, and leave the group."""
         if autocommit:
             self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
         self.on_io_thread(self.errors.expect_no_poll)
@@ -445,7 +445,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.listener_calls.end_if_under_way()
             self.listener_calls.call(is_committed=True)
         except Exception as error:
-            self._session.unexpected("it is closed without regard to what is under way", error)
+            self._session.unexpected("the close failed, so the consumer leaves at once", error)
             self.listener_calls.tell_lost(self._member.owned)
             self.on_io_thread(self._session.leave_in_any_case)
         if self._session.leave_task is not None:

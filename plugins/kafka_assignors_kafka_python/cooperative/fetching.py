@@ -1,18 +1,18 @@
-"""What is fetched: the assigned partitions that the fetcher may touch, where to begin with added ones, and
-the fetcher, which can be woken up: the user's thread waits for that in `poll`, besides records.
+"""Subscription and assignment, the start positions of added partitions, and the fetcher, which can be woken
+up: in `poll` the user's thread waits for records and for that.
 
 kafka-python keeps a `TopicPartitionState` for each partition that stays, through every rebalance. Two things
-are added. Whether a partition may be fetched and delivered is asked of the machine each time, where
-kafka-python asks the state: before a fetch, before records of it are handed out, and before each record of an
-iteration. And partitions may leave while a request about them is under way.
+are added. The machine decides each time whether a partition may be fetched and delivered: before a fetch,
+before its records are delivered, and before each record of an iteration. And partitions may leave while a
+request about them is under way.
 
-Threads: partitions come and go on the I/O thread. They go only while the user's thread is inside `poll`,
-`unsubscribe` or `close`, and waits.
+Threads: partitions enter and leave on the I/O thread. They leave only while the user's thread is inside
+`poll`, `unsubscribe` or `close`, and waits.
 
-The start positions of added partitions are looked up while the others are delivered. kafka-python's `poll`
-waits for the committed offsets of what has no position. Here they are asked for on the I/O thread, and a
-later poll takes what was found. It does so on the user's thread, so that an answer that comes late never
-takes the place of what the user has set.
+The start positions of added partitions are looked up while other partitions are delivered. kafka-python's
+`poll` waits for the committed offsets of partitions without a position. Here the I/O thread requests them,
+and a later poll applies them. It does so on the user's thread, so that a late response never replaces a
+position that the user has set.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _PartitionState(TopicPartitionState):  # type: ignore[misc]
 
 
 class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
-    """The subscription, and an assignment that partitions enter and leave.
+    """The subscription, with an assignment that partitions enter and leave.
 
     Attributes:
         may_deliver: whether records of a partition may be delivered now.
@@ -60,11 +60,11 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
     may_deliver: Callable[[Partition], bool]
 
     def install(self, partitions: Partitions) -> None:
-        """Have these partitions and no others from now on; those that stay notice nothing."""
+        """Replace the assignment by these partitions; those that stay keep their state."""
         with self._lock:
             for tp in self.assignment.keys() - partitions:
                 del self.assignment[tp]
-            # Shuffled as in kafka-python: the first ones are fetched first, in every consumer that starts.
+            # Shuffled as in kafka-python, so that not every new consumer fetches the same partitions first.
             added = list(partitions - self.assignment.keys())
             random.shuffle(added)
             for partition in added:
@@ -72,7 +72,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
                 self.assignment[TopicPartition(*partition)] = state
 
     def missing_positions(self) -> dict[TopicPartition, object]:
-        """The partitions without a position, each with its state: one that left and came back has another."""
+        """The partitions without a position, with their states; a partition that came back has a new one."""
         with self._lock:
             return {tp: state for tp, state in self.assignment.items() if state.is_missing_position()}
 
@@ -81,7 +81,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
         with self._lock:
             return {tp for tp, state in self.assignment.items() if state.awaiting_validation}
 
-    # A join begins or ends on the I/O thread, when the user's thread may have unsubscribed already.
+    # A join begins or ends on the I/O thread. By then the user's thread may have unsubscribed.
 
     def reset_group_subscription(self) -> None:
         with self._lock:
@@ -93,7 +93,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
             if self.partitions_auto_assigned():
                 super().group_subscribe(topics)
 
-    # kafka-python calls these when an answer has come, with partitions that were assigned before.
+    # kafka-python calls these after a response, with the partitions of the request.
 
     def set_reset_pending(self, partitions: Iterable[TopicPartition], next_allowed_reset_time: float) -> None:
         super().set_reset_pending(self._still_assigned(partitions), next_allowed_reset_time)
@@ -122,10 +122,10 @@ class Positions:
         self._lookup: Any = None
 
     def look_up(self, deliverable: Partitions) -> None:
-        """Take the positions that a lookup found, or begin the next lookup. Raises the error of a lookup.
+        """Apply the positions that a lookup found, or begin the next lookup. Raises the error of a lookup.
 
-        Nothing is looked up for partitions that are not deliverable. Those that are not announced yet are
-        among them: the listener may know better.
+        Only deliverable partitions are looked up. Partitions that are not announced yet are not deliverable,
+        since the listener may set their positions.
         """
         lookup = self._lookup
         if lookup is None:
@@ -181,31 +181,31 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         self._manager.cluster.add_listener(self._keep_newer_leaders)
 
     def wake(self) -> None:
-        """Have the user's thread look what there is to do."""
-        self._is_woken = True  # Before the future is read: see `_next_wakeup`.
+        """Wake the user's thread, which then looks for work."""
+        self._is_woken = True  # Set before the future is read: see `_next_wakeup`.
         if not self._woken.is_done:
             self._woken.success(None)
 
     def reset_wakeup(self) -> None:
-        """The user's thread is about to look: every later `wake` makes it look again."""
+        """Forget earlier calls of `wake`: the user's thread is about to look for work."""
         self._is_woken = False
 
     def _next_wakeup(self) -> Any:
-        """What the next wait waits for: done by a `wake`, or at once if there was one since the last look.
+        """The future of the next wait: done by `wake`, at once if it was called since `reset_wakeup`.
 
-        Each wait has a future of its own: one that outlasted the waits would keep the callbacks of all.
+        Each wait has a future of its own: a shared future would keep the callbacks of all waits.
         """
         woken = self._woken = Future()
-        if self._is_woken:  # After the future is in its place, so that no `wake` falls between the two.
+        if self._is_woken:  # Read after the future is set, so that no `wake` is lost between the two.
             woken.success(None)
         return woken
 
     def reset_offsets_if_needed(self, timeout_ms: float | None = None) -> Any:
-        """Look up where to begin, if that is not known, without waiting; a future, or None."""
+        """Look up missing start positions, without waiting; a future, or None."""
         earlier = self._reset_task
         reset = super().reset_offsets_if_needed(timeout_ms)
         if self._reset_task is not earlier:
-            # If it ends after `_send_fetches_async` has looked, `fetch_records` does not see it any more.
+            # `fetch_records` does not notice a lookup that ends after `_send_fetches_async` has checked.
             self._reset_task.add_both(lambda _: self.wake())
         return reset
 
@@ -215,10 +215,10 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         return bool(self._subscriptions.partitions_in_validation())
 
     def _keep_newer_leaders(self, cluster: Any) -> None:
-        """Put back the leaders that metadata have replaced by those of older epochs.
+        """Restore leaders that metadata have replaced by leaders of an older epoch.
 
-        A broker that is behind names such. kafka-python takes them over, and prefers to ask a broker that
-        leads nothing, such as one that was restarted. Leaders refuse older epochs.
+        A broker with stale metadata names such leaders. kafka-python accepts them, and prefers to ask a
+        broker that leads no partitions, such as one that was restarted. Leaders refuse older epochs.
         """
         known, self._leaders = self._leaders, {}
         for topic in cluster.topics(exclude_internal_topics=False):
@@ -237,25 +237,25 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     def _note_leader(self, tp: TopicPartition) -> None:
         cluster = self._manager.cluster
         topic_id, epoch = cluster.topic_id(tp.topic), cluster.leader_epoch_for_partition(tp)
-        # Without its id, a topic that was created again cannot be told from the old one.
+        # Without the id, a recreated topic cannot be told from the old one.
         if topic_id is not None and epoch is not None and epoch >= 0:
             self._leaders[tp] = _Leader(topic_id, epoch, cluster.leader_for_partition(tp))
 
     def validate_offsets_if_needed(self, timeout_ms: float | None = None) -> Any:
         """Validate positions that are not being validated yet; a future, or None.
 
-        kafka-python begins with others when every leader has answered. One that is silent, as in the restart
-        of a broker, then keeps the partitions of all the others from being fetched, for up to
+        kafka-python begins the next validation only when every leader has answered. A leader that is silent,
+        as during a restart, would keep the partitions of all other leaders from being fetched, for up to
         `request_timeout_ms`.
         """
         earlier, self._validation_task = self._validation_task, None
         started = super().validate_offsets_if_needed(timeout_ms)
         if started is None and earlier is not None and not earlier.is_done:
-            self._validation_task = earlier  # What `position` waits for.
+            self._validation_task = earlier  # `position` waits for it.
         return self._validation_task
 
     async def _validate_offsets_async(self, timeout_ms: float | None = None) -> None:
-        """Ask each leader once. Each `poll` looks what has to be asked again, and when."""
+        """Ask each leader once. Each `poll` decides which partitions are due again."""
         state = self._subscriptions
         positions = {
             tp: position
@@ -263,7 +263,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
             if (position := state.assignment[tp].position) is not None
         }
         now_s = time.monotonic()
-        # Those without a known leader are looked at again after a pause, the others if there is no answer.
+        # Partitions without a known leader are due after the backoff, the others after the request timeout.
         state.validation_failed(positions.keys(), now_s + self.config["retry_backoff_ms"] / 1000)
         asked = []
         for node_id, of_node in self._group_offset_for_leader_epoch_requests(positions).items():
@@ -281,7 +281,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         )
         if not idle or records or not timeout_ms:
             return records, idle
-        # Nothing can be fetched. The stock consumer sleeps, for as long.
+        # Nothing can be fetched. kafka-python's consumer sleeps for the same time.
         pause_ms = min(timeout_ms, self.config["retry_backoff_ms"])
         with suppress(KafkaTimeoutError):
             self._net.run(self._manager.wait_for, self._next_wakeup(), pause_ms)
@@ -292,8 +292,8 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     ) -> tuple[Any, bool]:
         """Records that have been fetched, and whether there are more.
 
-        kafka-python takes back what it has put aside of a partition that was paused only if it is at work on
-        no other. It takes one that it has done with for one at work, and never fetches the partition again.
+        kafka-python resumes the buffered records of a partition that was paused only if no other partition
+        is in progress. It counts a finished partition as in progress, and never fetches the paused one again.
         """
         if not self._next_partition_records:
             self._next_partition_records = None
@@ -306,11 +306,11 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         sent: list[Any] = await super()._send_fetches_async()
         self._under_way = [fetch for fetch in (*self._under_way, *sent) if not fetch.is_done]
         for fetch in sent:
-            # Not for those that failed at once: kafka-python would try again and again, without a pause.
+            # Not for fetches that failed at once: kafka-python would retry them without a pause.
             if not fetch.is_done:
                 fetch.add_both(lambda _: self.wake())
-        # What `fetch_records` waits for: one future, since each wait adds callbacks to each future here.
-        # A `wake` by itself would keep it from seeing that nothing is fetched.
+        # `fetch_records` waits for one future, since each wait adds callbacks to every future here. Without
+        # requests the queue stays empty, which tells `fetch_records` that nothing is being fetched.
         is_waiting = self._under_way or (self._reset_task is not None and not self._reset_task.is_done)
         self._fetch_futures = deque([self._next_wakeup()] if is_waiting else ())
         return sent

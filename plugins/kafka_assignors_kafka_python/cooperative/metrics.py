@@ -1,9 +1,9 @@
 """The metrics of a consumer's coordinator, in kafka-python's own registry: `consumer.metrics()`.
 
-kafka-python's coordinator registers a part of what Java's does, with its names and units. These sensors are
-fed here, and get what they lack; the other metrics of Java's coordinator are added. Names, descriptions and
-what counts are those of `AbstractCoordinator`, `ConsumerCoordinatorMetrics` and
-`RebalanceCallbackMetricsManager` of Kafka 4. Times are in milliseconds unless a name says otherwise.
+kafka-python's coordinator registers a part of the metrics of Java's, with its names and units. This class
+feeds these sensors, and adds the missing metrics. Names, descriptions and the events that count are those of
+`AbstractCoordinator`, `ConsumerCoordinatorMetrics` and `RebalanceCallbackMetricsManager` of Kafka 4. Times
+are in milliseconds unless a name says otherwise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CoordinatorMetrics(RebalanceObserver):
     """Feeds the metrics of one consumer's coordinator."""
 
     def __init__(self, metrics: Any, sensors: Any, consumer_sensors: Any) -> None:
-        """`sensors` are those of heartbeats and joins, `consumer_sensors` that of commits."""
+        """`sensors` has the sensors of heartbeats and joins, `consumer_sensors` the sensor of commits."""
         self._metrics = metrics
         self._group = sensors.metric_group_name
         self._heartbeat = sensors.heartbeat_latency
@@ -121,7 +121,7 @@ class CoordinatorMetrics(RebalanceObserver):
 
 
 class _CumulativeCount(AbstractMeasurableStat):  # type: ignore[misc]  # kafka-python has no types
-    """How often a value was recorded. kafka-python's `Count` forgets what is older than its samples."""
+    """How often a value was recorded. kafka-python's `Count` forgets values older than its samples."""
 
     def __init__(self) -> None:
         self._count = 0

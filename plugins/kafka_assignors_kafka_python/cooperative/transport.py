@@ -1,11 +1,10 @@
-"""The requests of a member on kafka-python: where they go, how long a response may take, and has taken.
-Before its SyncGroup a leader assigns.
+"""The requests of a member on kafka-python: their connections, timeouts and metrics; a leader's assignment.
 
-The versions are those that kafka-python's own coordinator sends: the newest that both sides know, up to a
-limit where a later one would mean something else.
+The versions are those of kafka-python's own coordinator: the newest that both sides know, up to a limit where
+a later version has another meaning.
 
-All of it runs on kafka-python's I/O thread, but for two things that have threads of their own: the strategy,
-and to decode what members sent.
+All of it runs on kafka-python's I/O thread, except for two tasks with threads of their own: the strategy, and
+decoding the members' metadata.
 """
 
 from __future__ import annotations
@@ -52,17 +51,17 @@ from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 T = TypeVar("T")
 
 _REFRESH_TIMEOUT_MS = 1000.0
-"""How long a member waits for newer metadata when an assignment has more than it knows of."""
+"""How long a member waits for newer metadata when an assignment has partitions that it does not know."""
 
 _HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
 
 _LONGEST_REASON = 255
 
 _FLUSH_S = 1.0
-"""For what is still being written when the consumer is closed."""
+"""How long a close waits for requests that are still being written."""
 
 _BEYOND_REBALANCE_MS = 5000
-"""How much longer than `max_poll_interval_ms` a join may take; as in Java, for the way of the response."""
+"""How much longer than `max_poll_interval_ms` a join may take, for the way of the response; as in Java."""
 
 
 class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
@@ -71,17 +70,17 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
     _joining_id = ""
 
     def take_over_metrics(self, stock: Any) -> CoordinatorMetrics | None:
-        """What feeds the metrics of the coordinator that this one replaces; None without a registry."""
+        """Take over the sensors of `stock`; the observer that feeds them, None without a registry."""
         self._sensors, self._consumer_sensors = stock._sensors, stock._consumer_sensors
         self.heartbeat = stock.heartbeat  # One of the metrics looks at it.
         registry = stock.config["metrics"]
         return registry and CoordinatorMetrics(registry, self._sensors, self._consumer_sensors)
 
     async def ensure_coordinator_ready_async(self, timeout_ms: float | None = None) -> bool:
-        """Wait until the coordinator is known; whether it is. KafkaError if waiting is of no use.
+        """Wait until the coordinator is known; False after the timeout, KafkaError if a retry is of no use.
 
-        kafka-python does the same, but asks again at once, and again, while brokers name a coordinator that
-        cannot be reached.
+        kafka-python does the same, but retries without a pause while brokers name a coordinator that cannot
+        be reached.
         """
         deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
         while self.coordinator_unknown():
@@ -93,7 +92,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             except Errors.KafkaError as error:
                 if not error.retriable:
                     raise
-                # Perhaps all brokers that are known have gone.
+                # Perhaps all known brokers have gone.
                 self._cluster.request_update()
             if self.coordinator_unknown():
                 await self.back_off()
@@ -106,13 +105,13 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         node_id, timeout_ms = self.coordinator_id, None
         if joining:
             node_id = self._joining_id = joining_node(self._cluster, node_id)
-            # The broker holds it until all have joined, or the leader has assigned.
+            # The broker answers when all members have joined, or when the leader has assigned.
             longest_ms = self.config["max_poll_interval_ms"] + _BEYOND_REBALANCE_MS
             timeout_ms = max(self.config["request_timeout_ms"], longest_ms)
         try:
             return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
         except Errors.KafkaError as error:
-            if not isinstance(error, Errors.Cancelled):  # The member has closed the connection of joins.
+            if not isinstance(error, Errors.Cancelled):  # This member has closed the connection of joins.
                 self._failed_request(node_id, request, error)
             raise
 
@@ -130,21 +129,21 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         return int(response.error_code)
 
     async def back_off(self) -> None:
-        """Wait before the next try."""
+        """Wait for `retry_backoff_ms`."""
         await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
 
     async def wait_for(self, future: Any, timeout_ms: float | None) -> Any:
-        """Its value; KafkaTimeoutError if that takes longer."""
+        """The value of `future`; KafkaTimeoutError after `timeout_ms`."""
         return await self._manager.wait_for(future, timeout_ms)
 
     async def assign_as_leader(
         self, assignor: Assignor, joined: JoinGroupResponse, *, eager: bool
     ) -> EncodedAssignments:
-        """The assignment of each member. Raises what the strategy raises."""
+        """The assignment of each member. Raises the strategy's exception."""
         decoded = await self.in_background(read_joined_members, assignor, joined.members)
         leading = Leading(self, assignor, decoded, joined.generation)
-        # While all members go on consuming, newer metadata of known topics need not be waited for: their
-        # request comes after a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
+        # While all members go on consuming, the leader does not wait for newer metadata of known topics: the
+        # request follows a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
         refreshed = self.start(refresh_metadata, self._cluster)
         topics = self._subscription.group_subscription()
         if eager or any(self._cluster.partitions_for_topic(topic) is None for topic in topics):
@@ -160,7 +159,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
 
     def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run something on the I/O thread, from any thread; a future."""
+        """Run a function on the I/O thread; a future. Any thread may call this."""
         return self._manager.call_soon(function, *arguments)
 
     async def in_background(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -179,14 +178,14 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         return outcome
 
     def close_joining_connection(self) -> None:
-        """Close the connection of joins: what waits on it fails."""
+        """Close the connection of joins; requests that wait on it fail."""
         self._manager.close(node_id=self._joining_id)
 
     async def close_connections(self) -> None:
         """Close all connections while the I/O thread still runs.
 
-        One that is being written to is closed when that is done. kafka-python ends the thread before that,
-        and leaves the socket open.
+        A connection closes when its pending writes are done. kafka-python ends the thread before that, and
+        leaves the socket open.
         """
         self._manager.close()
         for connection in tuple(self._manager._conns.values()):
@@ -253,7 +252,8 @@ class KafkaPythonTransport:
             protocol_type=ConsumerProtocolType,
             protocols=[JoinGroupRequest.JoinGroupRequestProtocol(name, data) for name, data in protocols],
             reason=reason[:_LONGEST_REASON],
-            # From 9 on a static leader that was restarted is told to assign nothing: another dialogue.
+            # From version 9 on, a restarted static leader is told to skip the assignment, which is not
+            # implemented here.
             max_version=8,
         )
         response = await self._coordinator.send(request, joining=True)
@@ -322,7 +322,7 @@ class KafkaPythonTransport:
         }
 
     def _of(self, membership: Membership) -> dict[str, Any]:
-        """The fields that all requests of a member that has joined share; the generation has two names."""
+        """The fields of every request of a joined member, without the generation, which has two names."""
         return {
             "group_id": self._group_id,
             "member_id": membership.member_id,
@@ -331,7 +331,7 @@ class KafkaPythonTransport:
 
 
 class _Outcome:
-    """The end of something that one caller waits for."""
+    """A success or an error that one caller waits for."""
 
     def __init__(self, coordinator: RequestingCoordinator) -> None:
         self._coordinator = coordinator

@@ -1,9 +1,9 @@
-"""What the I/O thread has the user's thread do in `poll`: call the listener, and raise errors.
+"""The tasks of the I/O thread for the user's thread, in `poll`: call the listener, and raise errors.
 
-kafka-python calls a listener on its I/O thread, where nothing that waits can be called: no `commit`, no
-`position`. Here it is called in `poll`, as Java does. By then the user has dealt with all that earlier polls
-returned, so that what is committed for partitions that go is what was dealt with. The coroutines of an
-`AsyncConsumerRebalanceListener` run on the I/O thread as ever, while the user's thread waits for them.
+kafka-python calls a listener on its I/O thread, which must not block: no `commit`, no `position`. Here `poll`
+calls it, as in Java. By then the user has processed all records of earlier polls, so a commit for partitions
+that leave covers exactly the processed records. The coroutines of an `AsyncConsumerRebalanceListener` still
+run on the I/O thread, while the user's thread waits for them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ListenerCalls:
     """The calls of one coordinator's listener, one at a time.
 
     Attributes:
-        asked: the call that the machine waits for.
+        asked: the call that the machine waits for, None without one.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class ListenerCalls:
     # ---- on the I/O thread
 
     def ask(self, call: events.CallListener) -> None:
-        """Have the user's thread make this call."""
+        """Make the user's thread carry out this call."""
         self.asked = call
         if isinstance(call, events.Announce) and self._subscription.rebalance_listener is None:
             self._announced |= call.partitions
             if self._session.observers is not None:
                 self._session.observers.listener_returned(call, None)
-            self._returned()  # There is no listener to call, so there is nothing to poll for.
+            self._returned()  # No listener to call, so no need to wait for a poll.
 
     def _returned(self) -> None:
         self.asked = None
@@ -75,8 +75,8 @@ class ListenerCalls:
     def call(self, *, is_committed: bool = False) -> None:
         """Call the listener for as long as the machine asks for it.
 
-        Unless everything `is_committed` already, what is revoked is committed before, if commits are
-        automatic. That takes no time here: a later poll goes on when it is done.
+        If commits are automatic, revoked partitions are committed first, unless everything `is_committed`
+        already. This method does not wait for the commit: a later poll goes on when it is done.
         """
         while (asked := self.asked) is not None and not self._is_under_way:
             if not (is_committed or self._has_committed(asked)):
@@ -86,22 +86,22 @@ class ListenerCalls:
                 self._tell_if_of_interest(asked)
             finally:
                 self._is_under_way = False
-                self._committing = None  # That of this call, if it was not waited for.
+                self._committing = None  # The commit of this call.
                 if self.asked is asked:  # Otherwise `end_if_under_way` has ended it.
                     self._coordinator.on_io_thread(self._returned)
 
     def end_if_under_way(self) -> None:
-        """The listener itself closes the consumer: its call counts as returned, and the next come now."""
+        """End the current call early: the listener itself closes the consumer, and further calls follow."""
         if self._is_under_way:
             self._is_under_way = False
             self._coordinator.on_io_thread(self._returned)
 
     def tell_lost(self, partitions: events.Partitions) -> None:
-        """Call `on_partitions_lost` where the machine cannot ask for it any more."""
+        """Call `on_partitions_lost` when the machine cannot ask for it any more."""
         self._tell_if_of_interest(events.Lose(partitions))
 
     def raise_error(self) -> None:
-        """Raise what the listener has raised."""
+        """Raise the error of the listener, if any."""
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -120,17 +120,17 @@ class ListenerCalls:
             await self._session.commits.commit(offsets, self._coordinator.config["session_timeout_ms"] / 1000)
         except Errors.KafkaError as error:
             log.warning(
-                "group %r, member %r: what is revoked could not be committed: %s",
+                "group %r, member %r: revoked partitions could not be committed: %s",
                 self._coordinator.group_id,
                 self._coordinator.member.membership.member_id,
                 error,
             )
-        except Exception as error:  # Of the offsets: what cannot be encoded, for one.
-            self._session.unexpected("what is revoked could not be committed", error)
+        except Exception as error:  # Such as offsets that cannot be encoded.
+            self._session.unexpected("revoked partitions could not be committed", error)
 
     def _tell_if_of_interest(self, asked: events.CallListener) -> None:
-        # The user may have polled long after the machine asked. What was lost before it was announced is
-        # neither announced nor reported as lost.
+        # The user may poll long after the machine has asked. Partitions that were lost before they were
+        # announced are neither announced nor reported as lost.
         if isinstance(asked, events.Announce):
             if self._coordinator.member.in_group:
                 self._announced |= asked.partitions
@@ -169,7 +169,7 @@ class ListenerCalls:
 
 
 class Source(enum.Enum):
-    """What an error comes from. Of each there is one error at most that waits to be raised, the last."""
+    """The source of an error. Of each source only the last error waits."""
 
     JOIN = "joins"
     HEARTBEAT = "heartbeats"
@@ -177,10 +177,10 @@ class Source(enum.Enum):
 
 
 class ErrorsOfUser:
-    """The errors that wait for the user. Each is raised once, but a fatal one in every poll."""
+    """The errors that wait for the user. Each is raised once; a fatal error is raised in every poll."""
 
     def __init__(self, wake: Callable[[], None], start: Callable[..., Any]) -> None:
-        """`wake` has the user's thread look; `start` runs a function on the I/O thread."""
+        """`wake` wakes the user's thread; `start` runs a function on the I/O thread."""
         self._wake = wake
         self._start = start
         self._waiting: dict[Source, tuple[Exception, Any]] = {}
@@ -188,10 +188,10 @@ class ErrorsOfUser:
         self._is_closing = False
 
     def raise_in_poll(self, error: Exception, source: Source = Source.JOIN) -> Any:
-        """Raise it in the poll that waits, or else in the next. Returns a future: done once it was raised.
+        """Raise an error in the waiting poll, or else in the next. Returns a future, done when it was raised.
 
-        Before that the user cannot have corrected the cause. An error of the same source that waits is out of
-        date: this one takes its place.
+        Before that the user cannot have corrected the cause. The error replaces a waiting one of the same
+        source, which is out of date.
         """
         _, raised = self._waiting.pop(source, (None, None))
         raised = raised or Future()
@@ -202,13 +202,13 @@ class ErrorsOfUser:
         return raised
 
     def withdraw(self, source: Source) -> None:
-        """Drop the error of this source that waits: the source works again. On the I/O thread."""
+        """Drop the waiting error of this source, which works again. Called on the I/O thread."""
         _, raised = self._waiting.pop(source, (None, None))
         if raised is not None:
             raised.success(None)
 
     def expect_no_poll(self) -> None:
-        """The consumer is being closed: nothing has to wait for the user. On the I/O thread."""
+        """Drop all waiting errors: the consumer is being closed. Called on the I/O thread."""
         self._is_closing = True
         for source in Source:
             self.withdraw(source)
@@ -219,7 +219,7 @@ class ErrorsOfUser:
         self._wake()
 
     def raise_next(self) -> None:
-        """Raise the oldest error that waits. On the user's thread."""
+        """Raise the oldest waiting error. Called on the user's thread."""
         if self._fatal is not None:
             raise copy.copy(self._fatal)
         for source in tuple(self._waiting):

@@ -1,17 +1,17 @@
 """The archive: the group records of `__consumer_offsets`, copied to Parquet before the broker compacts them.
 
-    archive.json            whose records these are (`store`)
+    archive.json            the cluster and the topic of the records (`store`)
     raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`store`)
     committed/date=…/       committed offsets, thinned, as `schemas.COMMITTED`, if they are asked for
     topics/                 the catalogue, as `schemas.TOPICS` (`store`)
-    _archive/ledger/        up to where the archive goes, and what was left out (`store`)
+    _archive/ledger/        the archived offsets, and the counts of all records (`store`)
     _archive/checkpoint/    Spark's own note of the batch under way
-    _archive/staging/       files on their way to their names
+    _archive/staging/       files before they are moved to their names
 
-Every record is in exactly one file under `raw/`, and every file there is complete, so that any program that
-reads Parquet can read it, while it is being written too. `replay` reads the folder as it is.
+Every record is in exactly one file under `raw/`, and every file there is complete. So any program that reads
+Parquet can read the archive, also while it is being written. `replay` reads the folder as it is.
 
-Here are the values: what an archiver is asked (`ArchiveOptions`), what it tells, and how it fails
+This module has the options of an archiver (`ArchiveOptions`), its progress, its result, and its error
 (`ArchiveError`). Counts are records or offsets, times are seconds.
 """
 
@@ -27,20 +27,20 @@ from kafka_assignors_spark.source.messages import MessageCounts
 
 
 class ArchiveError(Exception):
-    """An archive that cannot be kept as asked: one line that says what is wrong, where, and what to do."""
+    """The archiver cannot run as asked: one line that says what is wrong, where, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """What to archive, and where to.
+    """What to archive, and where.
 
-    `path` is a folder of any file system that Hadoop knows. With `once` the archiver ends when it has what
-    was in the topic at its start; otherwise it goes on until it is told to stop, and once it has caught up
-    waits `interval_seconds` from batch to batch. `max_offsets_per_batch` bounds a batch in offsets, over all
-    partitions of the topic. With `committed_offsets_s` the last committed offset of each partition of a group
-    in each interval of so many seconds is kept, too.
+    `path` is a folder of any file system that Hadoop knows. With `once` the archiver ends when it has all
+    records that were in the topic at its start. Otherwise it goes on until it is told to stop; once it has
+    caught up, it waits `interval_seconds` between batches. `max_offsets_per_batch` bounds a batch in offsets,
+    over all partitions of the topic. With `committed_offsets_s` the archive also keeps the last committed
+    offset of each partition of a group in each interval of this many seconds.
 
-    `client_config` are librdkafka's properties (security and the like), `timeout_seconds` the longest wait
+    `client_config` has librdkafka's properties (security and the like), `timeout_seconds` is the longest wait
     for a broker. `master` is Spark's; `spark_config` a file of properties for a session that is started.
     """
 
@@ -59,15 +59,15 @@ class ArchiveOptions:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveProgress:
-    """One report of how far an archiver has come.
+    """One report of an archiver's progress.
 
     Attributes:
         phase: a short lower-case phrase, such as "archiving".
         counts: of this run.
         batches: written in this run.
         lag_offsets: between the archive and the end of the topic; None while it is not known.
-        lag_seconds: the archive has what was in the topic that long ago. It counts from the start of the run,
-            so that of a long backlog it says no more than "at least".
+        lag_seconds: the archive has all records that the topic had this long ago. It is measured from the
+            start of the run, so for an older backlog it is a lower bound.
     """
 
     phase: str
@@ -79,16 +79,16 @@ class ArchiveProgress:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveResult:
-    """What a run did, and what the archive holds after it.
+    """The result of a run, and the state of the archive after it.
 
     Attributes:
         counts: of this run.
         total: since the archive was begun.
-        last_timestamp: of the latest record that was read, offset commits among them; None before the first.
-        topics_changed: rows that the catalogue got.
+        last_timestamp: of the latest record that was read, offset commits included; None before the first.
+        topics_changed: how many rows the catalogue got.
         lag_offsets, lag_seconds: as in `ArchiveProgress`.
-        complete: whether the archive has all that was in the topic when the run began.
-        warnings: what threatens the archive, or is lost already.
+        complete: whether the archive has all records that were in the topic when the run began.
+        warnings: risks for the archive, and lost records.
     """
 
     path: str

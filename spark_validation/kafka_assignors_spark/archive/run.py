@@ -1,7 +1,7 @@
 """The archiver, from a broker to a folder of Parquet.
 
-`run_archive` looks at the cluster, opens the archive (`store`), lets the stream run (`Run`), and
-turns what Spark and the clients raise into an `ArchiveError` of one line.
+`run_archive` looks at the cluster, opens the archive (`store`), runs the stream (`Run`), and turns errors of
+Spark and of the clients into an `ArchiveError` of one line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _MOST_LOOKS = 1_000
 class Lag:
     """The lag in offsets, which is None before the first look, and in seconds.
 
-    The archive has what was in the topic at the time of the latest look whose end it has reached.
+    A look notes the end of the topic and the time. The lag in seconds is the age of the oldest look whose end
+    the archive has not reached.
     """
 
     def __init__(self) -> None:
@@ -50,12 +51,12 @@ class Lag:
         self._ahead: list[tuple[float, Mapping[int, int]]] = []
 
     def look(self, ends: Mapping[int, int], next_: Mapping[int, int], now: float) -> None:
-        """The topic ends at `ends` now, a time in seconds, and the archive at `next_`."""
+        """Note that at `now`, in seconds, the topic ends at `ends` and the archive at `next_`."""
         self._ahead.append((now, ends))
         while self._ahead and all(next_[partition] >= end for partition, end in self._ahead[0][1].items()):
             del self._ahead[0]
         if len(self._ahead) > _MOST_LOOKS:
-            # A backlog of days: the oldest stays, and the others become fewer.
+            # A backlog of days: the oldest look stays, and half of the others go.
             self._ahead = self._ahead[::2]
         self.offsets = sum(max(0, end - next_[partition]) for partition, end in ends.items())
         self.seconds = now - self._ahead[0][0] if self._ahead else 0.0
@@ -63,24 +64,24 @@ class Lag:
 
 _WATCH_SECONDS = 0.2
 _LOOK_SECONDS = 2.0
-"""Between two looks at the end of the topic, from which the lag is known."""
+"""The time between two looks at the end of the topic, which give the lag."""
 
 _CATALOGUE_SECONDS = 60.0
 _NOTING_SECONDS = 2.0
-"""What Spark gets to note a batch as done, or it would read it a second time."""
+"""How long Spark gets to note a batch as done; otherwise it would read the batch a second time."""
 
 _TRIGGER_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 60.0
 _MOST_LATE_WORKERS = 30
-"""Starts that may fail for want of processor time in a run that otherwise ends with its first error: with
-fifteen busy processes for each core most do, and each takes ten seconds."""
+"""The most starts that may fail for lack of processor time in a run that otherwise ends with its first error.
+With fifteen busy processes for each core most starts fail, and each takes ten seconds."""
 
 
 _OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
 
 
 class Run:
-    """A run, from the start of its stream to the end. What it did can be asked for at any time."""
+    """A run, from the start of its stream to the end. Its counts can be read at any time."""
 
     def __init__(
         self,
@@ -116,12 +117,12 @@ class Run:
 
     @property
     def complete(self) -> bool:
-        """Whether the archive has what was in the topic when the run began."""
+        """Whether the archive has all records that were in the topic when the run began."""
         next_ = self._archive.entry.next
         return all(next_[partition] >= end for partition, end in self._target.items())
 
     def go(self) -> None:
-        """Archive until there is no more to do, starting the stream again where that can help."""
+        """Archive until there is no more to do; start the stream again after an error that may pass."""
         pause, late_workers = 1.0, 0
         while True:
             before = self._archive.entry.batches
@@ -133,7 +134,7 @@ class Run:
             except _OF_THE_STREAM as error:
                 if self._writer.failure is not None:
                     raise self._writer.failure from None
-                # A topic that was made anew, or truncated, ends the archiver; without an answer it goes on.
+                # A topic that was recreated or truncated ends the archiver; without an answer it goes on.
                 with contextlib.suppress(SourceError):
                     require_same(self._archive.folder.path, self._archive.manifest, identify(self._options))
                     self._ends()
@@ -178,7 +179,7 @@ class Run:
         )
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Until the stream has done what it is for; what it fails with is raised."""
+        """Return when the stream has nothing more to do; raise the error that it fails with."""
         try:
             while query.isActive:
                 now = time.monotonic()
@@ -199,7 +200,7 @@ class Run:
             query.stop()
 
     def _may_end(self, query: StreamingQuery, now: float) -> bool:
-        """Whether it is time to end: nothing more to do, or told to stop, and no batch under way."""
+        """Whether the run may end: nothing more to do, or told to stop, and no batch under way."""
         done = self._options.once and self.complete
         if not (done or self._stop.is_set()) or not self._writer.idle.is_set():
             self._idle_since = now
@@ -212,14 +213,14 @@ class Run:
         self.topics_changed += self._archive.catalogue.note(topics, datetime.now(timezone.utc))
 
     def _look(self) -> None:
-        # The archive first: what it reaches while we ask may lie behind the ends that we get.
+        # The archive first: while the brokers are asked, it may pass the ends that they return.
         next_ = self._archive.entry.next
         self.lag.look(self._ends(), next_, time.monotonic())
         if self.complete:
             self._tell_of_missing()
 
     def _tell_of_missing(self) -> None:
-        """Once in a run, and again when there is a longer gap than ever."""
+        """Warn of missing records once in a run, and again after a longer gap than ever."""
         counts = self.counts
         if not counts.missing or (self._told.missing and counts.longest_gap <= self._told.longest_gap):
             return
@@ -232,7 +233,7 @@ class Run:
         )
 
     def _tell_of_deleted(self, reports: Sequence[RangeReport]) -> None:
-        """Once for each place where the log of a partition begins behind what was archived."""
+        """Warn once for each place where the log of a partition begins after the archived offsets."""
         for report in sorted(reports, key=lambda report: (report.partition, report.start)):
             partition, log_start = report.partition, report.log_start
             if report.start >= log_start or self._told_log_start.get(partition) == log_start:
@@ -268,11 +269,11 @@ def run_archive(
     on_warning: Callable[[str], None],
     stop: threading.Event,
 ) -> ArchiveResult:
-    """Archive until everything is there (`once`), or until `stop` is set; the batch under way is finished.
+    """Archive until all records are there (`once`), or until `stop` is set; the batch under way is finished.
 
-    `on_progress` is called every now and then, `on_warning` with what threatens the archive and with what
-    goes wrong on the way. Raises `ArchiveError` for any problem with the cluster, the folder, the
-    options or the environment; a stream that has worked and fails is started again.
+    `on_progress` is called often, `on_warning` for each risk for the archive and for each error after which
+    the run goes on. Raises `ArchiveError` for any problem with the cluster, the folder, the options or the
+    environment; a stream that fails after it has worked is started again.
     """
     started = time.monotonic()
     _check(options)

@@ -1,23 +1,22 @@
-"""What an archive holds, how a batch gets into it exactly once, and how a run opens it.
+"""The content of an archive: how a batch gets into it exactly once, and how a run opens it.
 
-An archive is of one topic of one cluster. Its manifest names both; it is written once, and every later run is
-compared with it.
+An archive has records of one topic of one cluster. Its manifest names both; it is written once, and every
+later run is compared with it.
 
-The ledger has a small file after every batch: up to where the archive goes, and what became of all that was
-read. It decides what is in the archive. A batch whose entry is written is there; files of a batch without an
-entry are of a run that was killed, and that batch is still to come. Entries are numbered and never changed;
-the latest counts, and a few before it are kept.
+The ledger has a small file for every batch: the next offset of each partition, and counts of all that was
+read. It decides what is in the archive. A batch with an entry is in the archive. Files of a batch without an
+entry are left from a run that was killed, and the batch is written again. Entries are numbered and never
+changed; the latest one counts, and a few before it are kept.
 
-A batch becomes one file in the folder of each date that it has records of, and one in another folder of each
-date that it has kept commits of. The name of these files is made from the number of the batch and from the
-offsets that it covers. Spark runs a batch that did not end again between the same offsets, so the second
-attempt makes the same names, and leaves alone what is there: a file is moved to its name when it is complete.
-The entry in the ledger comes last, and a batch that has one is not written again.
+A batch becomes one file for each date of its records, and one for each date of its kept commits. The name of
+these files follows from the number of the batch and from its offsets. Spark repeats an unfinished batch with
+the same offsets, so the second attempt makes the same names, and leaves existing files alone: a file is moved
+to its name only when it is complete. The entry in the ledger comes last, and a batch that has one is not
+written again.
 
-The catalogue has every topic of the cluster, and what it was before it changed: rows of `schemas.TOPICS`, in
-a file for each look at the cluster that found something new. The state of a topic before its first entry is
-not known, so its first row has no `from` and holds for all times before the next. A deleted topic keeps its
-rows.
+The catalogue has every topic of the cluster, with its earlier states: rows of `schemas.TOPICS`, in a file for
+each look at the cluster that found a change. The state of a topic before its first entry is not known, so its
+first row has no `from` and holds for all times before the next. A deleted topic keeps its rows.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ FORMAT = 1
 def agree(folder: Directory, found: TopicIdentity) -> None:
     """Require an archive of this topic; an empty folder becomes one.
 
-    `ArchiveError` if what is there is an archive of something else, or no archive.
+    `ArchiveError` if the folder has an archive of another topic, or other files.
     """
     if folder.exists(MANIFEST):
         require_same(folder.path, _read_manifest(folder), found)
@@ -79,7 +78,7 @@ def _read_manifest(folder: Directory) -> TopicIdentity:
 
 
 def require_same(where: str, archived: TopicIdentity, found: TopicIdentity) -> None:
-    """`ArchiveError` if `found` is not what the archive at `where` is of."""
+    """`ArchiveError` if `found` is not the topic of the archive at `where`."""
     if archived.cluster_id != found.cluster_id:
         raise ArchiveError(
             f"{where} is the archive of cluster {archived.cluster_id}, and this is cluster "
@@ -92,7 +91,7 @@ def require_same(where: str, archived: TopicIdentity, found: TopicIdentity) -> N
         )
     if archived.topic_id != found.topic_id:
         raise ArchiveError(
-            f"topic {found.topic} was created anew since {where} was begun (its id was {archived.topic_id}, "
+            f"topic {found.topic} was recreated since {where} was begun (its id was {archived.topic_id}, "
             f"and is {found.topic_id}): offsets start over, so begin another archive; this one stays readable"
         )
     if archived.partitions != found.partitions:
@@ -104,10 +103,10 @@ def require_same(where: str, archived: TopicIdentity, found: TopicIdentity) -> N
 
 
 def require_whole(where: str, topic: str, archived: Mapping[int, int], ends: Mapping[int, int]) -> None:
-    """`ArchiveError` if the log of a partition ends before the offset up to which it is archived.
+    """`ArchiveError` if the log of a partition ends before its archived offsets.
 
-    `archived` and `ends` are next offsets by partition; `archived` is from before `ends` were asked for. New
-    records take the offsets of those that are gone, so to wait until the log is long enough would skip them.
+    `archived` and `ends` are next offsets by partition; `archived` was read before `ends`. New records take
+    the offsets of the lost ones, so an archiver that waits until the log is long enough would skip them.
     """
     for partition, end in sorted(ends.items()):
         if end < archived[partition]:
@@ -120,7 +119,7 @@ def require_whole(where: str, topic: str, archived: Mapping[int, int], ends: Map
 
 
 SAFE_LAG_MS = 24 * 3_600_000
-"""With less than a day, an archiver that stops in the evening has lost history by the morning."""
+"""With less than a day, an archiver that stops in the evening loses history before the morning."""
 
 _SUGGESTED_LAG_MS = 7 * 24 * 3_600_000
 
@@ -136,7 +135,7 @@ def _connection(options: ArchiveOptions) -> Connection:
 
 
 def compaction_warnings(options: ArchiveOptions) -> list[str]:
-    """What to change so that records stay until they are archived; nothing if they do.
+    """Warnings with the settings that make records stay until they are archived; none if they do.
 
     `SourceError` if the cluster does not answer.
     """
@@ -150,21 +149,21 @@ def compaction_warnings(options: ArchiveOptions) -> list[str]:
         try:
             told = connection.result("its settings are not shown", request[resource], right)
         except NotAuthorizedError as error:
-            return [f"it is not known for how long {topic} keeps its records: {error}"]
+            return [f"cannot tell how long {topic} keeps its records: {error}"]
     policy = str(told["cleanup.policy"].value)
     lag_ms, retention_ms = (int(told[name].value) for name in ("min.compaction.lag.ms", "retention.ms"))
     warnings = []
     if "compact" in policy and lag_ms < SAFE_LAG_MS:
         warnings.append(
-            f"min.compaction.lag.ms of {topic} is {lag_ms}: what the log cleaner takes while no archiver "
-            "runs is lost; to keep every record for a week: kafka-configs.sh --bootstrap-server "
+            f"min.compaction.lag.ms of {topic} is {lag_ms}: records that the log cleaner removes while no "
+            "archiver runs are lost; to keep every record for a week: kafka-configs.sh --bootstrap-server "
             f"{options.bootstrap_servers} --alter --entity-type topics --entity-name {topic} --add-config "
             f"min.compaction.lag.ms={_SUGGESTED_LAG_MS}"
         )
     if "delete" in policy and 0 <= retention_ms < SAFE_LAG_MS:
         warnings.append(
-            f"cleanup.policy of {topic} is {policy} and retention.ms {retention_ms}: what is deleted while "
-            "no archiver runs is lost"
+            f"cleanup.policy of {topic} is {policy} and retention.ms {retention_ms}: records that are "
+            "deleted while no archiver runs are lost"
         )
     return warnings
 
@@ -177,12 +176,12 @@ _KEPT = 5
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """The state of an archive after so many batches.
+    """The state of an archive after a number of batches.
 
     Attributes:
         batches: written since the archive was begun; the number of the next one.
         next: the next offset to read, of each partition.
-        counts: of all that was read.
+        counts: of all offsets that were read.
         last_timestamp_ms: the latest of all records that were read.
         last_read: the last record that was read of each partition, which shows later whether the log was
             truncated.
@@ -195,7 +194,7 @@ class LedgerEntry:
     last_read: Mapping[int, LastRead] = field(default_factory=dict)
 
     def after(self, reports: Iterable[RangeReport]) -> LedgerEntry:
-        """The state when the batch of these reports is written, too."""
+        """The state after the batch of these reports."""
         reports = sorted(reports, key=lambda report: report.start)
         next_, last_read = dict(self.next), dict(self.last_read)
         for report in reports:
@@ -213,8 +212,8 @@ class LedgerEntry:
 
     @classmethod
     def from_json(cls, text: str) -> LedgerEntry:
-        """The inverse of `asdict`; `ValueError`, `TypeError`, `KeyError` or `AttributeError` if this is no
-        entry."""
+        """The inverse of `asdict`; `ValueError`, `TypeError`, `KeyError` or `AttributeError` for any other
+        text."""
         read: dict[str, Any] = json.loads(text)
         return cls(
             next={int(partition): offset for partition, offset in read.pop("next").items()},
@@ -227,7 +226,7 @@ class LedgerEntry:
 
 
 class Ledger:
-    """The entries of an archive, the latest at hand. One thread appends, others may read."""
+    """The entries of an archive, with the latest in memory. One thread appends, others may read."""
 
     def __init__(self, folder: Directory) -> None:
         self._folder = folder
@@ -254,7 +253,7 @@ class BatchError(RuntimeError):
 class BatchWriter:
     """Writes the batches of one run, one after the other.
 
-    `idle` is clear while a batch is written; `failure` is the error of ours that ended the stream.
+    `idle` is clear while a batch is written; `failure` is the `ArchiveError` that ended the stream.
     `on_written` is called with the reports of each batch when it is in the archive.
     """
 
@@ -272,7 +271,8 @@ class BatchWriter:
         self.failure: ArchiveError | None = None
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        """What Spark calls with each batch. Its number is Spark's own, and starts over with a checkpoint."""
+        """Write a batch; Spark calls it. `batch_id` is Spark's own number, which starts over with a new
+        checkpoint."""
         self.idle.clear()
         try:
             self.write(rows)
@@ -307,10 +307,10 @@ class BatchWriter:
         except SPARK_ERRORS as error:
             if is_late_worker(error):
                 raise
-            # Spark passes on nothing of an error in a callback but its text.
+            # Spark passes on only the text of an error in a callback.
             raise BatchError(
-                f"{self._folder.path}: a batch cannot be written: {one_line(error)}; what is archived stays, "
-                "and the next attempt goes on there"
+                f"{self._folder.path}: a batch cannot be written: {one_line(error)}; archived records stay, "
+                "and the next attempt continues there"
             ) from None
 
     def _records(self, rows: DataFrame) -> DataFrame:
@@ -320,13 +320,12 @@ class BatchWriter:
         return self._dated(records, ARCHIVED).sortWithinPartitions("date", "partition", "offset")
 
     def _commits(self, rows: DataFrame) -> DataFrame:
-        # The commits of a partition one after the other take the least space.
+        # Sorted by partition, commits take the least space.
         commits = self._dated(rows.where(F.col("topic").isNotNull()), COMMITTED)
         return commits.sortWithinPartitions("date", "group", "topic", "topic_partition", "offset")
 
     def _dated(self, rows: DataFrame, columns: pa.Schema) -> DataFrame:
-        # In UTC, regardless of the session's time zone, and before 1970 too: a record without a timestamp has
-        # -1 ms.
+        # In UTC, regardless of the session's time zone, also before 1970: a record without a time has -1 ms.
         day = F.date_from_unix_date(F.floor(F.unix_seconds("timestamp") / 86_400).cast("int"))
         return (
             rows.withColumn("cluster_id", F.lit(self._cluster_id))
@@ -343,7 +342,7 @@ def batch_name(number: int, reports: Iterable[RangeReport]) -> str:
 
 
 def _is_new(entry: LedgerEntry, reports: Iterable[RangeReport]) -> bool:
-    """Whether a batch is the one to come; False if it was written before."""
+    """Whether a batch is the next one; False if it was written before."""
     start: dict[int, int] = {}
     end: dict[int, int] = {}
     for report in reports:
@@ -379,7 +378,7 @@ class CatalogueLog:
                 self._known[entry.topic.name] = entry
 
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
-        """Remember what has changed since the last look; how many topics that were."""
+        """Write the topics that have changed since the last look; returns how many there are."""
         changes = (live.changed(self._known.get(live.topic.name), now) for live in found)
         if new := [entry for entry in changes if entry is not None]:
             rows = self._spark.createDataFrame([entry.row() for entry in new], from_arrow_schema(TOPICS))
@@ -395,7 +394,7 @@ _LOCK = "_archive/lock"
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The parts of an archive, which is of the topic that `manifest` names."""
+    """The parts of an archive of the topic that `manifest` names."""
 
     spark: SparkSession
     folder: Directory
@@ -405,7 +404,7 @@ class Archive:
 
     @property
     def entry(self) -> LedgerEntry:
-        assert self.ledger.latest is not None  # `open` sees to it
+        assert self.ledger.latest is not None  # `open` writes the first entry
         return self.ledger.latest
 
     @classmethod
@@ -453,7 +452,7 @@ def source_options(options: ArchiveOptions) -> dict[str, str]:
 
 
 def remove_files_of(folder: Directory, number: int) -> None:
-    """Remove the files that a killed run left of a batch that no run writes again under the same names."""
+    """Remove the files of an unfinished batch of a killed run, which would get other names now."""
     for kind in (RAW_FOLDER, COMMITTED_FOLDER):
         for date in folder.names(kind):
             for name in folder.names(f"{kind}/{date}"):

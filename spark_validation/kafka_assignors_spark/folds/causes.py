@@ -1,4 +1,4 @@
-"""Why a generation came about, as far as its records show it.
+"""Why a generation was formed, as far as its records show it.
 
 Each rule compares two consecutive generations of a group and looks for evidence of one cause. Several may
 apply: during a rolling restart some members join and others leave. A generation that no rule explains is
@@ -96,8 +96,8 @@ class CauseFinder:
     _incarnation: int | None = None
     _last: Generation | None = None
     _given: GivenBefore = field(default_factory=GivenBefore)
-    _partitions: dict[str, int] = field(default_factory=dict)  # by topic, the most that any generation had
-    _converted: bool = False  # the last record is the group right after a change of protocol
+    _partitions: dict[str, int] = field(default_factory=dict)  # by topic, the most of any generation
+    _converted: bool = False  # whether the last record is the group right after a change of protocol
 
     def feed(self, record: Generation) -> tuple[Cause, ...]:
         """The causes of this generation, in the order of `Cause`; at least one."""
@@ -122,7 +122,7 @@ class CauseFinder:
         return tuple(cause for cause in Cause if cause in found) or (Cause.UNKNOWN,)
 
     def _grown(self, record: Generation) -> bool:
-        """Whether it has more partitions of a topic than any before, as the catalogue confirms."""
+        """Whether a topic has more partitions than in any record before, as the catalogue confirms."""
         if not record.is_known:
             return False
         grown = False

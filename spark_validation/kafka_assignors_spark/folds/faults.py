@@ -109,7 +109,7 @@ class Fault:
 
 
 _Who = tuple[str | None, str, str]
-"""Instance id, client id, client host; the latter two are empty for a static member, who may move."""
+"""Instance id, client id, client host; the latter two are empty for a static member, which may move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,13 +147,12 @@ class FaultFinder:
     _changes: int = 0
     _rebalances: int = 0
     _youngest_gone: int = 0  # the latest birth of a member that has left
-    _waiting: deque[_Change] = field(default_factory=deque)  # that may yet turn out to be a deployment
-    _open: OrderedDict[_Who, _Episode] = field(
-        default_factory=OrderedDict
-    )  # the longest without a change first
+    _waiting: deque[_Change] = field(default_factory=deque)  # changes that may be part of a deployment
+    # Sorted by the last change, the oldest first.
+    _open: OrderedDict[_Who, _Episode] = field(default_factory=OrderedDict)
 
     def feed(self, record: Generation) -> Iterator[Fault]:
-        """The episodes and deployments that this record brings to an end."""
+        """The episodes and deployments that this record ends."""
         self._group = record.group
         self._rebalances += not record.replacement
         if record.incarnation != self._incarnation:
@@ -179,7 +178,7 @@ class FaultFinder:
             yield from self._change(record, came, went, len(before))
 
     def finish(self) -> Iterator[Fault]:
-        """What is left when there are no more records."""
+        """The remaining episodes and deployments, after the last record."""
         yield from self._settle_all()
         yield from map(self._fault, self._open.values())
         self._open.clear()
@@ -210,7 +209,7 @@ class FaultFinder:
             )
         )
         starts = self._wave_starts()
-        # With fewer members than before, the last one may still be about to join.
+        # With fewer members than before, a further member may still join.
         if starts and starts[0].before <= len(self._born):
             yield from self._settle_wave(starts[0])
 
@@ -268,8 +267,8 @@ class FaultFinder:
             yield from self._settle(self._waiting.popleft())
 
     def _settle(self, change: _Change) -> Iterator[Fault]:
-        """Add a change that belongs to no deployment to the episodes of its clients: those that are over by
-        then, or belong to the day before."""
+        """Add a change that belongs to no deployment to the episodes of its clients. Yields the episodes that
+        are over by then, or belong to an earlier day."""
         now = change.timestamp
         yield from self._close_silent(now)
         went = {_who(member): member for member in change.went}

@@ -1,4 +1,4 @@
-"""The life of one group: its records, in order, as generations with their place in it, and who owned what.
+"""The life of one group: its records, in order, as generations with their place in it, and the owners.
 
 * The *incarnation* counts from 1 the groups that were deleted and created again under the same name, which
   shows by the tombstone, by a generation that starts over, or by a change of protocol that is no migration.
@@ -47,7 +47,7 @@ TORN = (
 )
 
 _MOST_SKIPPED = 2**31 - 1
-"""A forged record may name any generation."""
+"""The most skipped numbers that are counted: a forged record may name any generation."""
 
 
 class Record(NamedTuple):
@@ -153,8 +153,8 @@ _MOST_SPANS = 2_000
 
 @dataclass(slots=True)  # a frozen one takes five times as long to make
 class _Span:
-    """Who owns a partition, from the record `first` to `last`: both count records. Until it ends, its end is
-    its begin."""
+    """The owner of a partition, from the record number `first` to `last`. Until the span ends, its end is its
+    begin."""
 
     topic: str
     partition: int
@@ -196,7 +196,7 @@ class OwnershipFold:
             self.ended.popleft()
 
     def finish(self) -> list[OwnershipSpan]:
-        """The spans, those that ended last if they are too many, in the order of partitions and time."""
+        """The spans in the order of partitions and time; if there are too many, those that ended last."""
         if self.times:
             self._end(self.times[-1], {})
         spans = []

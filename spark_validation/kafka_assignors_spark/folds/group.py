@@ -1,9 +1,9 @@
 """One group in one pass: its records, in order, are decoded, folded into generations, replayed, checked
 against the recorded assignments, and searched for causes and faults.
 
-Both engines run `fold_groups` over sorted records, and carry its `Output`s away. A group with many records
-may come in *chunks*, with a state in between, and then in several *parts* at once: the strategies of a replay
-are independent of each other.
+Both engines run `fold_groups` over sorted records, and collect its `Output`s. A group with many records may
+come in *chunks*, with a state in between, and its work in several *parts* at once, since the strategies of a
+replay are independent of each other.
 
 Pure Python without Spark, one record at a time; the memory is that of a few generations of one group.
 """
@@ -46,41 +46,41 @@ from kafka_assignors_spark.folds.sums import GroupSums
 from kafka_assignors_spark.result import Mode, OwnershipSpan, TimelineRow
 
 MOST_TIMELINE_ROWS = 1_000
-"""The latest rebalances of a strategy and mode that become rows of a timeline."""
+"""The most rows of a timeline: the latest rebalances of a strategy and mode."""
 
 STATE_PLACE = -1
-"""The partition and offset of a row that has the state of a group: no record has a negative offset, so that a
+"""The partition and offset of a row that has the state of a group. No record has a negative offset, so a
 state comes first."""
 
 _MOST_DETAIL_BYTES = 256 << 20
-"""Of JSON: a compressed text may say that it is longer than the memory."""
+"""The most JSON that is decompressed: a small text may expand to more than the memory."""
 
 _REMEDY = "remove the checkpoint and start again"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the work on a group that is independent of the other parts. With `facts` it is all that no
-    strategy changes: what production did, the causes, the faults, and the counts of records."""
+    """A part of the work on a group that is independent of the other parts. With `facts` it includes all that
+    no strategy changes: the recorded assignments, the causes, the faults, and the counts of records."""
 
     strategies: tuple[str, ...]
     facts: bool
 
 
 def parts_of(strategies: Sequence[str]) -> tuple[Part, ...]:
-    """First the part with all the work, for a group that comes in one piece; then the parts that share the
-    same work."""
+    """First the part with all the work, for a group that comes in one piece; then the parts into which the
+    work on a giant is divided."""
     together = Part(tuple(strategies), facts=True)
     return (together, Part((), facts=True), *(Part((name,), facts=False) for name in strategies))
 
 
 @dataclass
 class FoldWork:
-    """What to do with the records, the same for all groups; it is sent to every process that folds some.
+    """The work on the records, the same for all groups; it is sent to every process that folds.
 
-    Groups are named by the bytes of their ids. `giants` have the number of their chunks, `torn` ones their
-    records in several partitions. At the `collided` places lie different records. `tables` says whether the
-    rows of the tables are wanted.
+    Groups are named by the bytes of their ids. `giants` has the number of chunks of each giant. `torn` groups
+    have records in several partitions. `collided` are the places with different records. `tables` says
+    whether the rows of the tables are wanted.
     """
 
     catalogue: Catalogue
@@ -109,14 +109,14 @@ class FoldWork:
 
     @property
     def given(self) -> tuple[object, ...]:
-        """What folds are given besides their state."""
+        """The arguments of a fold that are not part of its state."""
         return self.catalogue, self.rules
 
 
 class SortedRecord(NamedTuple):
-    """A record on its way to a fold, in the order of these columns up to `micros`. `file` is where a state,
-    which is the value at `STATE_PLACE`, was read from. With a `topic` it is a kept commit, and has no key:
-    `schemas.COMMIT` has what it says."""
+    """A record on its way to a fold, sorted by these columns up to `micros`. `file` names the file of a
+    state, which is the value at `STATE_PLACE`. A record with a `topic` is a kept commit without a key:
+    `schemas.COMMIT` describes its columns."""
 
     group: bytes | None
     part: int
@@ -133,7 +133,7 @@ class SortedRecord(NamedTuple):
 
 
 def sort_records(records: Iterable[SortedRecord]) -> list[SortedRecord]:
-    """The records as Spark sorts them, too: nulls come first."""
+    """Sort the records as Spark does: nulls come first."""
 
     def place(record: SortedRecord) -> tuple[Any, ...]:
         group, part, partition, offset, key, micros, *_ = record
@@ -143,8 +143,9 @@ def sort_records(records: Iterable[SortedRecord]) -> list[SortedRecord]:
 
 
 class Output(NamedTuple):
-    """What came of a group, or of a part of it. At the end of a chunk there is the `state`, at the end of the
-    group its `sums` (see `sums.GroupSums`); `detail` is what a report may draw. `tables` has rows by table.
+    """The output of the work on a group, or of a part of it: the `state` at the end of a chunk, the `sums` at
+    the end of the group (see `sums.GroupSums`). `detail` is for the plots of a report. `tables` has rows by
+    table.
     """
 
     group: bytes | None
@@ -158,7 +159,7 @@ class Output(NamedTuple):
 def fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int = 0) -> Iterator[Output]:
     """Fold sorted records, group by group and part by part. `chunk` is the number of this chunk of giants.
 
-    `StateError` if a state among them is none.
+    `StateError` if a state among them cannot be read.
     """
     with work.guard.watching():
         yield from _fold_groups(records, work, chunk)
@@ -183,7 +184,7 @@ def _fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int) ->
 
 @dataclass(slots=True)
 class _GroupState:
-    """All that is remembered of a group between two chunks."""
+    """The state of a group between two chunks."""
 
     life: LifeFold
     causes: CauseFinder
@@ -196,7 +197,7 @@ class _GroupState:
 
 
 _MOST_TABLE_ROWS = 2_000
-"""So many rows of a group are handed over at once."""
+"""With more rows of a group, a fold hands them over."""
 
 
 class _GroupFold:
@@ -234,7 +235,7 @@ class _GroupFold:
         )
 
     def restore(self, text: bytes) -> None:
-        """Go on from a state that the same version of this package gave."""
+        """Continue from a state that the same version of this package wrote."""
         try:
             self._start(read_state(_GroupState, bytes(text), self._work.given))
         except StateError as error:
@@ -243,7 +244,7 @@ class _GroupFold:
             raise StateError(f"{of}: {error}; {_REMEDY}") from None
 
     def feed(self, record: SortedRecord) -> Iterator[Output]:
-        """Rows of tables, where there are many."""
+        """Fold a record; yields rows of tables when there are many."""
         _, _, partition, offset, key, micros, value, *_ = record
         waiting = self._waiting
         if waiting is not None:
@@ -256,7 +257,7 @@ class _GroupFold:
             yield Output(*self.key, None, None, None, self._take_tables())
 
     def feed_commit(self, commit: SortedRecord) -> None:
-        """A commit, between the records that lie before and behind it in the topic."""
+        """Add a commit, in the order of the topic."""
         self._fold_waiting()
         assert commit.topic is not None
         self._state.rates.add(
@@ -264,7 +265,7 @@ class _GroupFold:
         )
 
     def output(self, chunk: int) -> Iterator[Output]:
-        """The state if there are more chunks to come, and otherwise the sums; nothing of commits alone."""
+        """The state if more chunks follow, else the sums; nothing for a group that has commits alone."""
         self._fold_waiting()
         sums = self._state.sums
         if self._work.giants.get(self.key[0], 1) > chunk + 1:
@@ -376,7 +377,7 @@ class _GroupFold:
         return zlib.compress(json.dumps([timeline, owned]).encode(), 1)
 
 
-# What a report may draw of a group
+# The details of a group, for the plots of a report
 
 _OF_TIMELINE = [each.name for each in fields(TimelineRow)]
 _MEASURES = [
@@ -398,9 +399,9 @@ class Detail:
 
 
 def read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
-    """The details of a group from its parts and chunks, in order; `most` rows of each series at most.
+    """The details of a group from its parts and chunks, in order; at most `most` rows of each series.
 
-    `StateError` if a text is none.
+    `StateError` if a text cannot be read.
     """
     try:
         return _read_detail(group, texts, most)

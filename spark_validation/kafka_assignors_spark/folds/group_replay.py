@@ -6,9 +6,9 @@ Each strategy is replayed in two modes, with the facts that a leader of the stra
 * **steady-state**: each rebalance starts from the strategy's own last assignment, as if it had been in use
   from the start. After a rebalance that cannot be judged, it starts again from the recorded owners.
 
-A strategy that can run cooperatively does. Its rounds are then played out one after the other, each with the
-partitions that members really own at that moment, until nothing is withheld: what is measured is the settled
-assignment. A strategy that stands for an assignor of the broker (KIP-848) has one target and no rounds.
+A strategy that can run cooperatively does. Its rounds are run one after the other, each with the partitions
+that members own at that moment, until nothing is withheld; the settled assignment is measured. A strategy
+that stands for an assignor of the broker (KIP-848) has one target and no rounds.
 
 Pure Python without Spark, one record at a time.
 """
@@ -53,11 +53,10 @@ def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
 
 
 def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
-    """The same for production: a classic group is cooperative if a member joined without revoking its
-    partitions.
+    """The ways of production, its own first: a classic group is cooperative if a member joined without
+    revoking its partitions.
 
-    Where no member had partitions to revoke, the records cannot distinguish the two, and there is no
-    difference.
+    If no member had partitions to revoke, the records cannot show the protocol, and it makes no difference.
     """
     if rebalance.type != CLASSIC:
         return (Consumption.BROKER_ASSIGNED,)
@@ -82,20 +81,20 @@ _WITHOUT_CLAIMS = (Range, RoundRobin)
 _NOT_MEASURED = (None,) * 18
 
 MOST_ROUNDS = 4
-"""KIP-429 needs two. A strategy that has not settled after four rounds changes its assignment every time."""
+"""KIP-429 needs two rounds. A strategy that has not settled after four changes its assignment every time."""
 
 
 class Replayed(NamedTuple):
     """A row of the table `replayed`: a rebalance under one strategy.
 
-    `problem` says why it could not be replayed, or in what the strategy failed; the measures are then None.
+    `problem` says why it could not be replayed, or how the strategy failed; the measures are then None.
     Rack misses are None where no racks are known. `vacated` counts partitions whose owner had left. The
-    paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, had it
-    run eagerly, and had it run cooperatively, None for one that cannot. `greatest_rate` is what the member
-    with most has to consume, in records a second as the group consumed before the rebalance, and `rate_bound`
-    what that is at least under any assignment; `unknown_rates` counts the partitions whose rate had to be
-    stood in for. All three are None where no rate is known. `inferred_topics` are those whose partition count
-    was taken from the recorded assignment itself.
+    paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, if it
+    had run eagerly, and if it had run cooperatively; None where it cannot. `greatest_rate` is the greatest
+    rate of a member, in records a second by the rates before the rebalance, and `rate_bound` its lower bound
+    under any assignment; `unknown_rates` counts the partitions whose rate had to be assumed. All three are
+    None where no rate is known. `inferred_topics` are those whose partition count was taken from the recorded
+    assignment itself.
     """
 
     group: str
@@ -130,7 +129,7 @@ class Replayed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Prior:
-    """What members had, by member id, as of a generation."""
+    """The partitions of members before a rebalance, by member id, as of a generation."""
 
     members: Mapping[str, TopicPartitions]
     generation: int
@@ -138,9 +137,9 @@ class _Prior:
 
 @dataclass(slots=True)
 class ReplayState:
-    """All that the replay of a group remembers; `own` has each strategy's own last assignment
-    (steady-state), `too_slow` the offset of the rebalance at which a strategy exceeded its time: it is not
-    run again in the group, which may have thousands of rebalances."""
+    """The state of a group's replay. `own` has each strategy's own last assignment (steady-state), `too_slow`
+    the offset of the rebalance at which a strategy exceeded its time. Such a strategy is not run again in the
+    group, which may have thousands of rebalances."""
 
     rebalances: RebalanceFold = field(default_factory=RebalanceFold)
     own: dict[str, _Prior] = field(default_factory=dict)
@@ -148,8 +147,8 @@ class ReplayState:
 
 
 class _Led(NamedTuple):
-    """What came of one rebalance under one strategy: the measures in the order of `Replayed`, from
-    `partitions` to `unknown_rates`, or why there are none."""
+    """The outcome of one rebalance under one strategy: the measures in the order of `Replayed`, from
+    `partitions` to `unknown_rates`, or the problem."""
 
     measures: tuple[Any, ...] = _NOT_MEASURED
     settled: Assignment | None = None
@@ -164,9 +163,9 @@ class _Led(NamedTuple):
 class GroupReplay:
     """The replay of one group: `feed` each record in order, then `finish`.
 
-    It may pause after any record: one with the same `state` goes on where that was taken. What production did
-    is left out unless `recorded`. `rates` has the commits before the record that is fed next; the topics of a
-    rebalance are weighed by it.
+    It may pause after any record: another replay with its `state` continues there. Without `recorded`, the
+    recorded assignments are left out. `rates` has the commits before the next record; the topics of a
+    rebalance are weighed by them.
     """
 
     def __init__(
@@ -192,11 +191,11 @@ class GroupReplay:
         self.state = state or ReplayState()
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
-        """The rebalance that this record completes, if it does, under every strategy."""
+        """The rebalance that this record completes, if any, under every strategy."""
         yield from self._replay(self.state.rebalances.feed(record))
 
     def finish(self) -> Iterator[Replayed]:
-        """What is left when there are no more records."""
+        """The rebalance that no record completes, if any, after the last record."""
         yield from self._replay(self.state.rebalances.finish())
 
     def _replay(self, items: Iterable[Rebalance | Replacement]) -> Iterator[Replayed]:
@@ -294,7 +293,7 @@ class GroupReplay:
         rounds: int,
         ways: tuple[Consumption, ...],
     ) -> _Led:
-        """With what it pauses; `ways` are those in which the group can consume, its own first."""
+        """The measures, pauses included; `ways` are those in which the group can consume, its own first."""
         could_stay = quality.moved + quality.kept
         vacated = count_partitions(prior.members.values(), group.topics) - could_stay
         paused = {
@@ -329,9 +328,9 @@ class GroupReplay:
 
 
 class _OneStep:
-    """A rebalance from the recorded owners before it: what production did, and each strategy.
+    """A rebalance from the recorded owners before it: as recorded, and under each strategy.
 
-    A strategy is led once, although the other mode may begin with the same owners.
+    Each strategy runs once, also if the other mode begins with the same owners.
     """
 
     def __init__(self, replay: GroupReplay, rebalance: Rebalance, topics: Iterable[Topic]) -> None:
@@ -339,7 +338,7 @@ class _OneStep:
         self._rebalance = rebalance
         self.prior = _Prior(rebalance.prior, rebalance.prior_generation)
         self._group = _group(rebalance, topics, self.prior)
-        # It depends on nothing that members own, so it is the same for all strategies in both modes.
+        # Independent of the owned partitions, so it is the same for all strategies in both modes.
         self.least_rack_misses = least_rack_misses(self._group)
         self._least: int | None = None
         self._led: dict[str, _Led] = {}
@@ -368,7 +367,7 @@ class _OneStep:
         return self._led[RECORDED]
 
     def _least_moved(self) -> int:
-        """The moves of a strategy that moves the least; only without one they are computed."""
+        """The moves of a strategy that moves least; computed only if there is none."""
         if self._least is None:
             moves = (self.led(name).moved for name in self._replay.least_movers)
             least = next((each for each in moves if each is not None), None)
@@ -381,7 +380,7 @@ _RATES_A_SECOND = 1_000
 
 
 def _rates(group: Group, settled: Assignment) -> tuple[float | None, float | None, int | None]:
-    """`Replayed.greatest_rate` and what follows it."""
+    """`greatest_rate`, `rate_bound` and `unknown_rates` of a `Replayed`."""
     if all(topic.weights is None for topic in group.topics.values()):
         return None, None, None
     loads = measure_loads(group, _known_to(group, settled))
@@ -389,7 +388,7 @@ def _rates(group: Group, settled: Assignment) -> tuple[float | None, float | Non
 
 
 def _known_to(group: Group, settled: Assignment) -> Assignment:
-    """The assignment without partitions that the group does not have: a recorded one may give those, too."""
+    """The assignment without partitions that the group does not have, which a recorded one may contain."""
     return Assignment(
         {
             member_id: {
@@ -420,7 +419,7 @@ def _equal(one: TopicPartitions, other: TopicPartitions) -> bool:
 
 
 def _group(rebalance: Rebalance, topics: Iterable[Topic], prior: _Prior) -> Group:
-    """The group as a leader sees it whose members had `prior` and go on having it while they join."""
+    """The group as its leader sees it: the members own `prior`, also while they join."""
     members = []
     subscriptions: dict[tuple[str, ...], frozenset[str]] = {}  # equal ones are the same object
     for member in rebalance.members.values():
@@ -447,11 +446,11 @@ class NotSettledError(RuntimeError):
 
 
 def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
-    """The stable assignment of the group under the strategy, and the rounds to it.
+    """The stable assignment of the group under the strategy, and the number of rounds.
 
-    A strategy that knows only the eager protocol takes one round, and so does one that stands for an assignor
-    of the broker: KIP-848 has one target for the change, towards which every member goes on its own, without
-    a second round for any member. `group` has what members own before the first.
+    A strategy that knows only the eager protocol takes one round. So does a strategy that stands for an
+    assignor of the broker: KIP-848 has one target, and every member moves to it on its own. `group` has the
+    owned partitions before the first round.
     """
     if strategy.runs_on_broker:
         return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
@@ -470,7 +469,7 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
 
 
 def _next_round(group: Group, assignment: Assignment) -> Group:
-    """The group as it rejoins after an assignment that withheld something."""
+    """The group as it rejoins after an assignment that withheld partitions."""
     generation = group.generation if group.generation is not None else 0
     members = {
         name: Member(

@@ -117,7 +117,7 @@ class EpochFold:
     _catalogue: Catalogue
     _names: dict[str, str] = field(default_factory=dict)  # by topic id, from the group's own list of topics
     _partitions: dict[str, int] = field(default_factory=dict)  # by topic, from there, too
-    _classic: tuple[int, bool] | None = None  # the last classic generation, and if it had members
+    _classic: tuple[int, bool] | None = None  # the last classic generation, and whether it had members
     _ended: bool = False  # the record before was the tombstone of the classic group
     _closed: int | None = None  # the epoch of the group whose tombstone came last, if it had members
     _epoch: int | None = None
@@ -421,7 +421,7 @@ class EpochFold:
         by_name = {}
         for topic_id, numbers in partitions.items():
             name = self._catalogue.name_of(topic_id) or self._names.get(topic_id)
-            # A name appears twice for a topic, and the one that was created again under its name.
+            # Two ids have one name if a topic was deleted and created again.
             if name is None or name in by_name:
                 unknown.add(topic_id)
             else:

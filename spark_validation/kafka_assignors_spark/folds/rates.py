@@ -2,16 +2,16 @@
 
 An archive *thins* the commits: of each partition of a group it keeps the last commit in each interval. An
 interval is a span of the records' own timestamps: with 60 seconds, a minute of UTC. The last commit of an
-interval is the one at the greatest offset of the offsets topic, so what is kept does not depend on where one
-reading ends and the next begins: the last of the last ones of several readings is the last of all. A reading
-that ends in the middle of an interval keeps a commit of it that a later reading replaces, and `RecentRates`
-takes the later one. A commit whose bytes do not follow their schema is counted, and hides no other.
+interval is the one at the greatest offset of the offsets topic, so the result does not depend on where one
+reading ends and the next begins. A reading that ends in the middle of an interval keeps a commit of it; a
+later reading keeps a later commit, and `RecentRates` takes that one. A commit whose bytes do not follow their
+schema is counted, and hides no other.
 
 The rate of a partition at a moment is that between the first and the last commit in the window before it: the
-records between the two committed offsets, by the time between the two commits. The window ends where the
-interval of the series begins in which the moment lies: what is kept of that one depends on what the archive
-has read so far, and of all before it does not. A rate is a whole number of **milli-records a second** (1500
-are one and a half records a second), rounded down, so that it is a weight (`Topic.weights`). It is unknown
+records between the two committed offsets, divided by the time between the two commits. The window ends at the
+start of the interval in which the moment lies: the kept commit of that interval, and of no earlier one,
+depends on what the archive has read so far. A rate is a whole number of **milli-records a second** (1500 are
+one and a half records a second), rounded down, so that it is a weight (`Topic.weights`). It is unknown
 
 - with fewer than two commits in the window, or less than half an interval between the first and the last;
 - where an offset goes back from one commit to the next: the group was reset, or reads something again;
@@ -40,13 +40,13 @@ WINDOW_S = 600
 """The window of a rate, in seconds: the ten minutes before a rebalance."""
 
 _INTERVALS_IN_WINDOW = 3
-"""The window has so many intervals of the series at least."""
+"""The fewest intervals of the series in a window."""
 
 _POINTS = 8
-"""A window is cut into so many spans, and of each span the last commit is remembered."""
+"""The spans of a window; the last commit of each span is remembered."""
 
 _MOST_PARTITIONS = 100_000
-"""The partitions of a group whose commits are remembered, which take about 1 KiB each."""
+"""The most partitions of a group whose commits are remembered, at about 1 KiB each."""
 
 _MICROS = 1_000_000
 _MILLI_A_SECOND = 1_000 * _MICROS
@@ -57,7 +57,7 @@ Point = tuple[int, int]
 
 
 def window_of(interval_s: int) -> int:
-    """The window in seconds, for a series with such an interval."""
+    """The window in seconds, for a series with this interval."""
     return max(WINDOW_S, _INTERVALS_IN_WINDOW * interval_s)
 
 
@@ -86,7 +86,7 @@ class RecentRates:
     def add(
         self, topic: str, partition: int | None, micros: int, committed: int | None, interval_s: int | None
     ) -> None:
-        """One commit; `committed` is None where it was deleted. What is no commit of a partition is
+        """Add a commit; `committed` is None where it was deleted. A commit without a valid partition is
         ignored."""
         if partition is None or partition < 0:
             return
@@ -106,7 +106,7 @@ class RecentRates:
     def _add(self, points: list[Point], micros: int, committed: int) -> None:
         interval, window = self.interval_s * _MICROS, window_of(self.interval_s) * _MICROS
         if points and micros < points[-1][0]:
-            points.clear()  # a clock was set back, so that no time between commits is known
+            points.clear()  # a clock was set back, so the time between commits is unknown
         if points and points[-1][0] // interval == micros // interval:
             points[-1] = (micros, committed)
             return
@@ -149,7 +149,7 @@ class RateHistory:
         self._open: Point | None = None
 
     def add(self, micros: int, committed: int | None, interval_s: int) -> None:
-        """One commit; `committed` is None where it was deleted."""
+        """Add a commit; `committed` is None where it was deleted."""
         self._longest_s = max(self._longest_s, interval_s)
         if committed is None or committed < 0:
             self._open = self._closed = None
@@ -160,8 +160,8 @@ class RateHistory:
         self._open = (micros, committed)
 
     def rate_at(self, percentile: float) -> int | None:
-        """The rate that the partition had, or less, for `percentile` per cent of the time that is known, in
-        milli-records a second: 100 for the greatest. None where no time is known."""
+        """The rate that the partition did not exceed in `percentile` per cent of the known time, in
+        milli-records a second: 100 for the greatest. None if no time is known."""
         if self._open is not None:
             self._close(self._longest_s)
             self._open = None
@@ -175,7 +175,7 @@ class RateHistory:
         return None
 
     def _close(self, interval_s: int) -> None:
-        """The open commit is the last of its interval."""
+        """Close the open commit, which is the last of its interval."""
         assert self._open is not None
         if self._closed is not None and (rate := rate_of((self._closed, self._open), interval_s)) is not None:
             self._pairs[0].append(rate)
@@ -184,18 +184,18 @@ class RateHistory:
 
 
 _MOST_BYTES = 32 << 20
-"""What the commits in hand may take; with more, the thinner hands them over early."""
+"""The most memory of the commits in hand; with more, the thinner hands them over early."""
 
 _COMMIT_BYTES = 500
-"""What a commit in hand takes beside its key."""
+"""The memory of a commit in hand, without its key."""
 
 _MOST_KEYS = 100_000
-"""Decoded keys that are remembered."""
+"""The most decoded keys that are remembered."""
 
 
 class KeptCommit(NamedTuple):
-    """A commit that stays: the place and time of its record, whose it is, and the `committed` offset, which
-    is None where the commit was deleted (a tombstone)."""
+    """A kept commit: the offset and time of its record, the group and partition, and the `committed` offset,
+    which is None where the commit was deleted (a tombstone)."""
 
     offset: int
     micros: int
@@ -207,10 +207,10 @@ class KeptCommit(NamedTuple):
 
 class CommitThinner:
     """Thins the commits of one partition of the offsets topic: `add` each in the order of offsets, and `take`
-    what is kept when `full` says so, and in the end.
+    the kept commits when it is `full`, and at the end.
 
-    `kept` counts what was taken, `undecodable` the commits whose bytes do not follow their schema. The memory
-    is bounded by `_MOST_BYTES`, and by one record.
+    `kept` counts the taken commits, `undecodable` those whose bytes do not follow their schema. The memory is
+    bounded by `_MOST_BYTES` and one record.
     """
 
     def __init__(self, interval_s: int) -> None:
@@ -226,7 +226,7 @@ class CommitThinner:
         return self._bytes >= _MOST_BYTES
 
     def add(self, offset: int, micros: int, key: bytes, value: bytes | None) -> None:
-        """One commit: the bytes of its record, which may be any."""
+        """Add a commit from the bytes of its record, which may be invalid."""
         whose, committed = self._key(key), None
         if whose is not None and value is not None:
             committed = _committed(value)
@@ -246,7 +246,7 @@ class CommitThinner:
         return taken
 
     def _key(self, key: bytes) -> OffsetCommitKey | None:
-        """Whose commit it is, the same under both versions of a key; None for bytes that are no key."""
+        """The group and partition of a commit, equal for both versions of a key; None for an invalid key."""
         if key not in self._keys:
             if len(self._keys) >= _MOST_KEYS:
                 self._keys.clear()
@@ -265,7 +265,7 @@ def _whose(key: bytes) -> OffsetCommitKey | None:
 
 
 def _committed(value: bytes) -> int | None:
-    """The committed offset; None for bytes that are no commit, and for an offset below 0."""
+    """The committed offset; None for bytes that are not a commit, and for an offset below 0."""
     try:
         committed = decode_offset_commit(value).offset
     except ProtocolError:

@@ -61,12 +61,12 @@ class Generation:
 
     Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
     says why a member does not decode. `version` is that of the classic record's value. `lost` counts the
-    records and epochs before the generation that no record shows, and `problem` says why members or
+    undecodable records and the missing epochs right before the generation, and `problem` says why members or
     partitions may be missing in it. `starts_late` says that it is the first of a life whose first generations
     are not in the history, `continues` that it continues the life of the generation before under the other
-    protocol. `unknown_topics` are topic ids that the catalogue does not name; they are missing in what
-    members are assigned. `facts` pair a constant of `kip848.Kip848Fact` with the member, topic or pattern
-    that it concerns. `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
+    protocol. `unknown_topics` are topic ids that the catalogue does not name; the members' assignments lack
+    them. `facts` pair a constant of `kip848.Kip848Fact` with the member, topic or pattern that it concerns.
+    `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
     """
 
     timestamp: datetime
@@ -96,7 +96,7 @@ class Generation:
 
     @property
     def is_of_consumers(self) -> bool:
-        """Whether a replay has to know of it; an empty group may have no protocol type."""
+        """Whether a replay needs the generation; an empty group may have no protocol type."""
         return self.protocol_type == CONSUMER_PROTOCOL_TYPE or self.empty
 
     @property
@@ -125,10 +125,10 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebalance(Generation):
-    """One logical rebalance: its last generation, and what was before it.
+    """One logical rebalance: its last generation, and the state before it.
 
-    `generations` counts those that were recorded of it. `prior` is what each member of the group had before
-    it, by member id, as of `prior_generation`. `problem` is the reason why it cannot be judged, or None.
+    `generations` counts its recorded generations. `prior` has each member's partitions before it, by member
+    id, as of `prior_generation`. `problem` is the reason why it cannot be judged, or None.
     """
 
     generations: int
@@ -137,7 +137,7 @@ class Rebalance(Generation):
 
     @property
     def recorded(self) -> dict[str, TopicPartitions]:
-        """What production gave each member in the end."""
+        """The recorded partitions of each member after the rebalance."""
         return {member.member_id: member.assigned for member in self.members.values()}
 
 

@@ -3,7 +3,7 @@
 The kinds of records:
 
 * A key of version 2 is a classic group. Its value is one *generation*, written when the leader's assignment
-  arrived. A value without members is an empty group, no value at all (a tombstone) the end of a group: later
+  arrived. A value without members is an empty group, a missing value (a tombstone) the end of a group: later
   records under the same name are another incarnation.
 * Keys of versions 3 to 8 and 16 belong to groups of the consumer group protocol (KIP-848). Each is about one
   of many facts, and `folds.kip848` makes generations of them. Their relatives (share and streams groups) are
@@ -99,8 +99,8 @@ class DecodedRecord:
     """A decoded record. `reason` is set where it, or a member in it, does not decode.
 
     `version` is that of the GroupMetadata value. Members that do not decode are not among `members`.
-    `part` says what a record of a KIP-848 group is about, also if its value does not decode, and `said` is
-    that value.
+    `part` is the key of a record of a KIP-848 group, also if its value does not decode, and `said` is that
+    value.
     """
 
     kind: RecordKind
@@ -129,7 +129,7 @@ def group_bytes(group: str) -> bytes:
 
 
 def group_of(key: bytes | None) -> bytes | None:
-    """The bytes in the place of the group's id; None for a key that is too short to have one."""
+    """The bytes of the group's id, unchecked; None for a key that is too short to have one."""
     if key is None or len(key) < 4:
         return None
     return key[4 : 4 + int.from_bytes(key[2:4], "big")]
@@ -137,17 +137,17 @@ def group_of(key: bytes | None) -> bytes | None:
 
 @dataclass(slots=True)
 class MemberDecoder:
-    """Decodes the members of generations in a row, most of which repeat bytes of the generation before.
+    """Decodes the members of consecutive generations, most of which repeat bytes of the generation before.
 
-    Equal bytes are decoded once: the decoder holds what the last generation has. Values that are equal may be
-    the same object, so a reader does not change them.
+    Equal bytes are decoded once: the decoder remembers the last generation. Equal values may be the same
+    object, so readers must not change them.
     """
 
     _claims: dict[tuple[str, bytes], Member] = field(default_factory=dict)
     _assigned: dict[bytes, TopicPartitions] = field(default_factory=dict)
 
     def decode(self, metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
-        """The members of a consumer group that decode, and why the others do not."""
+        """The members of a consumer group that decode, and the reasons why others do not."""
         members: list[MemberRecord] = []
         reasons: list[str] = []
         claims, assigned = self._claims, self._assigned
@@ -164,7 +164,7 @@ class MemberDecoder:
                 self._claims[key] = said
                 if stored not in self._assigned:
                     share = assigned.get(stored)
-                    # A leader that leaves a member out is recorded as no bytes at all.
+                    # The record of a member that the leader left out has no bytes.
                     if share is None:
                         share = decode_assignment(stored).partitions if stored else {}
                     self._assigned[stored] = share
@@ -192,7 +192,7 @@ class MemberDecoder:
 def decode_record(
     key: bytes | None, value: bytes | None, members: MemberDecoder | None = None
 ) -> DecodedRecord:
-    """The event in a record's key and value. `members` is shared by the records of a group in a row."""
+    """Decode a record's key and value. Consecutive records of a group share `members`."""
     if key is None:
         return DecodedRecord(RecordKind.UNDECODABLE, reason="key: is null")
     try:
@@ -252,7 +252,7 @@ LAST_MICROS = (datetime.max.replace(microsecond=999_000, tzinfo=timezone.utc) - 
 
 
 def from_micros(micros: int) -> datetime:
-    """The time in UTC that many microseconds after 1970 began; OverflowError outside the years 1 to 9999."""
+    """The UTC time `micros` microseconds after 1970 began; OverflowError outside the years 1 to 9999."""
     return _EPOCH + timedelta(microseconds=micros)
 
 
@@ -266,8 +266,8 @@ def to_micros(instant: datetime) -> int:
     return (instant - _EPOCH) // _MICROSECOND
 
 
-# The client libraries, which are known by the ids of their clients: a default id, or one that starts with the
-# name of the library (`java-…`, `aiokafka-stock-…`, `kafka-python-ours-…`).
+# Client libraries are recognised by the client id: a default id, or one that starts with the name of the
+# library (`java-…`, `aiokafka-stock-…`, `kafka-python-ours-…`).
 
 JAVA = "java"
 AIOKAFKA, AIOKAFKA_OURS = "aiokafka", "aiokafka with kafka-assignors"

@@ -1,4 +1,4 @@
-"""The state of a group's fold between two chunks, and what a fold found, as JSON.
+"""The state of a group's fold between two chunks, and the sums of a group, as JSON.
 
 The text may lie in a file that another program has changed, so it is read as untrusted: it can hold values of
 the expected types and nothing else, and reading it runs no code and allocates no more than a fixed multiple
@@ -14,7 +14,7 @@ of its length.
 * A mapping by name is an object, every other mapping a list of pairs; a set is a sorted list.
 * Most of the state is partitions by topic, and most of them are alike. Each of these mappings is written
   once, in `shares`, and the state holds its place there. The values that are read are shared in the same way.
-* What the fold is `given` (the catalogue, rules) is no part of the text: a reader gives its own.
+* The arguments that a fold is `given` (the catalogue, rules) are not in the text: a reader gives its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SEQUENCES: dict[Any, type] = {
 
 
 class StateError(ValueError):
-    """A text is not the state of a replay: the message says where it differs and in what."""
+    """A text is not the state of a replay: the message names the place and the difference."""
 
 
 def write_state(state: object, given: Iterable[object] = ()) -> bytes:
@@ -97,7 +97,7 @@ def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def _shape(hint: Any) -> tuple[Any, Any, tuple[Any, ...], bool]:
-    """A type without its `| None`, what it is a generic type of, of what, and whether it may be None."""
+    """A type without its `| None`, its generic origin, its arguments, and whether it may be None."""
     optional = get_origin(hint) is types.UnionType
     if optional:
         (hint,) = (each for each in get_args(hint) if each is not types.NoneType)

@@ -26,25 +26,25 @@ from kafka_assignors.group import quoted
 Result = TypeVar("Result")
 
 _TICK_S = 1.0
-"""A strategy ends so long after its limit at most; one that suppresses the exception gets it again."""
+"""A strategy is interrupted at most this long after its limit, and again if it suppresses the exception."""
 
 _MOST_CHARACTERS = 500
-"""Of the text of one failure."""
+"""The most characters of the text of one failure."""
 
 _NOTE_BYTES = 1024
 
 
 class StrategyTimeout(BaseException):
-    """A strategy took longer than its limit. It is no `Exception`, which strategies may suppress."""
+    """A strategy took longer than its limit. Not an `Exception`, since strategies may suppress those."""
 
 
 class StrategyGuard:
-    """How strategies run: `limit_s` is the longest time for one rebalance in seconds, None for no limit.
+    """Runs strategies: `limit_s` is the longest time for one rebalance in seconds, None for no limit.
 
-    `notes` is a folder in which each process says which strategy it runs; None for no notes. There are none
-    where the folder does not exist, on another machine. A note is in memory that the process shares with a
-    file, because a replay writes one for each strategy in each rebalance; a zero byte ends it. A guard that
-    is sent to another process opens a file there.
+    `notes` is a folder in which each process notes the strategy that it runs; None for no notes. On a machine
+    without the folder there are no notes. A note is written to memory that is mapped to a file, because a
+    replay writes one for each strategy in each rebalance; a zero byte ends it. A guard that is sent to
+    another process opens a file of its own.
     """
 
     def __init__(self, limit_s: float | None = None, notes: str | None = None) -> None:
@@ -58,10 +58,10 @@ class StrategyGuard:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Within it, `run` limits the time of a strategy: in the main thread, and where there is a timer.
+        """In this context `run` limits the time of a strategy, in the main thread of a system with timers.
 
-        If the program has a timer of its own, its alarm comes when it is due, within a tick, and no limit
-        holds from then on.
+        If the program has a timer of its own, its alarm still comes within a tick of its time. From then on
+        there is no limit.
         """
         limit_s = self.limit_s
         main = threading.current_thread() is threading.main_thread()
@@ -111,7 +111,7 @@ class StrategyGuard:
         if self._note is None and self._may_note:
             try:
                 with open(f"{self.notes}/{os.getpid()}", "w+b", buffering=0) as file:
-                    # Bytes that are written have a place on the disk: a full disk is an error here, not later
+                    # Reserves the space: a full disk is an error here, not at a later write to the map.
                     file.write(bytes(_NOTE_BYTES))
                     self._note = mmap.mmap(file.fileno(), _NOTE_BYTES)
             except (OSError, ValueError):
@@ -133,7 +133,7 @@ def _within_run(frame: FrameType | None) -> bool:
 
 
 def failure_text(error: BaseException) -> str:
-    """The failure of a strategy in one bounded line; `KeyboardInterrupt` is raised, for it is the user's."""
+    """The failure of a strategy in one bounded line; raises `KeyboardInterrupt`, which is the user's."""
     if isinstance(error, KeyboardInterrupt):
         raise error
     try:

@@ -1,7 +1,7 @@
-"""What the records of a group add up to: sums and lists of bounded length, and the values of a result.
+"""The sums of a group: counts and lists of bounded length, and the values of a result that follow from them.
 
-The sums are the small tables of a replay. They are the state of a fold between two chunks, and all that
-leaves the process that folds a group, unless the tables are asked for. `docs/replay.md` defines every figure.
+The sums are part of the state of a fold between two chunks. Without tables, only they leave the process that
+folds a group, with the details for plots. `docs/replay.md` defines every figure.
 """
 
 from __future__ import annotations
@@ -39,20 +39,20 @@ from kafka_assignors_spark.result import (
 )
 
 MOST_LISTED = 1_000
-"""Undecodable records and differences that are listed one by one; the rest is counted."""
+"""The most undecodable records and differences that are listed one by one; the rest is counted."""
 
 _MOST_CULPRITS = 20
-"""Of each group, those that made it rebalance most often; the table `faults` has all."""
+"""The most culprits of a group that a result names; the table `faults` has all."""
 
 _SHOWN_FAILURES = 5
 
 _VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
-"""What differs between the texts of one kind of failure: numbers, addresses and quoted names."""
+"""The parts that differ between texts of one kind of failure: numbers, addresses and quoted names."""
 
 
 @dataclass(slots=True)
 class RecordCounts:
-    """What kinds of records there are, and how many of each: see `result.HistorySummary`."""
+    """How many records there are of each kind: see `result.HistorySummary`."""
 
     records: int = 0
     duplicates: int = 0
@@ -151,7 +151,7 @@ class GroupFacts:
 
 @dataclass(slots=True)
 class JudgedFacts:
-    """A group's logical rebalances, and why some are not judged."""
+    """A group's logical rebalances, and the reasons why some are not replayed."""
 
     rebalances: int = 0
     replayed: int = 0
@@ -173,8 +173,8 @@ class JudgedFacts:
 class Figures:
     """The sums of the rows of one strategy in one mode; `result.Verdict` has the meaning of each.
 
-    `failures` are the first texts of their kind, each with how many there are of the kind. A rebalance in
-    which the strategy failed counts only as its failure.
+    `failures` has the first text of each kind, and how many there are of the kind. A rebalance in which the
+    strategy failed counts only as its failure.
     """
 
     rebalances: int = 0
@@ -240,7 +240,7 @@ class Figures:
 
 
 def _added(total: float | None, value: float | None) -> float | None:
-    """The sum, which is None as soon as one value is."""
+    """The sum; None if a value is None."""
     return None if total is None or value is None else total + value
 
 
@@ -273,8 +273,7 @@ Charged = tuple[FaultKind, str | None, str | None, str | None]
 
 @dataclass(slots=True)
 class GroupSums:
-    """Everything that is kept of one group, or of the records that name none. `rows` counts the rows of its
-    replay."""
+    """The sums of one group, or of the records that name no group. `rows` counts the rows of its replay."""
 
     group: str | None = None
     records: RecordCounts = field(default_factory=RecordCounts)
@@ -322,7 +321,7 @@ class GroupSums:
         self.culprits[key].add(fault)
 
     def worst(self) -> list[tuple[Charged, FaultSums]]:
-        """The culprits that a result names, which are all that leaves a process."""
+        """The culprits that a result names; no others leave the process."""
 
         def place(item: tuple[Charged, FaultSums]) -> tuple[Any, ...]:
             (kind, *names), found = item
@@ -354,7 +353,7 @@ _COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith(
 
 
 def verdict_of(group: str, strategy: str, mode: str, sums: Figures) -> Verdict:
-    """A strategy that failed every time has zeros for its figures."""
+    """The verdict on a strategy; its figures are zeros if it failed every time."""
     judged = sums.rebalances or 1
     return _built(
         Verdict,
@@ -385,7 +384,7 @@ def _built(kind: Callable[..., _Made], said_by: object, **own: Any) -> _Made:
 
 
 def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
-    """In the order of groups, modes and strategies."""
+    """The verdicts in the order of groups, modes and strategies."""
     return tuple(
         verdict_of(sums.group or "", strategy, mode, figures)
         for sums in groups
@@ -394,7 +393,7 @@ def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
 
 
 def group_summary(sums: GroupSums) -> GroupSummary:
-    """Of a group with at least one generation."""
+    """The summary of a group with at least one generation."""
     facts, judged = sums.facts, sums.judged
     not_replayed = dict(judged.not_replayed)
     if not judged.rebalances and facts.protocol_type not in (CONSUMER_PROTOCOL_TYPE, None, ""):
@@ -422,7 +421,7 @@ def group_summary(sums: GroupSums) -> GroupSummary:
 
 
 def history_of(source: str, everything: Sequence[GroupSums]) -> HistorySummary:
-    """What was read; `everything` has the records that name no group, too."""
+    """The counts of the records; `everything` includes the sums of records that name no group."""
     counts = [sums.records for sums in everything]
     first = min((each.first_micros for each in counts if each.first_micros is not None), default=None)
     last = max((each.last_micros for each in counts if each.last_micros is not None), default=None)
@@ -439,14 +438,14 @@ def history_of(source: str, everything: Sequence[GroupSums]) -> HistorySummary:
 
 
 def undecodable_of(everything: Iterable[GroupSums]) -> tuple[UndecodableRecord, ...]:
-    """The first ones, in the order of their places."""
+    """The first undecodable records, by partition and offset."""
     listed = [each for sums in everything for each in sums.undecodable]
     listed.sort(key=lambda each: (each[0], each[1], each[2] is not None, each[2] or "", each[3]))
     return tuple(UndecodableRecord(*each) for each in listed[:MOST_LISTED])
 
 
 def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
-    """The most frequent cause of each group first."""
+    """The causes of each group, the most frequent first."""
     return tuple(
         Churn(sums.group or "", cause.value, count)
         for sums in groups
@@ -455,7 +454,7 @@ def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
 
 
 def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
-    """Of each group, those that made it rebalance most often."""
+    """The clients and deployments that made each group rebalance most often."""
     return tuple(
         Culprit(sums.group or "", *who, **asdict(found)) for sums in groups for who, found in sums.worst()
     )

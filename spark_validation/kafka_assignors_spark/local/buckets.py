@@ -1,7 +1,7 @@
-"""Rows in buckets, of which one after the other is taken up again.
+"""Rows in buckets, which are read one bucket after the other.
 
-Few rows stay in memory. More of them lie in a temporary file without a name, which the operating system
-removes whichever way the process ends.
+Few rows stay in memory. More rows lie in a temporary file without a name, which the operating system removes
+however the process ends.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Generic, TypeVar
 from kafka_assignors_spark.result import ReplayError
 
 MEMORY_BYTES = 32 << 20
-"""Rows of so many bytes stay in memory."""
+"""The most bytes of rows that stay in memory."""
 
 _WAITING_BYTES = 8 << 20
-"""Rows of so many bytes wait until they are written together."""
+"""The most bytes of rows that wait until they are written together."""
 
 Key = TypeVar("Key")
 Row = tuple[Any, ...]

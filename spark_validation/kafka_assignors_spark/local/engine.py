@@ -34,11 +34,11 @@ from kafka_assignors_spark.schemas import TABLES, record_batch
 
 _FILE = "part-00000.parquet"
 _ROW_GROUP = 20_000
-"""So many rows are collected before they are written."""
+"""How many rows are collected before they are written."""
 
 
 class TableWriter:
-    """Writes rows of all tables into a folder, in place of what an earlier replay left there."""
+    """Writes rows of all tables into a folder, where they replace those of an earlier replay."""
 
     def __init__(self, folder: str) -> None:
         self._writers: dict[str, pq.ParquetWriter] = {}
@@ -59,7 +59,7 @@ class TableWriter:
                 self._flush(name)
 
     def close(self) -> tuple[TableFile, ...]:
-        """Write what is left, and say how many rows each group has."""
+        """Write the remaining rows; returns how many rows each group has."""
         for name, writer in self._writers.items():
             self._flush(name)
             writer.close()
@@ -76,16 +76,16 @@ class TableWriter:
 
 
 _BUCKETS = 256
-"""Groups are divided between so many buckets, by the hash of their names."""
+"""The number of buckets into which groups are divided, by the hash of their ids."""
 
 Place = tuple[int, int]
 Bucket = tuple[int, int]
-"""The hash of its groups, and a number among the buckets of this hash: 0 for that with all of its groups."""
+"""The hash of its groups, and a number among the buckets of this hash; 0 before a large one is divided."""
 
 
 class LocalEngine:
-    """See `engine.Engine`. The records lie in `Buckets`; a bucket, which is a task, has the records of some
-    groups, or a chunk of a giant. None is larger than a chunk, which ends with the record that fills it."""
+    """See `engine.Engine`. The records lie in `Buckets`. A bucket is a task: the records of some groups, or a
+    chunk of a giant. No bucket is larger than a chunk, which ends with the record that fills it."""
 
     def __init__(
         self, options: ReplayOptions, damaged: frozenset[Path], closing: contextlib.ExitStack
@@ -200,8 +200,8 @@ class LocalEngine:
                     yield "", output.sums
 
     def _tasks(self, number: int) -> list[Task]:
-        """The tasks of a slice, the largest first: the chunk of each giant for each part of it, and all other
-        groups in the first slice."""
+        """The tasks of a slice, the largest first: a chunk of each giant for each part of the work on it, and
+        in the first slice all other groups."""
         of_giants = {bucket for buckets in self._chunks.values() for bucket in buckets}
         whole = [] if number else [each for each in self._records.sizes if each not in of_giants]
         tasks = [Task(self._records, bucket) for bucket in whole]
@@ -250,12 +250,12 @@ class LocalEngine:
                     continue
                 group = group_of(key)
                 if self._wanted is None or group in self._wanted:
-                    # A null in place of a number is refused by the survey.
+                    # The survey refuses null for a number.
                     yield (group, 0, partition, offset, key, micros, value, None, None, None, None, None)
 
 
 class _Places:
-    """Where the records of a giant lie, and how large they are."""
+    """The places and sizes of a giant's records."""
 
     def __init__(self) -> None:
         self._columns = {name: array("q") for name in ("partition", "offset", "size")}
@@ -265,7 +265,7 @@ class _Places:
             column.append(value)
 
     def bounds(self, most: int) -> list[Place]:
-        """Where the chunks begin, but for the first: each has about `most` bytes."""
+        """The places where the second and later chunks begin; each chunk has about `most` bytes."""
         before = 0
         bounds: list[Place] = []
         by = [("partition", "ascending"), ("offset", "ascending")]
@@ -283,7 +283,7 @@ def _hash(group: bytes | None) -> int:
 
 
 def _collided(contents: Buckets[int]) -> Iterator[Place]:
-    """The places at which there are different contents."""
+    """The places that have records with different contents."""
     for bucket in contents.sizes:
         found: dict[Place, int] = {}
         for partition, offset, content in contents.rows(bucket):

@@ -1,7 +1,7 @@
 """Processes that fold groups: each a Python of its own, fed through pipes.
 
-Nothing is imported or run again from the main program, and no lock is inherited from its threads. What a
-strategy prints goes to stderr.
+A worker neither imports nor runs the main program again, and inherits no lock of its threads. What a strategy
+prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka_assignors_spark.result import ReplayError
 
 
 class Task(NamedTuple):
-    """A bucket of records: of whole groups, or of a giant, for this `part` of it, which has a `state`."""
+    """A bucket of records: of whole groups, or of a giant, with the `part` of the work and its `state`."""
 
     buckets: Buckets[Any]
     bucket: Any
@@ -53,7 +53,7 @@ def _records(rows: Iterable[Row], part: int, state: bytes | None) -> list[Sorted
 
 
 _OBJECTS = 20_000
-"""Python looks for values that refer to each other in a circle after so many new ones."""
+"""Python looks for reference cycles after this many new objects."""
 
 _START = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer); "
@@ -62,9 +62,9 @@ _START = (
 
 
 def fold_tasks(work: FoldWork, tasks: Sequence[Task], chunk: int, processes: int) -> Iterator[list[Output]]:
-    """Fold the tasks, in this process or in some others, in any order. `ReplayError` if one of them ends.
+    """Fold the tasks, in this process or in others, in any order. `ReplayError` if another process ends.
 
-    A strategy of a user, which may end its process, never runs in this one.
+    A user's strategy may end its process, so it never runs in this one.
     """
     of_a_user = any(not type(each).__module__.startswith("kafka_assignors.") for each in work.loaded.values())
     if not of_a_user and (processes <= 1 or len(tasks) <= 1):
@@ -156,12 +156,12 @@ class _Worker:
 
 
 def serve_tasks() -> None:
-    """What a worker does: read the work, then a task after the other until there are no more."""
+    """The main function of a worker: read the work, then fold tasks until there are no more."""
     requests = sys.stdin.buffer
     answers: IO[bytes] = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     work, chunk = pickle.load(requests), pickle.load(requests)
-    # Folds make few values that refer to each other in a circle, and modules are not looked through for any.
+    # Folds make few reference cycles, and the modules need no search for cycles.
     gc.freeze()
     gc.set_threshold(_OBJECTS)
     while True:

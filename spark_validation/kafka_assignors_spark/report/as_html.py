@@ -115,7 +115,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
 
 
 class _Tile(NamedTuple):
-    """One of the figures at the top of the report; `good` is None for a figure that is neither."""
+    """A figure at the top of the report; `good` is None for a figure that is neither good nor bad."""
 
     title: str
     figure: str
@@ -157,9 +157,9 @@ def _sign(figure: int) -> bool | None:
 
 
 class _Change(NamedTuple):
-    """A figure of a group as recorded and under the best strategy; less is better of all of them.
+    """A figure of a group as recorded and under the best strategy; for every figure less is better.
 
-    `delta` is empty, and `better` None, where the figure stays as it is.
+    `delta` is empty, and `better` None, where the figure stays the same.
     """
 
     title: str
@@ -186,7 +186,7 @@ def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
         if was == would_be:
             changes.append(_Change(title, was, was, "", None))
             continue
-        # The difference of what is shown, so that the reader's sum is right.
+        # The difference of the rounded figures, so that the shown figures add up.
         delta = round(after, digits) - round(before, digits)
         better = True if delta < 0 else False if title in finding.worse else None
         changes.append(_Change(title, was, would_be, _signed(delta, digits), better))
@@ -204,7 +204,7 @@ _OF_GROUP = attrgetter("group")
 def _sections(
     result: ReplayResult, found: Sequence[GroupFinding], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """What the section of each group shows: the largest savings first, groups without a verdict last."""
+    """The content of each group's section: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
     verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
@@ -245,7 +245,7 @@ def _sections(
 
 
 def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
-    """For each cause the numbers of its generations and groups, the most frequent first."""
+    """The number of generations and of groups for each cause, the most frequent cause first."""
     by_cause = grouped(churn, attrgetter("cause"))
     counted = {cause: (sum(each.generations for each in of), len(of)) for cause, of in by_cause.items()}
     return dict(sorted(counted.items(), key=lambda item: -item[1][0]))

@@ -1,7 +1,7 @@
-"""The JSON report: the whole result and the findings of the HTML report, and what policies read of it.
+"""The JSON report: the whole result and the findings of the HTML report; the part of it that policies read.
 
-Other programs may have changed a report that is read. So its figures are compared with each other, and a
-report that no replay can have written is refused, not judged.
+Another program may have changed a report before it is read. So its figures are compared with each other, and
+a report that no replay can have written is refused, not judged.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def json_report(result: ReplayResult) -> str:
 def json_report_lines(result: ReplayResult) -> Iterator[str]:
     """The document line by line, with a line for each entry of a list.
 
-    A writer that takes one line after the other needs no memory for the report. Of all groups there are only
-    the findings at one time, since the largest savings come first.
+    A writer that takes one line after the other needs no memory for the report. Only the findings of all
+    groups are in memory at once, since they are sorted by savings.
     """
     values: dict[str, object] = {
         "format": FORMAT,
@@ -199,7 +199,7 @@ def _figures(verdict: _Value, group: ReportedGroup) -> Mapping[str, float | None
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A JSON value, with a method for each type that it may have to have; `path` leads to it."""
+    """A JSON value, with a method for each expected type; `path` is its place in the document."""
 
     value: Any
     path: Path
@@ -208,7 +208,7 @@ class _Value:
         return InvalidFieldError(self.path, problem)
 
     def __getitem__(self, key: str) -> _Value:
-        """What an object has under the key; null if it has nothing."""
+        """The value of a key of an object; null if the key is missing."""
         if not isinstance(self.value, Mapping):
             raise self.refusal(f"expected an object, found {_shown(self.value)}")
         return _Value(self.value.get(key), (*self.path, key))
@@ -247,7 +247,7 @@ class _Value:
         return int(value)
 
     def figure(self, whole: bool) -> float | None:
-        """None if it is unknown: it is null, or not there because an older release wrote the report."""
+        """The figure; None if it is null, or missing because an older release wrote the report."""
         value: float | None = self.value
         if value is None:
             return None
@@ -257,10 +257,11 @@ class _Value:
         return value
 
     def at_most(self, most: float | None, other: str) -> None:
-        """Require a figure that is not above another one; an unknown figure is above none."""
+        """Refuse a figure above `most`, which is the figure `other`; unknown figures pass."""
         value = self.value
         if value is not None and most is not None and value > most + _ROUNDING * max(1.0, most):
-            raise self.refusal(f"{value:g} is more than {other}" + (f", {most:g}" * (other != f"{most:g}")))
+            figure = "" if other == f"{most:g}" else f", {most:g}"
+            raise self.refusal(f"{value:g} is more than {other}{figure}")
 
 
 def _shown(value: Any) -> str:

@@ -51,10 +51,10 @@ class GroupFinding:
     decides. `saved_moves` counts the partitions that would have stayed where production moved them; it is
     negative where better balance costs moves, and so are the other savings. `days` is the length of the
     group's history. `paused_s_per_day` are the paused partition-seconds by the model, as recorded and under
-    `best`: a day, or in the whole history if that is shorter. Members of a client that stops under any
-    strategy save no pauses by a cooperative one; `cooperative` is then the best verdict if all members used
-    the cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a
-    strategy of the name of `best`, in a client of its own, so that the change is the consumer.
+    `best`: a day, or in the whole history if that is shorter. A client that is eager under any strategy saves
+    no pauses by a cooperative one. For its members, `cooperative` is the best verdict if all used the
+    cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a strategy
+    with the name of `best`, in a client of its own, so that the change is the consumer.
     """
 
     group: str
@@ -115,12 +115,12 @@ class GroupFinding:
 
     @property
     def gains(self) -> bool:
-        """Whether another strategy would have been better than what ran in production, in all figures."""
+        """Whether another strategy would have been better than production, and no figure worse."""
         return self.best.strategy != RECORDED and not self.worse
 
     @property
     def trades(self) -> bool:
-        """Whether another strategy would have been better in balance or moves, and worse elsewhere."""
+        """Whether another strategy would have been better in balance or moves, and another figure worse."""
         return self.best.strategy != RECORDED and bool(self.worse)
 
     @property
@@ -134,8 +134,8 @@ class StrategyTotal:
     """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
 
     `least_moved` sums the fewest moves of each group from this strategy's own assignments. `groups` counts
-    its groups. Rack misses are those of the groups whose racks are known, and the greatest rates over their
-    bounds those of the rebalances before which rates are known.
+    its groups. Rack misses cover the groups with known racks, rates over bounds the rebalances with known
+    rates.
     """
 
     strategy: str
@@ -331,14 +331,14 @@ def _partitions(count: int) -> str:
 
 
 def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
-    """Every strategy over all groups, in the order in which they were asked for, what was recorded first."""
+    """Every strategy over all groups, in the order of `strategies_in_order`."""
     in_mode = (verdict for verdict in result.verdicts if verdict.mode is mode)
     by_strategy = grouped(in_mode, attrgetter("strategy"))
     return [_total(name, mode, by_strategy[name]) for name in strategies_in_order(by_strategy, result)]
 
 
 def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
-    """`strategies` as reports list them: what was recorded first, the others as they were asked for."""
+    """`strategies` as reports list them: the recorded one first, the others in the order of the options."""
     order = {name: index for index, name in enumerate((RECORDED, *result.options.strategies))}
     return sorted(strategies, key=lambda name: order.get(name, len(order)))
 
@@ -354,7 +354,7 @@ def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
 @lru_cache(maxsize=100)
 def runs_cooperatively(strategy: str) -> bool:
     """Whether members go on consuming while the group rebalances; False for a strategy not known here."""
-    # Each group asks for each strategy, and a name that is not ours costs a look at all installed packages.
+    # Called for each group and strategy. An unknown name costs a search of all installed packages.
     try:
         return set(load_strategy(strategy).protocols) != {RebalanceProtocol.EAGER}
     except StrategyError:

@@ -4,8 +4,8 @@ Horizontal positions are thousandths of the plot's width on the reader's screen.
 the drawing, so that none is scaled or cut. Times that fall into one thousandth are drawn as one, so that the
 size of a plot is bounded.
 
-A strategy or member has a `look`, a number that the style sheet turns into a colour and a dash: 0 is what was
-recorded, and each strategy has one look in all plots.
+A strategy or member has a `look`, a number that the style sheet turns into a colour and a dash: 0 is the
+recorded one, and each strategy has one look in all plots.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Bar(NamedTuple):
 
 
 class Period(NamedTuple):
-    """The time that the width of a plot stands for."""
+    """The time span of a plot's width."""
 
     begin: datetime
     end: datetime
@@ -172,7 +172,7 @@ def _line_plot(
     look = _looks(names)
     lines = []
     for name, values in series.items():
-        # Of the values in one thousandth, the greatest: a sum so far, or the worst balance.
+        # The greatest of the values in one thousandth: the sum so far, or the worst balance.
         at: dict[int, float] = {}
         for row, value in zip(by_strategy[name], values, strict=True):
             place = period.at(row.timestamp)
@@ -198,7 +198,7 @@ balance_over_time = partial(
 
 
 def _steps(points: Sequence[tuple[int, int]]) -> str:
-    """A path that goes to the right, then up or down, and nowhere twice."""
+    """A step line: to the right, then up or down, without repeated points."""
     x, y = points[0]
     path = f"M{x} {y}"
     for at, height in points[1:]:

@@ -4,16 +4,16 @@
     spark.read.format("kafka_group_records").option("bootstrap.servers", "broker:9092").load()
     spark.readStream.format("kafka_group_records").option("bootstrap.servers", "broker:9092").load()
 
-Rows have the columns of `schemas.RAW`. Offset commits, nearly all of the topic's volume, are dropped by the
-first two bytes of the key before anything else looks at them.
+Rows have the columns of `schemas.RAW`. Offset commits, nearly all of the topic's volume, are dropped first,
+by the first two bytes of the key.
 
-Spark's own Kafka connector reads nothing from this topic, and says nothing: it leaves internal topics out.
+Spark's own Kafka connector leaves internal topics out, and reads nothing from this topic without an error.
 This source reads with librdkafka (confluent-kafka) instead. It assigns partitions and never subscribes, so
-it joins no group, commits nothing and leaves no trace in the topic it reads.
+it joins no group, commits nothing and leaves no trace in the topic.
 
-Offsets are pinned when the query, or a batch of a stream, is planned: every input partition is a range of
-offsets of one partition of the topic, and reads exactly that however long it waits for its turn. Nothing to
-read is an error in a batch query: an empty answer is all too easily taken for a cluster without groups.
+Offsets are fixed when the query, or a batch of a stream, is planned: every input partition is a range of
+offsets of one partition of the topic, and reads exactly this range, also if it starts late. A batch query
+without records is an error, since an empty result could be taken for a cluster without groups.
 
 Options (names are case-insensitive):
 
@@ -30,26 +30,26 @@ by partition; the query fails if the log has it no longer (KIP-320) | |
 | `endingOffsets` | the same | `latest` |
 | `maxOffsetsPerTask` | cut longer ranges, so that one partition keeps several cores busy | 1000000 |
 | `timeoutSeconds` | longest wait for the brokers when planning, and for the next record in a task | 10 |
-| `committedOffsetsSeconds` | a row, too, for the last offset commit of each partition of a \
-group in each interval of so many seconds, and `reports` (`schemas.REPORTED_WITH_COMMITS`) | none |
+| `committedOffsetsSeconds` | also a row for the last offset commit of each partition of a \
+group in each interval of this many seconds, and `reports` (`schemas.REPORTED_WITH_COMMITS`) | none |
 | `reports` | `true` adds a column, and after each range a row where it is a `RangeReport` as JSON | `false` |
 | `maxOffsetsPerBatch` | in a stream, the longest batch, over all partitions | 1000000 |
 | `batchIntervalSeconds` | in a stream, from one batch that reaches the end of the log to the next | 0 |
 
-Offsets asked for that are gone from the log are no error: they are `missing` in the report.
+Offsets in the range that are gone from the log are no error: the report counts them as `missing`.
 
-A stream plans its batches itself, on every version of PySpark. `Trigger.AvailableNow` is several batches from
-PySpark 4.2 on, and one bounded batch before. Before 4.2 a stream that goes on from a checkpoint must be told
-where that is, by `startingOffsets`.
+A stream plans its batches itself, on every version of PySpark. `Trigger.AvailableNow` runs several batches
+from PySpark 4.2 on, and one bounded batch before. Before 4.2 a stream that continues from a checkpoint needs
+its place in the option `startingOffsets`.
 
-No `pushFilters`: with it Spark 4.1 and 4.3 count wrongly when a frame is used with and without a filter.
-Options prune instead.
+The source has no `pushFilters`: with it Spark 4.1 and 4.3 count wrongly when a frame is used with and without
+a filter. Options restrict the rows instead.
 
-An offset of the stream is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark keeps the
-offsets of each batch in the checkpoint before it runs, and a batch that did not end is read again between the
-same offsets, so the reader has nothing to keep and `commit` nothing to do. From PySpark 4.2 on `latestOffset`
-is told where the batch begins. Before, the reader remembers where the last one ended; in a query that goes on
-from a checkpoint it learns it from the option `startingOffsets`, or from the batch that Spark runs again.
+An offset of the stream is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark writes the
+offsets of each batch to the checkpoint before the batch runs, and reads an unfinished batch again between the
+same offsets, so the reader keeps no state and `commit` does nothing. From PySpark 4.2 on, `latestOffset` gets
+the start of the batch. Before, the reader remembers the end of the last batch; after a checkpoint it takes
+the start from the option `startingOffsets`, or from the batch that Spark runs again.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ FORMAT = "kafka_group_records"
 
 
 class GroupRecordsSource(DataSource):
-    """The data source: names itself, gives its schema and makes the readers."""
+    """The data source: its name, its schema and its readers."""
 
     @classmethod
     def name(cls) -> str:
@@ -108,7 +108,7 @@ class GroupRecordsReader(_RangeReader, DataSourceReader):
     """Plans on the driver, reads on the executors. It is pickled, so clients are made inside its methods."""
 
     def partitions(self) -> Sequence[OffsetRange]:
-        """The ranges to read as of now; `SourceError` if there is nothing to read or no broker answers."""
+        """The ranges to read now; `SourceError` if there is nothing to read or no broker answers."""
         options = self.options
         log = Planner(options).offsets()
         ends = options.ends(log)
@@ -133,7 +133,7 @@ else:
 
 
 class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans in a process of the driver's that lives as long as the query, and reads on the executors."""
+    """Plans in a process of the driver that lives as long as the query, and reads on the executors."""
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)
@@ -143,16 +143,15 @@ class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTri
         self._quiet_until = 0.0
 
     def initialOffset(self) -> dict[str, int]:
-        """Where a query without a checkpoint begins."""
+        """The start of a query without a checkpoint."""
         self._position = self.options.starts(self._log())
         return _offset(self._position)
 
     def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
-        """Where the next batch ends: at most `maxOffsetsPerBatch` from `start`, regardless of Spark's
+        """The end of the next batch: at most `maxOffsetsPerBatch` from `start`, regardless of Spark's
         `limit`.
 
-        When a batch reaches the end of the log, the next one has to wait for `batchIntervalSeconds`, so that
-        it finds something.
+        After a batch that reaches the end of the log, the next one waits for `batchIntervalSeconds`.
         """
         begin = self._position if start is None else _offsets(start)
         if begin is not None and time.monotonic() < self._quiet_until:
@@ -169,11 +168,11 @@ class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTri
         return _offset(planned)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read no further than the log goes now."""
+        """Read no further than the current end of the log."""
         self._ends = self.options.ends(self._log())
 
     def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[OffsetRange]:
-        """The ranges of one batch. What of them is deleted by now is left out, and reported as missing."""
+        """The ranges of one batch. Deleted offsets are left out, and reported as missing."""
         begin, self._position = _offsets(start), _offsets(end)
         log = self._log()
         ranges: list[OffsetRange] = []
@@ -201,7 +200,7 @@ class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTri
             if latest < begin[partition]:
                 raise SourceError(
                     f"{topic}[{partition}]: the log ends at {latest}, and was read up to {begin[partition]}: "
-                    "was the topic truncated, or created anew?"
+                    "was the topic truncated, or recreated?"
                 )
 
 

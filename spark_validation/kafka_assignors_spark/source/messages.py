@@ -1,4 +1,4 @@
-"""An executor's side of the source: the messages of a range, and what becomes of each."""
+"""The part of the source that runs on executors: reads the messages of a range, and makes rows of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 10_000
 _BATCH_BYTES = 32 << 20
-"""A generation of a large group is megabytes, and ten thousand of them are more than an executor has."""
+"""A generation of a large group has megabytes, and ten thousand exceed the memory of an executor."""
 
 _CONSUME_MESSAGES = 2_000
 _POLL_SECONDS = 0.2
@@ -31,17 +31,17 @@ _POLL_SECONDS = 0.2
 
 @dataclass(slots=True)
 class MessageCounts:
-    """What became of the offsets that were read.
+    """Counts of the offsets that were read.
 
     Attributes:
-        offsets: how many; the counts up to `missing` add up to them.
+        offsets: all offsets: the sum of the counts up to `missing`.
         group_records: records of groups, by the version of their key: 2 is a generation of a classic group, 3
-            and up groups of KIP-848 and other kinds, -1 a key that is too short to have one.
-        offset_commits: left out, but for those in `commits_kept`.
+            and up groups of KIP-848 and other kinds, -1 a key that is too short for a version.
+        offset_commits: left out, except those in `commits_kept`.
         without_key: left out.
-        missing: without a record: compacted away or deleted, or the marker of a transaction.
-        longest_gap: the most of these in a row.
-        commits_kept: offset commits of which the committed offset is kept.
+        missing: offsets without a record: compacted away or deleted, or the marker of a transaction.
+        longest_gap: the most missing offsets in a row.
+        commits_kept: offset commits whose committed offset is kept.
         commits_undecodable: offset commits whose bytes do not follow their schema; counted only where
             committed offsets are kept.
     """
@@ -67,7 +67,7 @@ class MessageCounts:
         return sum(self.group_records.values())
 
     def add(self, key: bytes | None) -> None:
-        """One record with this key."""
+        """Count a record with this key."""
         if key is None:
             self.without_key += 1
         elif is_commit(key):
@@ -77,7 +77,7 @@ class MessageCounts:
             self.group_records[version] = self.group_records.get(version, 0) + 1
 
     def add_gap(self, offsets: int) -> None:
-        """So many offsets in a row without a record."""
+        """Count consecutive offsets without a record."""
         self.missing += offsets
         self.longest_gap = max(self.longest_gap, offsets)
 
@@ -85,7 +85,7 @@ class MessageCounts:
         return self._with(other, operator.add)
 
     def since(self, earlier: MessageCounts) -> MessageCounts:
-        """What was counted after `earlier`; the longest gap is that of all."""
+        """The counts since `earlier`, with the longest gap of all."""
         return self._with(earlier, operator.sub)
 
     def _with(self, other: MessageCounts, combine: Callable[[Any, Any], Any]) -> MessageCounts:
@@ -100,12 +100,12 @@ _PLAIN = [each for each in fields(MessageCounts) if each.name not in ("group_rec
 
 @dataclass(slots=True)
 class RangeReport:
-    """What was found in a range of offsets, whether it became a row or not.
+    """The counts of a range of offsets, including records that made no row.
 
     Attributes:
-        last_timestamp_ms: of the last record, offset commits among them; None without any.
-        log_start: the offset that the log began with when the range was planned.
-        last_read: of the last record, the offset behind it and its leader epoch; None without any.
+        last_timestamp_ms: of the last record, offset commits included; None without a record.
+        log_start: the first offset of the log when the range was planned.
+        last_read: the offset after the last record and its leader epoch; None without a record.
     """
 
     partition: int
@@ -127,9 +127,9 @@ class RangeReport:
 
 
 def read_range(options: SourceOptions, work: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The rows of a range: records in the order of offsets, then kept commits, and in the end the report, as
+    """The rows of a range: records in the order of offsets, then kept commits, and the report at the end, as
     far as the options ask for them."""
-    # What follows the version, the first two bytes, in every key of a group: the length and the name.
+    # Every key of a group has the length and the name after the version, which is two bytes.
     names = map(group_bytes, options.groups or ())
     prefixes = tuple(len(name).to_bytes(2, "big") + name for name in names)
     rows: list[Message] = []
@@ -213,12 +213,12 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
     last_read, begin = options.last_read.get(work.partition), options.starting.of(work.partition, 0, 0)
     after_epoch = last_read is not None and position == begin and last_read.offset >= work.log_start
     if last_read is not None and after_epoch:
-        # librdkafka asks the leader first whether its log still has that epoch up to there (KIP-320). Between
-        # it and `position` no offset had a record.
+        # librdkafka first asks the leader whether its log still has that epoch up to this offset (KIP-320).
+        # There was no record between it and `position`.
         epoch = last_read.leader_epoch
         start = TopicPartition(options.topic, work.partition, last_read.offset, leader_epoch=epoch)
     complaints: list[str] = []
-    # The client reads ahead, and what lies behind the range is another task's.
+    # The client reads ahead, and the offsets after the range belong to another task.
     ahead = str(max(1, min(100_000, work.end - position)))
     config = {"queued.min.messages": ahead, **options.client_config}
     consumer = Consumer(
@@ -228,8 +228,7 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
         consumer.assign([start])
         deadline = time.monotonic() + options.timeout_seconds
         while position < work.end:
-            # Never ask for more than is left, or the tail of every range waits for messages that do not
-            # come.
+            # Never ask for more than is left: the end of every range would wait for messages that never come.
             messages = consumer.consume(min(_CONSUME_MESSAGES, work.end - position), timeout=_POLL_SECONDS)
             if messages:
                 deadline = time.monotonic() + options.timeout_seconds
@@ -256,9 +255,9 @@ def _messages(options: SourceOptions, work: OffsetRange) -> Generator[Message, N
 def _ends(
     message: Message, options: SourceOptions, work: OffsetRange, position: int, *, after_epoch: bool
 ) -> bool:
-    """Whether a message that is an error says that the range has no more records; other errors are raised.
+    """Whether an error message says that the range has no more records; other errors are raised.
 
-    `after_epoch` says that librdkafka was told which leader epoch the log has up to `position`.
+    `after_epoch` says that librdkafka checks the leader epoch of the log up to `position`.
     """
     from confluent_kafka import KafkaError
 
@@ -280,4 +279,4 @@ def _ends(
             f"{where}: the log ends at {offset}, and ended at {work.end} "
             "when the query was planned: was the topic truncated?"
         )
-    return True  # what is left of the range are control records, or compacted away
+    return True  # the rest of the range is control records, or was compacted away

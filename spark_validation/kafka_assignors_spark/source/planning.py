@@ -1,4 +1,4 @@
-"""What a query reads: its options, checked, and the driver's plan, the offsets that there are, in ranges."""
+"""The plan of a query: its checked options, and the driver's ranges of existing offsets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kafka_assignors_spark.schemas import RAW, REPORTED, REPORTED_WITH_COMMITS
 
 
 class LastRead(NamedTuple):
-    """Of the last record that was read of a partition: the offset behind it, and its leader's epoch."""
+    """The offset after the last record that was read of a partition, and its leader epoch."""
 
     offset: int
     leader_epoch: int
@@ -36,16 +36,16 @@ LogOffsets = Mapping[int, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where to begin or to end: an end of the log, or an offset of each partition.
+    """The start or the end of a query: an end of the log, or an offset of each partition.
 
-    A partition without an offset of its own begins, or ends, where the log does (`latest` says which end).
+    A partition without an offset begins, or ends, with the log (`latest` says which end).
     """
 
     latest: bool
     offsets: Mapping[int, int] | None = None
 
     def of(self, partition: int, earliest: int, latest: int) -> int:
-        """The offset in a partition that holds those from `earliest` up to, and without, `latest`."""
+        """The offset in a partition that has the offsets from `earliest` to `latest`, without the latter."""
         end_of_log = latest if self.latest else earliest
         if self.offsets is None:
             return end_of_log
@@ -106,11 +106,11 @@ class SourceOptions:
         )
 
     def starts(self, log: LogOffsets) -> dict[int, int]:
-        """Where to begin in each partition."""
+        """The start offset of each partition."""
         return {partition: self.starting.of(partition, *ends) for partition, ends in log.items()}
 
     def ends(self, log: LogOffsets) -> dict[int, int]:
-        """Where to end in each partition, which is within the log."""
+        """The end offset of each partition, within the log."""
         return {
             partition: min(self.ending.of(partition, earliest, latest), latest)
             for partition, (earliest, latest) in log.items()
@@ -183,17 +183,18 @@ def _flag(given: Mapping[str, str], name: str) -> bool:
 
 
 _FIRST_WAIT_SECONDS = 5.0
-"""The first wait for the leaders' answers, after which the brokers are asked again who leads; it doubles.
+"""The first wait for the leaders' answers. After it, the brokers are asked again for the leaders, and it
+doubles.
 
-librdkafka waits for the leaders that the metadata names, also for a dead one until the controller notices.
+librdkafka waits for the leaders in its metadata, also for a dead one until the controller notices.
 """
 
 
 @dataclass(frozen=True)
 class OffsetRange(InputPartition):
-    """Offsets from `start` up to, and without, `end` of one partition: the work of one task.
+    """Offsets of one partition from `start` to `end`, without `end`: the work of one task.
 
-    `log_start` is where the log began when this was planned: what lies before it is gone.
+    `log_start` is the first offset of the log when this was planned; earlier records are gone.
     """
 
     partition: int
@@ -203,17 +204,17 @@ class OffsetRange(InputPartition):
 
 
 def cut(partition: int, start: int, end: int, longest: int, log_start: int = 0) -> list[OffsetRange]:
-    """Ranges of at most `longest` offsets that cover `start` to `end`; none if that is empty."""
+    """Ranges of at most `longest` offsets that cover `start` to `end`; none for an empty range."""
     return [
         OffsetRange(partition, at, min(at + longest, end), log_start) for at in range(start, end, longest)
     ]
 
 
 def bounded(start: Mapping[int, int], end: Mapping[int, int], most: int) -> dict[int, int]:
-    """Where a batch of at most `most` offsets ends that goes from `start` towards `end`.
+    """The end of a batch of at most `most` offsets, from `start` towards `end`.
 
-    Each partition gets the same share, and what one does not need goes to the others, so that none waits for
-    a long one. A batch is empty only if nothing is left.
+    Each partition gets the same share, and the others get what a partition does not need, so that no
+    partition waits for a long one. A batch is empty only if nothing is left.
     """
     left = most
     batch: dict[int, int] = {}
@@ -238,7 +239,7 @@ class Planner:
     def offsets(self) -> LogOffsets:
         """Earliest and latest offset of every partition to read; `SourceError` without an answer.
 
-        A partition that changes its leader is asked for again, until the time of the options is over.
+        The brokers are asked again while a leader does not answer, until `timeout_seconds` are over.
         """
         deadline = time.monotonic() + self._options.timeout_seconds
         wait = _FIRST_WAIT_SECONDS
@@ -261,7 +262,7 @@ class Planner:
         if wanted not in (None, found):
             raise SourceError(
                 f"topic {topic!r} at {self._options.bootstrap_servers} has the id {found}, and should have "
-                f"{wanted}: this is another cluster, or the topic was created anew"
+                f"{wanted}: this is another cluster, or the topic was recreated"
             )
         where_groups_live = sorted({group_partition(group, count) for group in groups or ()})
         return list_offsets(self._connection, topic, where_groups_live or range(count), wait)

@@ -1,7 +1,7 @@
 """A directory in any file system of Hadoop (local, HDFS, s3a, abfs, gs), and a checkpoint in one.
 
-No file is changed in place. A file is written under another name and moved, so that it is complete or absent;
-a crash leaves files only in the staging folder, which no reader opens.
+No file is changed in place. A file is written under another name and then moved, so it is complete or absent.
+A crash leaves files only in the staging folder, which no reader opens.
 
 A replay that was killed continues from its checkpoint:
 
@@ -11,8 +11,8 @@ A replay that was killed continues from its checkpoint:
 | `slice=00000/` … | the slices, as Parquet |
 | `slice=00000/_rows.json` … | written last: how many rows the slice has, and a digest of them |
 
-Its files are read as untrusted: none of them can run code, and a file that no replay writes is refused by
-name.
+Its files are read as untrusted: none of them can run code, and a file that no replay writes is an error that
+names it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Directory:
         return bool(self._files.exists(self._hadoop_path(name)))
 
     def names(self, folder: str) -> list[str]:
-        """What is in a folder, in order; nothing if there is no such folder."""
+        """The names in a folder, sorted; none if there is no such folder."""
         path = self._hadoop_path(folder)
         if not self._files.exists(path):
             return []
@@ -70,7 +70,7 @@ class Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """A new file, which must not be there yet."""
+        """Write a new file, which must not exist."""
         staged = f"{STAGING}/{name.replace('/', '-')}"
         stream = self._files.create(self._hadoop_path(staged), True)
         try:
@@ -80,8 +80,8 @@ class Directory:
         self.move(staged, name)
 
     def write_parquet(self, rows: DataFrame, folder: str, name: str, *by: str) -> None:
-        """`rows`, of one partition, as the file `name`.parquet of a folder or, with `by`, one in a folder
-        below it for each value. A file that is there stays as it is."""
+        """Write `rows`, of one partition, to the file `name`.parquet in a folder; with `by`, to one file in a
+        subfolder for each value. An existing file stays as it is."""
         staging = f"{STAGING}/{name}"
         writer = rows.write.mode("overwrite").option("compression", "zstd").option("maxRecordsPerFile", 0)
         with settings(rows.sparkSession, IN_MICROSECONDS):
@@ -94,7 +94,7 @@ class Directory:
         self.delete(staging)
 
     def move(self, source: str, target: str) -> None:
-        """Give a file the name under which it is found. That name is free."""
+        """Move a file to its final name, which must be free."""
         path = self._hadoop_path(target)
         self._files.mkdirs(path.getParent())
         if not self._files.rename(self._hadoop_path(source), path):
@@ -102,10 +102,10 @@ class Directory:
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[bool]:
-        """Lock a file of that name for the block; the value is False if another process, or thread, holds it.
+        """Lock a file of this name for the block; the value is False if another process or thread holds it.
 
-        The operating system releases it when the process ends, however that happens. Hadoop has no locks, so
-        this one is on the local file system alone; elsewhere the value is always True.
+        The operating system releases the lock when the process ends in any way. Hadoop has no locks, so this
+        works on the local file system alone; elsewhere the value is always True.
         """
         self._files.mkdirs(self._hadoop_path(name).getParent())
         where = self._files.resolvePath(self._hadoop_path(name).getParent()).toUri()
@@ -121,7 +121,7 @@ class Directory:
                 yield True
 
     def delete(self, name: str) -> None:
-        """A file, or a folder with all that is in it; nothing happens if it is not there."""
+        """Delete a file, or a folder with its content, if it exists."""
         self._files.delete(self._hadoop_path(name), True)
 
     def _hadoop_path(self, name: str) -> Any:
@@ -129,19 +129,19 @@ class Directory:
 
 
 FILE = "file"
-"""The column with the file of a row, in the slices of a store that keeps files: errors name it."""
+"""The column with the file of a row in a checkpoint's slices, for errors."""
 
 _DESCRIPTION, _ROWS = "replay.json", "_rows.json"
 
 _MOST_MORE = 1 << 20
-"""How much longer than twice the description of this replay that of another may be, in bytes."""
+"""The bytes by which another replay's description may exceed twice the length of this one's."""
 
 
 class Checkpoint:
     """A store of slices that outlives the process.
 
-    `describes` says what is replayed, in terms of what `json.dumps` takes. `ReplayError` if the directory is
-    that of another replay, naming what differs, or if a file in it is not what a replay writes.
+    `describes` says what is replayed, as `json.dumps` takes it. `ReplayError` if the directory belongs to
+    another replay, with the differences, or if a file in it is not one that a replay writes.
     """
 
     def __init__(self, spark: SparkSession, path: str, describes: Mapping[str, Any]) -> None:
@@ -161,7 +161,7 @@ class Checkpoint:
             )
 
     def keep(self, number: int, rows: DataFrame) -> DataFrame:
-        """The rows of this slice: those that are here, or else `rows`, written now."""
+        """The rows of this slice: the stored ones, or else `rows`, which are stored now."""
         name = f"slice={number:05d}"
         marker = f"{name}/{_ROWS}"
         done = self._folder.exists(marker)
@@ -178,7 +178,7 @@ class Checkpoint:
     def _sums(self, name: str, kept: DataFrame) -> dict[str, int]:
         """The number of rows and a digest of them. The computation reads the whole slice, so it finds every
         damaged file."""
-        # A table's row names no part of its own in a state or sums.
+        # Every row has a part, and none has both a state and sums.
         wrong = F.col("part").isNull() | (F.col("state").isNotNull() & F.col("sums").isNotNull())
         sums = kept.agg(
             F.count("*").alias("rows"),
@@ -199,7 +199,7 @@ class Checkpoint:
         )
 
     def _json(self, name: str, most: int) -> dict[str, Any]:
-        """The object in a file of at most so many bytes."""
+        """The object in a file of at most `most` bytes."""
         try:
             if self._folder.size(name) > most:
                 raise self._refused(name, f"is larger than {most} bytes")

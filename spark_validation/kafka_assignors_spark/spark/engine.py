@@ -1,7 +1,7 @@
 """The engine on Spark: one pass over the records.
 
-The group is cut from the key in the JVM, one shuffle brings the records of a group together, a sort within
-the partitions puts them in order, and `folds.group` turns them into one row for each group (see `OUTPUT`).
+The JVM cuts the group's id from the key, one shuffle brings the records of a group together, a sort within
+the partitions orders them, and `folds.group` turns them into rows of `OUTPUT`.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ from kafka_assignors_spark.spark.session import (
 
 _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
-"""A task has about so many bytes of records: groups differ in size, and a core without a task idles."""
+"""A task has about this many bytes of records: groups differ in size, and a core without a task idles."""
 
 _ROWS_IN_A_BATCH, _BYTES_IN_A_BATCH = 64, 8 << 20
-"""Of what comes out of a task."""
+"""The limits of a batch that a task returns."""
 
 _SORTED = ("g", "part", "partition", "offset", "key", "micros")
 
@@ -76,7 +76,7 @@ class SparkEngine:
         self._damaged = damaged
         self._cached = cached
         if options.path is None:
-            # Read once: the log keeps growing, and every read would find other records.
+            # Kept, since the log keeps growing and every read would find other records.
             raw, commits = self._keep(live_records(spark, options)), None
         else:
             raw = recorded_records(spark, options.path, damaged)
@@ -153,14 +153,14 @@ class SparkEngine:
         return self._has_rates
 
     def _collisions(self) -> DataFrame:
-        """The places where different records lie."""
+        """The places that have different records."""
         contents = F.xxhash64("micros", "key", "value")
         records = self._records.where(_is_record()).withColumn("content", contents)
         differ = (F.min("content") != F.max("content")).alias("differ")
         return records.groupBy("partition", "offset").agg(differ).where("differ").drop("differ")
 
     def _chunks(self, giants: Sequence[bytes], limits: Limits) -> dict[bytes | None, list[tuple[int, int]]]:
-        """Where the chunks of each giant begin, but for the first."""
+        """The places where the second and later chunks of each giant begin."""
         if not giants:
             return {}
         size = F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES
@@ -213,7 +213,7 @@ class SparkEngine:
             yield row[0], bytes(row[1])
 
     def _slice(self, number: int) -> DataFrame:
-        """The records of a slice: a giant's for each part of it, and its states."""
+        """The records of a slice. The chunks of giants are repeated for each part, with their states."""
         columns = self._records.columns[1:]
         small = self._records.select("g", F.lit(0).alias("part"), *columns)
         if self._slices > 1:
@@ -304,14 +304,13 @@ def _is_commit() -> Column:
 
 
 def _is_record() -> Column:
-    """Whether a row is a record of a group, and no kept commit."""
+    """Whether a row is a record of a group, not a kept commit."""
     return F.col("topic").isNull()
 
 
 def _group_records(raw: DataFrame, commits: DataFrame | None, groups: Sequence[str] | None) -> DataFrame:
     """The records of groups in the columns of a `SortedRecord`, with the bytes of the group's id as `g` (see
-    `folds.records`), and the kept commits; all other offset commits are left out before any row reaches
-    Python."""
+    `folds.records`), and the kept commits. All other offset commits are left out in the JVM."""
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
     group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))
     micros = F.unix_micros("timestamp").alias("micros")
@@ -369,7 +368,7 @@ def _fold_batches(work: FoldWork, chunk: int) -> Any:
 
 
 def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A row of each output, and one for each row of a table."""
+    """A row for each output, and one for each row of a table."""
     rows: list[dict[str, Any]] = []
     size = 0
     for group, part, state, sums, detail, tables in outputs:

@@ -1,10 +1,9 @@
-"""A replay's records and catalogue as Spark reads them: from Parquet of any origin, or from a live cluster.
+"""Reads a replay's records and catalogue with Spark, from Parquet of any origin or from a live cluster.
 
-Spark has no type for nanoseconds. With the setting of `spark.session` it reads them as whole numbers, and a
-file says in its footer alone that these are times. Milliseconds are read as whole numbers, too: as times they
-end the job where their microseconds do not fit into 64 bits. A folder may hold files of several writers, so
-the footer of each file counts. Footers are read by the Parquet library of Spark, which reaches every file
-system.
+Spark has no type for nanoseconds. With the setting of `spark.session` it reads them as integers, and only the
+footer of a file says that these are times. Milliseconds are also read as integers: as times they fail the job
+where their microseconds do not fit into 64 bits. A folder may hold files of several writers, so the footer of
+each file is read, by Spark's Parquet library, which reaches every file system.
 """
 
 from __future__ import annotations
@@ -53,22 +52,22 @@ from kafka_assignors_spark.spark.directory import Directory
 from kafka_assignors_spark.spark.session import SPARK_ERRORS, one_line
 
 TABLE = "table://"
-"""Before the name of a table in a catalog of Spark, or of a namespace with tables `raw` and `topics`."""
+"""The prefix of a table's name in a catalog of Spark, or of a namespace with tables `raw` and `topics`."""
 
 _FOOTERS_AT_A_TIME = 8
 
 _PATTERN = re.compile(r"[\[\]{}*?\\]")
-"""What Spark takes as a pattern in a path."""
+"""The characters that Spark takes as a pattern in a path."""
 
 
 def read_rows(
     spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collection[Path]
 ) -> DataFrame | None:
-    """The Parquet at `path` and in folders below, with timestamps from times of any unit, or the table there;
-    None if the path does not exist or has `damaged` files alone.
+    """The Parquet at `path` and in folders below it, with timestamps from times of any unit, or the table
+    there; None if the path does not exist or has only `damaged` files.
 
-    Of files in several units there are the `wanted` columns and `CLUSTER` alone, as far as the files have
-    them. `ReplayError` if a file is no Parquet.
+    If files differ in units, the rows have only the `wanted` columns and `CLUSTER`, where a file has them.
+    `ReplayError` if a file is not Parquet.
     """
     if path.startswith(TABLE):
         name = path.removeprefix(TABLE).replace("/", ".")
@@ -103,7 +102,7 @@ def _has_table(spark: SparkSession, name: str) -> bool:
 
 
 def _with_log(spark: SparkSession, path: str, form: str) -> DataFrame:
-    """The table with a log of its own at `path`, by the reader for its format, which is no part of Spark."""
+    """The table with a log at `path`, by the reader of its format, which is not part of Spark."""
     try:
         return spark.read.format(form).load(path)
     except SPARK_ERRORS as error:
@@ -118,8 +117,8 @@ def _with_log(spark: SparkSession, path: str, form: str) -> DataFrame:
 def _with_instants(rows: DataFrame, path: str, column: str, names: Sequence[str]) -> DataFrame:
     kind = next((field.dataType for field in rows.schema if field.name == column), None)
     times = isinstance(kind, (TimestampType, TimestampNTZType))
-    # Spark has the type from one file. On a disk the footers of the others cost little; at a URL a file in
-    # nanoseconds after others is an error of Spark that names the file.
+    # Spark takes the type from one file. On a disk the footers of the others cost little. At a URL, a later
+    # file in nanoseconds is an error of Spark that names the file.
     if not isinstance(kind, LongType) and not (times and "://" not in path):
         return rows
     spark, of_unit = rows.sparkSession, dict[str, list[str]]()
@@ -145,7 +144,7 @@ def _with_instants(rows: DataFrame, path: str, column: str, names: Sequence[str]
 
 
 def _with_number(schema: StructType, column: str) -> StructType:
-    """The schema with whole numbers for the times of the column."""
+    """The schema with integers for the times of the column."""
     return StructType(
         [StructField(each.name, LongType()) if each.name == column else each for each in schema.fields]
     )
@@ -159,7 +158,7 @@ def _of_nanoseconds(column: Column) -> Column:
 
 
 def _of_milliseconds(column: Column) -> Column:
-    """Times outside the years 1 to 9999 become the ends of these."""
+    """Times limited to the years 1 to 9999."""
     bounded = F.greatest(F.least(column, F.lit(LAST_MICROS // 1_000)), F.lit(FIRST_MICROS // 1_000))
     return F.when(column.isNotNull(), F.timestamp_millis(bounded))
 
@@ -171,12 +170,12 @@ _INSTANTS: Mapping[str, Callable[[Column], Column]] = {
     _MILLIS: _of_milliseconds,
     "": lambda column: column.cast(TimestampType()),
 }
-"""How a column becomes timestamps, by the unit in Parquet; "" are all units that Spark has a type for."""
+"""Makes timestamps of a column, by its unit in Parquet; "" stands for all units that Spark has a type for."""
 
 
 def _reader(spark: SparkSession) -> DataFrameReader:
-    """Of a folder Spark reads what lies in it and in folders named `column=value`; of these it would take
-    columns from the names. Here all folders below are read, and the files have all columns."""
+    """A reader of all folders below a path. By default Spark reads only folders named `column=value`, and
+    takes columns from their names; here the files have all columns."""
     return spark.read.option("recursiveFileLookup", "true")
 
 
@@ -186,7 +185,7 @@ def _read_files(spark: SparkSession, files: Sequence[str], schema: StructType | 
 
 
 def _unit_of(spark: SparkSession, file: str, column: str) -> str:
-    """The key in `_INSTANTS` of the unit that a file says its column of times has."""
+    """The key in `_INSTANTS` for the unit that a file names for its column of times."""
     hadoop: Any = cast(Any, spark._jvm).org.apache.parquet.hadoop
     session: Any = spark._jsparkSession
     try:
@@ -213,8 +212,8 @@ def _hadoop_path(spark: SparkSession, file: str) -> Any:
 
 
 def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] = ()) -> DataFrame:
-    """The raw records under `path`: a history directory, or Parquet itself, without the `damaged` files.
-    `ReplayError` if neither."""
+    """The raw records under `path`, a history directory or Parquet itself, without the `damaged` files.
+    `ReplayError` if there are none."""
     if (found := read_first(spark, path, RAW_NAMES, RAW, damaged)) is not None:
         return found[1]
     if not path.startswith(TABLE) and Directory(spark, path).exists(MANIFEST):
@@ -265,8 +264,7 @@ def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
     if options.groups is not None:
         given["groups"] = json.dumps(options.groups)
     try:
-        # One more request than Spark's own, so that the error of an unreachable cluster is no Java stack
-        # trace.
+        # An additional request, so that an unreachable cluster is a plain error, not a Java stack trace.
         GroupRecordsReader(SourceOptions.parse(given)).partitions()
     except SourceError as error:
         raise ReplayError(str(error)) from None
@@ -287,7 +285,7 @@ def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:
 
 
 def _value(column: Column, field: StructField) -> Column:
-    """The column in the type of the field: null for a number that is too large, and with times that fit."""
+    """The column in the type of the field: null for a number that is too large, times within the limits."""
     if isinstance(field.dataType, IntegralType):
         return column.try_cast(field.dataType)
     if isinstance(field.dataType, TimestampType):

@@ -1,12 +1,12 @@
 """Spark as this package uses it: its session, its errors, and Arrow batches through Python.
 
-A session for the command line is quiet, in UTC, or refused with one clear line. Spark's errors become one
-line, too: the line with the cause, out of the stack traces of two languages.
+A session for the command line is quiet and in UTC. If it does not start, the error is one line. Other errors
+of Spark also become one line: the line with the cause, from the stack traces of two languages.
 
-Spark's `DataFrame.mapInArrow` refuses to start where pandas is not installed, although neither it nor what
-runs in the worker uses pandas (4.0 to 4.3: the check stands in `pandas_udf`, which is merely where the
-function gets its type). So `apply_to_batches` gives the function its type. Timestamps that Spark collects
-would cross as naive times; `collect_with_micros` makes them microseconds.
+Spark's `DataFrame.mapInArrow` refuses to start without pandas, although neither it nor its workers use pandas
+(4.0 to 4.3: the check is in `pandas_udf`, which only gives the function its type). So `apply_to_batches`
+gives the function its type itself. Spark would collect timestamps as naive times; `collect_with_micros` makes
+them microseconds.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from pyspark.util import PythonEvalType
 from kafka_assignors_spark.result import ReplayError
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
-"""Everything that a call into Spark raises: an error of Spark that PySpark knows, any of the JVM, and the end
-of the JVM."""
+"""Everything that a call into Spark raises: an error of Spark that PySpark knows, any error of the JVM, and
+the error after the JVM has ended."""
 
 JVM_ENDED = (
     "its Java process ended, most often for lack of memory: give it more, with spark.driver.memory (and "
@@ -51,14 +51,14 @@ JVM_ENDED = (
 )
 
 _OURS = re.compile(r"(?:SourceError|StateError|BatchError): (.+)")
-"""An error of ours in a worker or a callback of Spark comes back as text in an error of Spark."""
+"""An error of this package in a worker or a callback, as text within an error of Spark."""
 
 _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
-"""Of a Java stack trace in an error of py4j: the exception itself, then each cause, the last one deepest."""
+"""The exception in a Java stack trace of a py4j error, then each cause, the deepest one last."""
 
 _NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S+ does not exist in the JVM")
-"""The whole text of py4j's error for a call, or a look for a class, that the JVM did not answer: it ended."""
+"""The whole text of py4j's error for a call or a class lookup that the JVM did not answer: the JVM ended."""
 
 _FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
 
@@ -81,10 +81,10 @@ def is_late_worker(error: Exception) -> bool:
 
 
 def one_line(error: Exception) -> str:
-    """The line of `error` that is nearest to its cause, after the file that could not be read."""
+    """The line of `error` nearest to its cause, with the file that could not be read."""
     try:
         text = str(error)
-    except SPARK_ERRORS:  # The text of a Java exception is asked of the JVM.
+    except SPARK_ERRORS:  # `str` asks the JVM for the text of a Java exception.
         return JVM_ENDED
     if isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(text):
         return JVM_ENDED
@@ -109,21 +109,21 @@ _POLL_SECONDS = 0.2
 _SHUFFLE = "spark.sql.shuffle.partitions"
 
 _SETTINGS = {
-    # Spark's default of 10,000 records in a batch for Python is gigabytes if each has hundreds of members.
+    # Spark's default of 10,000 records in a batch for Python needs gigabytes if each has hundreds of members.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
-    # Times in nanoseconds are refused without it; `spark.read` makes timestamps of the numbers.
+    # Otherwise Spark refuses times in nanoseconds; `spark.read` makes timestamps of the numbers.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
-    # A time without a zone is one in UTC.
+    # Times without a zone are in UTC.
     "spark.sql.session.timeZone": "UTC",
 }
-"""For a session that is started, and for the caller's as long as it is used."""
+"""For a session that is started, and for the caller's session while it is used."""
 
 _STARTED = {
     **_SETTINGS,
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
-    # Java's serializer keeps references to written objects. When a cached table goes to disk, that is a
+    # Java's serializer keeps references to written objects. When a cached table goes to disk, these are a
     # hundred batches of four megabytes for each task.
     "spark.serializer.objectStreamReset": "1",
 }
@@ -138,12 +138,12 @@ _SMALL_QUERIES = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""For a local session, unless its file says otherwise. The work is in Python: to compile the few queries in
-the JVM, and to plan them again at each stage, takes longer than they do."""
+"""For a local session, unless its file says otherwise. The work is in Python: compiling the few queries in
+the JVM, and planning them again at each stage, takes longer than running them."""
 
 
 def java_version() -> str:
-    """The version of the Java that Spark will run on; `ReplayError` if there is none, or none new enough."""
+    """The version of the Java that Spark will run on; `ReplayError` if there is none, or it is too old."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     needed = f"Spark needs Java {_OLDEST_JAVA} or newer"
@@ -171,9 +171,9 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
     block.
 
-    `properties_file` has properties of a new one, as for `spark-submit`. Without a `master` it is the one
-    that they name, or local. What a new one has to say goes to a temporary file, of which the end is part of
-    the error if it does not start.
+    `properties_file` has properties for a new session, as for `spark-submit`. Without `master` the session
+    runs on the master that they name, or locally. Its output goes to a temporary file; if it does not start,
+    the last line is in the error.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
@@ -187,7 +187,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
         try:
             yield session
         finally:
-            # There is nothing to stop where the JVM has ended.
+            # If the JVM has ended, there is nothing to stop.
             with contextlib.suppress(*SPARK_ERRORS), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Unable to cleanly shutdown", RuntimeWarning)
                 session.stop()
@@ -195,7 +195,7 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
 
 @contextlib.contextmanager
 def _no_traceback_for_ctrl_c() -> Iterator[None]:
-    """Drop what py4j logs about a `KeyboardInterrupt`, which it raises again: the caller reports it."""
+    """Drop py4j's log entry for a `KeyboardInterrupt`, which it also raises: the caller reports it."""
     loggers = [logging.getLogger(), logging.getLogger("py4j.clientserver")]
     for logger in loggers:
         logger.addFilter(_is_not_ctrl_c)
@@ -215,7 +215,7 @@ def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """These settings in the block, in a session that is used on behind it."""
+    """Apply these settings for the block, in a session that is used after it."""
     before = {name: str(session.conf.get(name)) for name in values}
     try:
         for name, value in values.items():
@@ -232,7 +232,7 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
     conf = SparkConf().setAppName("kafka-assignors").setAll([*_STARTED.items()])
     if master is not None:
         conf.setMaster(master)
-    # Without a master it is local, unless spark-submit or the file may name another.
+    # Without a master the session is local, unless spark-submit or the file may name one.
     elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
     if (master or ("" if elsewhere else "local")).startswith("local"):
         conf.setAll([*_LOCAL.items()])
@@ -240,8 +240,8 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
             conf.set(_JAVA_OPTIONS, _SMALL_JAVA)
     try:
         with _submit_arguments(properties_file):
-            # A process has one JVM, which outlives its sessions. This process handles Ctrl-C, not its Python
-            # workers.
+            # A process has one JVM, which outlives its sessions. The JVM and the Python workers do not get
+            # Ctrl-C, which this process handles.
             gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": log, "stderr": log, "start_new_session": True}
             )
@@ -328,9 +328,9 @@ def apply_to_batches(
     function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """The result of `function` over `rows`, which arrive as record batches in the order that they have.
+    """The result of `function` over `rows`, which it gets as record batches in their order.
 
-    It is called once for each task; the batches it yields have the columns of `schema`.
+    It is called once for each task; the batches that it yields have the columns of `schema`.
     """
     typed = UserDefinedFunction(
         function,

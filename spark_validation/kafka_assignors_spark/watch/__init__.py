@@ -1,12 +1,12 @@
-"""The watch: follows the groups of a running cluster by their records, and says what they do as it happens.
+"""The watch: follows the groups of a running cluster by their records, and shows what they do.
 
-    fleet     the groups: what is known of each, which are followed, which are forgotten
-    metrics   what is shown, as a table; `exporter` serves it to Prometheus
-    watcher   reads the records with librdkafka, runs all of it, and keeps the counts in a file
+    fleet     the groups: their state and counts, which are followed, which are forgotten
+    metrics   the table of metrics; `exporter` serves them to Prometheus
+    watcher   reads the records with librdkafka, feeds the fleet, and keeps the counts in a file
 
 It needs no Spark: `watcher` needs confluent-kafka, `exporter` prometheus_client, the rest Python alone.
 """
 
 
 class WatchError(Exception):
-    """A cluster that cannot be watched as asked: one line that says what is wrong, where, and what to do."""
+    """The watch cannot run as asked: one line that says what is wrong, where, and what to do."""

@@ -22,16 +22,16 @@ from kafka_assignors_spark.watch import WatchError
 from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-"""What answers a request (PEP 3333)."""
+"""The application that answers a request (PEP 3333)."""
 
 _MOST_SCRAPES = 8
-"""At one time; further ones are closed at once."""
+"""The most scrapes at one time; further connections are closed at once."""
 
 _CLIENT_TIMEOUT_S = 10.0
 
 
 class _WatchCollector(Collector):
-    """Shows no group before the watch has caught up, so that no counter goes back after a restart."""
+    """Shows no group before the watch has caught up, so that no counter decreases after a restart."""
 
     def __init__(self, scrape: Callable[[], Scrape]) -> None:
         self._scrape = scrape
@@ -87,7 +87,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__((host, port), _Handler)
 
     def server_bind(self) -> None:
-        # The base class asks the name service for the name of the host, which may take a minute.
+        # The base class looks up the host's name, which may take a minute.
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
@@ -112,7 +112,7 @@ class _Server(ThreadingMixIn, WSGIServer):
 def serving(host: str, port: int, app: WsgiApp) -> Iterator[int]:
     """Serve `app` on a port, a free one for 0, until the block ends; the port is yielded.
 
-    `WatchError` if the port cannot be had.
+    `WatchError` if the port is not available.
     """
     try:
         server = _Server(host, port)

@@ -1,15 +1,15 @@
-"""The groups of a cluster that are watched: which are followed, what is counted of each, which are forgotten.
+"""The groups of a watched cluster: which are followed, the counts of each, which are forgotten.
 
-The generations, their causes and the rebalances are those of the replay: the same folds find them, one record
-at a time. What the watch adds is a few sums.
+The folds of the replay find the generations, their causes and the rebalances, one record at a time. The watch
+adds a few sums.
 
-Memory has a bound: at most `max_groups` groups are followed, each with a few generations of its own, however
-many it has had. A group that is *dead* (a tombstone ends it) is forgotten after `DEAD_KEPT_S`, and an *empty*
-one without a record for `empty_kept_s`. A group with members is never forgotten, however long it rests. What
-is left out is counted.
+Memory is bounded: at most `max_groups` groups are followed, and each needs the memory of a few generations. A
+group that is *dead* (a tombstone ends it) is forgotten after `DEAD_KEPT_S`, an *empty* one after
+`empty_kept_s` without a record. A group with members is never forgotten. Records and groups that are left out
+are counted.
 
 Pure Python. One thread feeds, any number of threads take snapshots. The caller gives the time: the seconds of
-a clock that never goes back decide which groups are forgotten.
+a monotonic clock decide which groups are forgotten.
 """
 
 from __future__ import annotations
@@ -46,46 +46,46 @@ if TYPE_CHECKING:
 
 EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN = "empty", "stable", "hand-over", "dead", "unknown"
 STATES = (EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN)
-"""What the records say of a group. The broker's PreparingRebalance and CompletingRebalance write no record.
-In a *hand-over* a partition of a live member has no owner yet (cooperative)."""
+"""The state of a group by its records. The broker's PreparingRebalance and CompletingRebalance write none. In
+a *hand-over* a partition of a live member has no owner yet (cooperative)."""
 
 VALUE, MEMBER = "value", "member"
 UNDECODABLE = (VALUE, MEMBER)
-"""What of a record does not decode: its value, or one of its members."""
+"""The part of a record that does not decode: its value, or one of its members."""
 
 DEAD_KEPT_S = 300.0
-"""A group that changes its protocol has a tombstone in the middle of its life, and a scrape has to see the
-end of a group."""
+"""How long a dead group is kept. A group that changes its protocol has a tombstone in the middle of its life,
+and a scrape has to see the end of a group."""
 
 RECENT_S = 600.0
-"""The latest generations are counted over this time."""
+"""The time over which the latest generations are counted."""
 
 _MOST_RECENT = 100
 _MOST_LEFT_OUT = 100_000
-"""Groups beyond the limit are told apart up to here, by a hash of eight bytes each."""
+"""The most groups beyond the limit that are told apart, by a hash of eight bytes each."""
 
 MAX_GROUPS, MATCHING = "max-groups", "matching"
 LEFT_OUT = (MAX_GROUPS, MATCHING)
-"""Why a record of a group is left out."""
+"""The reasons why a record of a group is left out."""
 
 EVICTIONS = (DEAD, EMPTY)
-"""Why a group is forgotten."""
+"""The reasons why a group is forgotten."""
 
 KINDS = tuple(kind.value for kind in RecordKind)
 
 _MOST_ENTRIES = 8
-"""The latest changes of a topic that are remembered."""
+"""The most changes of a topic that are remembered, the latest ones."""
 
 _MOST_GONE = 1_000
-"""Deleted topics that are remembered: the latest records of a group may still be about them."""
+"""The most deleted topics that are remembered: the latest records of a group may still name them."""
 
 _GROUP_KEYS = frozenset({2, *ConsumerGroupRecord})
-"""The versions of a key that is about a consumer group; what has another is only counted."""
+"""The versions of keys of consumer groups; other records are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFigures:
-    """The last generation of a group. What its record does not say is None.
+    """The last generation of a group. Figures that its record lacks are None.
 
     `type` is `classic` or `consumer` (KIP-848), `protocol` the strategy that the members voted for.
     `imbalance` is the greatest number of partitions of a member over the mean, 1.0 at best. `timestamp_s` is
@@ -108,12 +108,12 @@ class GroupFigures:
 
 @dataclass(slots=True)
 class Counts:
-    """What has been counted of a group since `since_s`, in seconds since 1970.
+    """The counts of a group since `since_s`, in seconds since 1970.
 
     A *rebalance* is logical: the generations of a cooperative hand-over are one. `moved` counts partitions
-    that changed owner between live members, `least_moved` the fewest that any equally balanced assignment
-    would have moved; both only of rebalances that can be judged. `skipped` are generations that no record
-    shows, which were superseded before the leader's assignment arrived.
+    that changed owner between live members, `least_moved` the fewest that an optimally balanced assignment
+    would have moved; both cover only rebalances that can be judged. `skipped` counts generations that no
+    record shows, which were superseded before the leader's assignment arrived.
     """
 
     since_s: float
@@ -133,8 +133,8 @@ class Counts:
 
 @dataclass(slots=True)
 class Step:
-    """What a record says: generations with their causes, the rebalances that it completes, and what in it
-    does not decode."""
+    """The content of a record: generations with their causes, the rebalances that it completes, and the part
+    that does not decode."""
 
     generations: list[tuple[Generation, tuple[Cause, ...]]] = field(default_factory=list)
     rebalances: list[Replayed] = field(default_factory=list)
@@ -165,7 +165,7 @@ class WatchedGroup:
         return cls(name, life, CauseFinder(catalogue), Counts(since_s))
 
     def fold(self, record: Record, event: DecodedRecord, catalogue: Catalogue) -> Step:
-        """What the record says of the group. It takes up to a second for thousands of members."""
+        """Fold a record. It takes up to a second for thousands of members."""
         step = Step()
         if event.kind is RecordKind.UNDECODABLE:
             step.undecodable = VALUE
@@ -239,7 +239,7 @@ def _figures(generation: Generation) -> GroupFigures:
 
 
 class Now(NamedTuple):
-    """A point in time: seconds of a clock that never goes back, and seconds since 1970."""
+    """A point in time: seconds of a monotonic clock, and seconds since 1970."""
 
     monotonic_s: float
     unix_s: float
@@ -247,8 +247,8 @@ class Now(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetLimits:
-    """Which groups are followed: `matching` says it of a name, `max_groups` bounds their number, and an empty
-    group is forgotten after `empty_kept_s`. With `count_history` the records from before the start count."""
+    """The limits of the followed groups: `matching` selects names, `max_groups` bounds their number, an empty
+    group is forgotten after `empty_kept_s`. With `count_history` records from before the start count."""
 
     max_groups: int = 1_000
     matching: Callable[[str], bool] = lambda name: True
@@ -258,8 +258,8 @@ class FleetLimits:
 
 @dataclass(slots=True)
 class FleetCounts:
-    """What has been counted of all records: by kind, and those of groups that are left out, by reason;
-    forgotten groups by reason; groups whose state was dropped after an error of the fold."""
+    """The counts of all records by kind, of records of left out groups by reason, of forgotten groups by
+    reason, and of groups whose state was dropped after an error of the fold."""
 
     records: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
@@ -289,15 +289,15 @@ class FleetSnapshot:
 
 @dataclass(slots=True)
 class _Presence:
-    """When a group was last heard of, and the latest of its generations."""
+    """The times of a group's last record, and of its latest generations."""
 
     heard_s: float
     recent: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_RECENT))
-    told: bool = False  # that a record of it does not decode
+    told: bool = False  # whether the user was told that a record does not decode
 
 
 class Fleet:
-    """Follows the `groups`, by the bytes of their names: `feed` each record, of every partition in order."""
+    """Follows the `groups`, by the bytes of their ids: `feed` the records of each partition in order."""
 
     def __init__(
         self, catalogue: Catalogue, limits: FleetLimits, on_note: Callable[[str], None] = lambda text: None
@@ -321,7 +321,7 @@ class Fleet:
         return found
 
     def restore(self, groups: dict[bytes, WatchedGroup], counts: FleetCounts, now: Now) -> None:
-        """Go on from an earlier state; groups beyond the present limits are left out."""
+        """Continue from an earlier state, without groups beyond the current limits."""
         kept = {key: group for key, group in groups.items() if self._limits.matching(group.name)}
         with self._lock:
             self.counts = counts
@@ -329,13 +329,13 @@ class Fleet:
             self._presence = {key: _Presence(now.monotonic_s) for key in self.groups}
 
     def forget_all(self) -> None:
-        """Start over: the topic was made anew."""
+        """Start over: the topic was recreated."""
         with self._lock:
             self.groups, self._presence = {}, {}
             self._beyond.clear()
 
     def feed(self, record: Record, now: Now, *, history: bool = False) -> Step | None:
-        """Fold one record; what it says of a followed group, None of any other. `history`: the record is from
+        """Fold one record; its step for a followed group, None for any other. `history`: the record is from
         before the start."""
         if is_commit(record.key):
             self.counts.records[RecordKind.OFFSET_COMMIT.value] += 1
@@ -361,7 +361,7 @@ class Fleet:
                 self.groups.pop(key, None)
                 self._presence.pop(key, None)
                 self.counts.fold_errors += 1
-            self._warn(record, event, f"{error!r}; the group is followed anew from its next record")
+            self._warn(record, event, f"{error!r}; the watch starts over with the group's next record")
             return None
         self._take(key, group, step, now, counts=not history or self._limits.count_history)
         if step.undecodable and not self._presence[key].told:
@@ -404,7 +404,7 @@ class Fleet:
         return FleetSnapshot(sorted(groups, key=lambda each: each.group), counts, beyond)
 
     def _admits(self, key: bytes, has_value: bool) -> bool:
-        """Whether a group that is not followed may be; what may not is counted."""
+        """Whether a new group may be followed; its record is counted if not."""
         name = key.decode(errors="replace")
         if not self._limits.matching(name):
             self.counts.left_out[MATCHING] += 1

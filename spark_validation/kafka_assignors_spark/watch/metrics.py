@@ -22,16 +22,16 @@ from kafka_assignors_spark.watch.fleet import (
 )
 
 Sample = tuple[tuple[str, ...], float]
-"""The values of the labels, without that of `group`, and the value."""
+"""The values of the labels without `group`, and the value of the sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchStatus:
     """The state of the watch itself.
 
-    `up` says that it reads, `caught_up` that it has read all that was there at its start. `lag` are the
-    offsets between what is read and the end of the topic. `started_s` is when the watch, or its state file,
-    was begun, in seconds since 1970.
+    `up` says that it reads, `caught_up` that it has read all records that were there at its start. `lag` is
+    the number of offsets up to the end of the topic. `started_s` is when the watch, or its state file, was
+    begun, in seconds since 1970.
     """
 
     up: bool
@@ -66,7 +66,7 @@ class WatchedMetric(Generic[Shown]):
 
 
 def _one(figure: str) -> Callable[[Any], Iterator[Sample]]:
-    """One sample, of the attribute at this path; none where the record does not have the figure."""
+    """One sample, of the attribute at this path; none if the record lacks the figure."""
 
     def samples(shown: Any) -> Iterator[Sample]:
         for name in figure.split("."):
@@ -80,7 +80,7 @@ def _one(figure: str) -> Callable[[Any], Iterator[Sample]]:
 def _each(
     names: Iterable[str], read: Callable[[Shown], Mapping[str, int]]
 ) -> Callable[[Shown], Iterator[Sample]]:
-    """A sample for each name, which is the value of the label, 0 for what was not counted."""
+    """A sample for each name, which is the value of the label; 0 if it was not counted."""
 
     def samples(shown: Shown) -> Iterator[Sample]:
         counts = read(shown)
@@ -207,12 +207,12 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
     ),
     WatchedMetric(
         "kafka_assignors_watch_caught_up",
-        "1 since all is read that was there at the start. Groups are shown from then on.",
+        "1 once all records from before the start are read. Groups are shown from then on.",
         _one("status.caught_up"),
     ),
     WatchedMetric(
         "kafka_assignors_watch_lag_records",
-        "Offsets between what is read and the end of the topic.",
+        "Offsets up to the end of the topic that are not read yet.",
         _one("status.lag"),
     ),
     WatchedMetric(
@@ -238,7 +238,7 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
     ),
     WatchedMetric(
         "kafka_assignors_watch_records_total",
-        "Records that were read, by kind. Those of groups that are left out are counted there.",
+        "Records that were read, by kind, without those of groups that are left out.",
         _each(KINDS, lambda scrape: scrape.fleet.counts.records),
         ("kind",),
     ),
@@ -256,7 +256,7 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
     ),
     WatchedMetric(
         "kafka_assignors_watch_fold_errors_total",
-        "Groups that were followed anew after an internal error; stderr names each.",
+        "Groups with which the watch started over after an internal error; stderr names each.",
         _one("fleet.counts.fold_errors"),
     ),
 )

@@ -1,11 +1,10 @@
 """The watch of a running cluster: reads its group records until it is told to stop, and shows the groups at
 any time.
 
-Records from before the start make the groups known; they count only if that is asked for. With a state file
-the records since the last run count, each once: nothing is shown before they are all read, so that no counter
-goes back. The file has the offsets up to which records are counted, and all that they were counted into. It
-is replaced at once. Its format is that of `folds.replay_state`: values alone, which reading can neither
-execute nor inflate.
+Records from before the start make the groups known; they count only on request. With a state file the records
+since the last run count, each once. Nothing is shown before they are all read, so that no counter decreases.
+The file has the counted offsets and all counts and groups, and is replaced as a whole. Its format is that of
+`folds.replay_state`: values alone, which reading can neither execute nor inflate.
 """
 
 from __future__ import annotations
@@ -64,11 +63,11 @@ _LOOK_DOWN_S = 5.0
 _LONGEST_PAUSE_S = 10.0
 
 _MOST_ASKED = 1_000
-"""Topics that one look asks for because it did not see them: they are hidden or deleted."""
+"""The most unseen topics that one look asks for: they are hidden or deleted."""
 
 _CONSUME_MESSAGES = 2_000
 _QUEUED_KIB = 32 * 1024
-"""What librdkafka reads ahead at most, over all partitions: a generation of a large group is megabytes."""
+"""The most that librdkafka reads ahead, over all partitions: a generation of a large group has megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +90,8 @@ class WatchOptions:
 class RecordReader:
     """A consumer of each partition from its position on, until `close`.
 
-    `positions` has the next offset of each partition, `unread` are those of which nothing was read so far,
-    neither a record nor the end. `down` says that no broker has answered lately.
+    `positions` has the next offset of each partition. `unread` are the partitions of which neither a record
+    nor the end was read yet. `down` says that no broker answers.
     """
 
     def __init__(self, options: WatchOptions, positions: Mapping[int, int]) -> None:
@@ -109,13 +108,13 @@ class RecordReader:
     def poll(self, timeout_s: float) -> list[Record]:
         """The next records, in the order of offsets within each partition.
 
-        `SourceError` if it cannot go on.
+        `SourceError` if the reader cannot go on.
         """
         records = map(self._record, self._consumer.consume(_CONSUME_MESSAGES, timeout=timeout_s))
         return [record for record in records if record is not None]
 
     def lag(self) -> int:
-        """The offsets up to the end of the topic, as far as the brokers have said it with the records."""
+        """The offsets up to the end of the topic, as the brokers have last reported it."""
         from confluent_kafka import TopicPartition
 
         lag = 0
@@ -142,7 +141,7 @@ class RecordReader:
         self.unread.discard(partition)
         self.down = False
         if message.error() is not None:
-            # Behind the last record there may be markers of transactions, and offsets that compaction took.
+            # After the last record there may be markers of transactions, and compacted offsets.
             self.positions[partition] = max(offset, self.positions[partition])
             return None
         self.positions[partition] = offset + 1
@@ -168,8 +167,8 @@ class Watcher:
         self._started_s = time.time()
         self._resumed: WatchState | None = None
         self._troubles, self._state_troubles = Troubles(on_note), Troubles(on_note)
-        self._visible: set[str] = set()  # topics, at the latest look
-        self._hidden: set[str] = set()  # topics that were named
+        self._visible: set[str] = set()  # topics at the latest look
+        self._hidden: set[str] = set()  # hidden topics that the user was told of
         self._next_look = self._next_save = 0.0
         self._changed = False
         if options.state is not None:
@@ -184,21 +183,21 @@ class Watcher:
 
     @property
     def records(self) -> int:
-        """How many records were read, those of groups that are left out not counted."""
+        """How many records were read, without those of groups that are left out."""
         return sum(self._fleet.counts.records.values())
 
     def snapshot(self) -> FleetSnapshot:
         return self._fleet.snapshot(_now())
 
     def run(self, stop: threading.Event, *, once: bool = False) -> None:
-        """Watch until `stop` is set or, with `once`, until all is read that was there at the start.
+        """Watch until `stop` is set or, with `once`, until all records from before the start are read.
 
-        `WatchError` if that cannot succeed. A cluster that does not answer, or does not allow it, is asked
-        again, after pauses of up to ten seconds; with `once` it is an error.
+        `WatchError` if that cannot succeed. If the cluster does not answer, or a right is missing, the watch
+        retries after pauses of up to ten seconds; with `once` it is an error.
         """
         try:
             self._run(stop, once=once)
-            # After an unexpected error the counts may be ahead of the offsets, and the file stays as it was.
+            # Not after an unexpected error: the counts may be ahead of the offsets.
             self._save()
         except BaseException:
             self._up = False
@@ -225,7 +224,7 @@ class Watcher:
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _open(self) -> RecordReader:
-        """A reader that goes on where the last one ended."""
+        """A reader that continues where the last one ended."""
         options = self._options
         identity, offsets = self._look()
         if self._identity is None:
@@ -236,7 +235,7 @@ class Watcher:
                 if options.from_now:
                     self._positions = dict(self._target)
         elif identity.topic_id != self._identity.topic_id:
-            self._note(f"warning: topic {options.topic} was made anew; all groups are followed anew")
+            self._note(f"warning: topic {options.topic} was recreated; the watch starts over with all groups")
             self._fleet.forget_all()
             self._positions.clear()
             self._history.clear()
@@ -255,7 +254,7 @@ class Watcher:
         """The topic, and the earliest and latest offset of each partition.
 
         `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, `ClusterError` or
-        `SourceError` for all else.
+        `SourceError` for other errors.
         """
         connection, topic = self._connection(), self._options.topic
         identity = identify_topic(connection, topic)
@@ -273,7 +272,7 @@ class Watcher:
         if at > end:
             self._note(
                 f"warning: {where}: the log ends at offset {end}, and was read up to {at}: it was "
-                "truncated; what was counted of the lost records stays counted"
+                "truncated; the lost records stay counted"
             )
             return end
         return at
@@ -307,7 +306,7 @@ class Watcher:
             self._lag = reader.lag()
             self._look_after(reader)
             if self._seen != self._identity:
-                return  # there are more partitions, or the topic was made anew
+                return  # there are more partitions, or the topic was recreated
 
     def _has_caught_up(self, reader: RecordReader) -> bool:
         return not reader.unread and all(
@@ -321,7 +320,7 @@ class Watcher:
             self._next_look = min(self._next_look, time.monotonic() + _LOOK_DOWN_S)
             self._troubles.add(UnreachableError("no broker answers"), "waiting for one")
         elif not (self._up or reader.unread):
-            # A reader that is open has not read yet: the brokers check the right when it does.
+            # Only after a read, since the brokers check the right to read with it.
             self._up = True
             if self._troubles.clear():
                 self._note(f"reading {self._options.topic} of {self._options.bootstrap_servers} again")
@@ -348,7 +347,7 @@ class Watcher:
         self._next_look = time.monotonic() + options.look_s
 
     def _name_hidden(self) -> None:
-        """Name the topics of the groups that are hidden, each once until it is visible."""
+        """Tell the user the hidden topics of the groups, each once until it is visible."""
         self._hidden -= self._visible
         unknown = sorted(self._fleet.topics() - self._visible - self._hidden)[:_MOST_ASKED]
         if unknown:
@@ -358,7 +357,7 @@ class Watcher:
                 self._note(f"warning: {problem}")
 
     def _save(self) -> None:
-        """Write the state, if anything was counted since the last time."""
+        """Write the state, if a record was counted since the last time."""
         self._next_save = time.monotonic() + self._options.state_interval_s
         file, identity = self._options.state, self._identity
         if file is None or identity is None or not self._changed:
@@ -381,7 +380,8 @@ def _now() -> Now:
 
 @dataclass(slots=True)
 class WatchState:
-    """Everything up to `offsets`, the next one of each partition, is counted in `counts` and `groups`."""
+    """The state of a watch: `counts` and `groups` cover all records before `offsets`, the next of each
+    partition."""
 
     cluster_id: str
     topic_id: str
@@ -392,7 +392,7 @@ class WatchState:
 
 
 def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
-    """The state in the file; None if there is no file. `WatchError` if it is another file."""
+    """The state in the file; None if there is no file. `WatchError` if it is not the state of a watch."""
     try:
         text = file.read_bytes()
     except FileNotFoundError:
@@ -408,9 +408,9 @@ def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
 
 
 def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
-    """Replace the file; `WatchError` if it cannot be written, and then it stays as it was."""
+    """Replace the file; `WatchError` if it cannot be written, and the old file stays."""
     text = write_state(state, (catalogue,))
-    # Always the same name: a kill in the middle leaves one file, which the next write removes.
+    # Always the same name: a killed process leaves one file, which the next write removes.
     part = file.with_name(file.name + ".part")
     try:
         part.unlink(missing_ok=True)
