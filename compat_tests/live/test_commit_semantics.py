@@ -19,6 +19,8 @@ from compat_tests.support.kafka_cluster import Kafka
 CLIENTS = ("aiokafka", "kafka_python")
 NEVER_MS = 600_000
 """An interval of auto-commit that does not end within a test."""
+LATE_MS = 8000
+"""After so long without a poll, or without a heartbeat, a member is out."""
 
 
 def join(group: RemoteGroup, first: RemoteConsumer, assignor: str) -> Mapping[int, int]:
@@ -195,10 +197,10 @@ class TestAMemberIsLate:
         self, kafka: Kafka, client: str
     ) -> None:
         with RemoteGroup(kafka, client) as group:
-            late = group.start(max_poll_interval_ms=1500)
+            late = group.start(max_poll_interval_ms=LATE_MS)
             group.produce(10)
             group.take_all(late)
-            time.sleep(2)  # Its own client has it leave the group.
+            group.wait_until_empty()  # Its own client has it leave the group.
             self.taken_over(group)
             assert group.times_delivered() == {2: 20, 1: 2}
 
@@ -220,7 +222,7 @@ class TestAMemberIsLate:
         self, kafka: Kafka, client: str
     ) -> None:
         with RemoteGroup(kafka, client) as group:
-            late = group.start(session_timeout_ms=2000)
+            late = group.start(session_timeout_ms=LATE_MS)
             group.produce(10)
             group.take_all(late)
             late.process.send_signal(signal.SIGSTOP)
