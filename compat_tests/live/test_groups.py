@@ -100,7 +100,7 @@ def described(kafka: Kafka, capsys: pytest.CaptureFixture[str], *ids: str) -> li
 
 
 def _read(terminal: int) -> bytes:
-    assert select.select([terminal], [], [], 30)[0], "nothing more was written to the terminal"
+    assert select.select([terminal], [], [], HANG_S)[0], "nothing more was written to the terminal"
     return os.read(terminal, 65536)
 
 
