@@ -17,6 +17,7 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 import kafka_assignors_kafka_python
+from compat_tests.kafka_python.stock import learn_of
 from compat_tests.kafka_python.test_cooperative_consumer import (
     PROGRAM,
     Listener,
@@ -73,12 +74,12 @@ def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change
                 bootstrap_servers=kafka.bootstrap,
                 group_id=group.id,
                 heartbeat_interval_ms=200,
-                metadata_max_age_ms=500,  # A broker may not know the new topic yet at the first join.
                 partition_assignment_strategy=[RoundRobinPartitionAssignor],
             )
         ) as stock,
     ):
         stock.subscribe(list(group.topics))
+        learn_of(stock, group.topics)
         polling_until(lambda: len(stock.assignment()) == 4, stock)
         with consuming(group) as refused, pytest.raises(Errors.InconsistentGroupProtocolError) as error:
             polling_until(refused.assignment, stock, refused)
