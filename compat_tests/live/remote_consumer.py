@@ -189,6 +189,11 @@ class RemoteGroup:
         """Until the group has no member."""
         self._group.wait_for("the members to be gone", lambda: not member_ids(self._group))
 
+    def wait_until_committed(self, per_partition: int) -> None:
+        """Until so many records of each partition are committed."""
+        wanted = dict.fromkeys(range(self.partitions), per_partition)
+        self._group.wait_for("the commit", lambda: self.committed() == wanted)
+
     def produce(self, per_partition: int) -> None:
         self._group.produce(per_partition)
         self.produced += per_partition

@@ -133,12 +133,17 @@ class TestABatchIsInHand:
 
 @pytest.mark.parametrize("client", CLIENTS)
 class TestAProcessIsKilled:
-    def killed_with_a_batch_in_hand(self, group: RemoteGroup, **settings: Any) -> Mapping[int, int]:
+    def killed_with_a_batch_in_hand(
+        self, group: RemoteGroup, *, commits: bool = False, **settings: Any
+    ) -> Mapping[int, int]:
+        """`commits`: the client commits the batch by itself, which is waited for."""
         # A static member, whose replacement does not have to wait for the end of the session.
         first = group.start(group_instance_id="pod-0", **settings)
         group.produce(10)
         group.take_all(first)
         time.sleep(1)
+        if commits:
+            group.wait_until_committed(10)
         group.kill(first)
         replaced = group.start(group_instance_id="pod-0", **settings)
         group.poll(replaced, until=lambda: len(replaced.assigned) == 2, what="the replacement")
@@ -155,7 +160,7 @@ class TestAProcessIsKilled:
     def test_with_auto_commit_the_batch_is_lost_by_aiokafka_alone(self, kafka: Kafka, client: str) -> None:
         with RemoteGroup(kafka, client) as group:
             times = self.killed_with_a_batch_in_hand(
-                group, enable_auto_commit=True, auto_commit_interval_ms=300
+                group, commits=client == "aiokafka", enable_auto_commit=True, auto_commit_interval_ms=300
             )
         # aiokafka's timer counts what getmany has returned; kafka-python's is looked at in poll.
         assert times == ({1: 22} if client == "aiokafka" else {2: 20, 1: 2})
