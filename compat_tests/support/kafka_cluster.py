@@ -330,9 +330,9 @@ class KafkaCluster(Kafka):
             "num.io.threads": 4,
             "auto.create.topics.enable": "false",
             "broker.heartbeat.interval.ms": 500,
-            # Of three brokers one that was killed is noticed in seconds. A single one must not lose its place
-            # while the machine stands still.
-            "broker.session.timeout.ms": 20_000 if self._count == 1 else 6000,
+            # A broker must not lose its place while the machine stands still. Of three, one that was killed
+            # is noticed in seconds nevertheless.
+            "broker.session.timeout.ms": 20_000 if self._count == 1 else 10_000,
             "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             # The history of the groups must stay in the log, not only each group's last state.
             "log.cleaner.enable": "false",
