@@ -23,7 +23,7 @@ from kafka_assignors_aiokafka.cooperative import coordinator as of_aiokafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import coordinator as of_kafka_python
 
-SESSION_TIMEOUT_S = 1.0
+SESSION_TIMEOUT_S = 3.0
 LOADING = 14
 HANG_MS = int(HANG_S * 1000)
 
