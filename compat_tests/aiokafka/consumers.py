@@ -25,6 +25,7 @@ def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOK
             "group_id": group.id,
             "partition_assignment_strategy": list(assignors),
             "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 30_000,  # Longer than a busy machine stands still.
             **settings,
         },
     )

@@ -51,6 +51,7 @@ async def consuming(
             "group_id": group.id,
             "auto_offset_reset": "earliest",
             "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 30_000,  # Longer than a busy machine stands still.
             "enable_auto_commit": False,
             **settings,
         }

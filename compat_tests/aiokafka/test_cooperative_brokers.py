@@ -8,6 +8,7 @@ from compat_tests.aiokafka.cooperative_consumers import consuming, of
 from compat_tests.scenarios.cooperative import LostCoordinatorScenarios, RollingBrokersScenarios
 from compat_tests.scenarios.rack import RackTradeScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
@@ -38,7 +39,7 @@ def test_committed_does_not_trust_a_broker_that_is_not_the_coordinator(
                 if hasattr(cluster, "add_coordinator"):  # up to aiokafka 0.12
                     cluster.add_coordinator(broker, host, int(port), purpose=("group", group.id))
                 consumer._coordinator.coordinator_id = broker
-                assert await asyncio.wait_for(consumer.committed(tp), 30) == 5
+                assert await asyncio.wait_for(consumer.committed(tp), HANG_S) == 5
 
     with GroupOfMembers(kafka3, PROGRAM, {"orders": 1}) as group:
         group.produce(10)

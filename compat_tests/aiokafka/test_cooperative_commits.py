@@ -12,6 +12,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.aiokafka.cooperative_consumers import consuming, of
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance.session_commits import MOST_IN_MACHINE
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
@@ -43,7 +44,7 @@ def test_beside_a_partition_that_failed_for_good_the_others_are_tried_again(
 
             coordinator._send_req = answer
             with pytest.raises(UnknownTopicOrPartitionError, match=f"{gone.topic}-0"):
-                await asyncio.wait_for(consumer.commit({gone: 1, busy: 2, fine: 3}), 60)
+                await asyncio.wait_for(consumer.commit({gone: 1, busy: 2, fine: 3}), HANG_S)
             assert requested == [{0, 1, 2}, {1}]
             assert await consumer.committed(busy) == 2
             await consumer.commit({gone: 4})
@@ -73,7 +74,7 @@ def test_an_argument_that_the_client_cannot_send_fails_as_in_stock_and_the_consu
         kinds = []
         for bad in BAD_OFFSETS:
             try:
-                await asyncio.wait_for(consumer.commit({tp: bad}), 60)
+                await asyncio.wait_for(consumer.commit({tp: bad}), HANG_S)
             except Exception as error:
                 kinds.append(type(error).__name__)
             else:
@@ -90,15 +91,15 @@ def test_an_argument_that_the_client_cannot_send_fails_as_in_stock_and_the_consu
         async with consuming(group) as consumer:
             assert await outcomes(consumer) == expected
             (tp,) = of(group, 0)
-            await asyncio.wait_for(consumer.commit({tp: 4}), 60)
+            await asyncio.wait_for(consumer.commit({tp: 4}), HANG_S)
             assert await consumer.committed(tp) == 4
-            await asyncio.wait_for(consumer.getone(), 60)
-        async with consuming(group, session_timeout_ms=30_000) as next_one:
+            await asyncio.wait_for(consumer.getone(), HANG_S)
+        async with consuming(group) as next_one:
             assert next_one.assignment()  # The first has left.
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
         group.produce(10)
-        asyncio.run(asyncio.wait_for(consume(), 240))
+        asyncio.run(consume())
 
 
 def test_thousands_of_commits_at_once_are_all_accepted_in_order_and_few_are_in_the_machine(
@@ -122,7 +123,7 @@ def test_thousands_of_commits_at_once_are_all_accepted_in_order_and_few_are_in_t
 
     async def run() -> None:
         async with consuming(group) as consumer:
-            await asyncio.wait_for(consume(consumer), 240)
+            await asyncio.wait_for(consume(consumer), HANG_S)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
         asyncio.run(run())

@@ -14,6 +14,7 @@ from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S, SOON_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import CooperativeOnly
 from kafka_assignors_aiokafka import (
@@ -177,7 +178,7 @@ def test_next_read_raises_the_error_of_a_listener_and_the_consumer_goes_on(
 
     async def read_while(wanted: Callable[[], bool], consumer: CooperativeAIOKafkaConsumer) -> None:
         while wanted():
-            read.update(await asyncio.wait_for(consumer.getmany(timeout_ms=50), 30))
+            read.update(await asyncio.wait_for(consumer.getmany(timeout_ms=50), HANG_S))
 
     async def consume() -> None:
         listener = Listener(**{what: refuse_later if asynchronous else refuse})
@@ -202,7 +203,7 @@ def test_a_consumer_that_stops_revokes_what_it_owns_and_leaves_at_once(kafka: Ka
     async def consume() -> None:
         listener = Listener()
         async with consuming(group) as second:
-            async with consuming(group, listener, session_timeout_ms=30_000) as first:
+            async with consuming(group, listener) as first:
                 await until(lambda: len(first.assignment()) == 2)
                 mine = first.assignment()
             assert listener.calls[-1] == ("revoked", mine)
@@ -222,7 +223,7 @@ def test_a_consumer_that_unsubscribes_gives_all_partitions_back_and_may_subscrib
 
             consumer.subscribe(list(group.topics), listener=listener)
             await until(lambda: consumer.assignment() == of(group, 0, 1, 2, 3))
-            assert (await asyncio.wait_for(consumer.getone(), 30)).offset == 0
+            assert (await asyncio.wait_for(consumer.getone(), HANG_S)).offset == 0
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         group.produce(10)
@@ -236,7 +237,7 @@ def test_partitions_can_be_assigned_by_hand_as_with_the_stock_consumer(kafka: Ka
         ) as consumer:
             (tp,) = of(group, 1)
             consumer.assign([tp])
-            record = await asyncio.wait_for(consumer.getone(), 30)
+            record = await asyncio.wait_for(consumer.getone(), HANG_S)
             assert (record.partition, record.offset) == (1, 0)
             await consumer.commit()
             assert await consumer.committed(tp) == 1
@@ -259,13 +260,12 @@ def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_n
     kafka: Kafka,
 ) -> None:
     async def consume() -> None:
-        patient: dict[str, Any] = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
-        async with consuming(group, **patient) as first:
-            group.start("frozen", ["cooperative-sticky"], **patient)
+        async with consuming(group) as first:
+            group.start("frozen", ["cooperative-sticky"], session_timeout_ms=int(HANG_S * 1000))
             await until(lambda: len(first.assignment()) == 2)
             await until(lambda: len(owned_by("frozen")) == 2)
             group.freeze("frozen")
-            group.start("newcomer", ["cooperative-sticky"], **patient)
+            group.start("newcomer", ["cooperative-sticky"])
             await until(lambda: first._coordinator._member.phase.name == "JOINING")
 
             await asyncio.to_thread(group.produce, 10)
@@ -273,7 +273,7 @@ def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_n
             while sum(read.values()) < 20:
                 for tp, records in (await first.getmany(timeout_ms=100)).items():
                     read[tp] = read.get(tp, 0) + len(records)
-            await asyncio.wait_for(first.commit(), 10)
+            await asyncio.wait_for(first.commit(), SOON_S)
             assert {tp: await first.committed(tp) for tp in read} == dict.fromkeys(read, 10)
             assert first._coordinator._member.phase.name == "JOINING"
 
@@ -291,18 +291,17 @@ def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_n
 
 def test_a_consumer_can_stop_while_the_group_waits_for_a_member_that_does_not_join(kafka: Kafka) -> None:
     async def consume() -> None:
-        patient: dict[str, Any] = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000}
         listener = Listener()
-        async with consuming(group, listener, enable_auto_commit=True, **patient) as first:
-            group.start("frozen", ["cooperative-sticky"], **patient)
+        async with consuming(group, listener, enable_auto_commit=True) as first:
+            group.start("frozen", ["cooperative-sticky"], session_timeout_ms=int(HANG_S * 1000))
             await until(lambda: len(first.assignment()) == 2)
             await until(lambda: any(r["partitions"] for r in group.members["frozen"].reports("added")))
             await until(lambda: first._coordinator._member.phase.name == "IDLE")
             group.freeze("frozen")
-            group.start("newcomer", ["cooperative-sticky"], **patient)
+            group.start("newcomer", ["cooperative-sticky"])
             await until(lambda: first._coordinator._member.phase.name == "JOINING")
             mine = first.assignment()
-            await asyncio.wait_for(first.stop(), 10)
+            await asyncio.wait_for(first.stop(), SOON_S)
             assert listener.calls[-1] == ("revoked", mine)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
@@ -325,7 +324,7 @@ def test_a_fenced_consumer_can_neither_commit_nor_read_and_the_other_keeps_its_c
                     await zombie.commit({tp: 4})
                 for _ in range(2):
                     with pytest.raises(FencedInstanceIdError, match="another process joined with the same"):
-                        await asyncio.wait_for(zombie.getone(), 30)
+                        await asyncio.wait_for(zombie.getone(), HANG_S)
 
                 # Had the zombie not stopped by itself: the broker refuses all its requests.
                 offset = {tp: OffsetAndMetadata(4, "")}
@@ -333,7 +332,7 @@ def test_a_fenced_consumer_can_neither_commit_nor_read_and_the_other_keeps_its_c
                 assert await transport.heartbeat(was) == FENCED_INSTANCE_ID
                 assert await transport.offset_commit(was, offset) == {tuple(tp): FENCED_INSTANCE_ID}
                 assert await successor.committed(tp) == 7
-                await asyncio.wait_for(zombie.stop(), 10)
+                await asyncio.wait_for(zombie.stop(), HANG_S)
                 assert successor._coordinator._member.in_group
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:

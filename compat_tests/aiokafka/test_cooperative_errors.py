@@ -141,7 +141,7 @@ def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_it(
                 waiter.set_result(None)
             consumer._coordinator.tell_user(KafkaError("what it has to know"))
             with pytest.raises(KafkaError, match="what it has to know"):
-                await asyncio.wait_for(waiting, 10)
+                await asyncio.wait_for(waiting, HANG_S)
             assert await consumer.getmany() == {}
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
@@ -156,7 +156,7 @@ def test_an_error_before_the_first_subscription_is_not_lost(kafka: Kafka) -> Non
             await asyncio.sleep(0)  # The fetcher waits for an assignment.
             consumer._coordinator.tell_user(KafkaError("what it has to know"))
             with pytest.raises(KafkaError, match="what it has to know"):
-                await asyncio.wait_for(consumer.getmany(), 10)
+                await asyncio.wait_for(consumer.getmany(), HANG_S)
         finally:
             await consumer.stop()
 

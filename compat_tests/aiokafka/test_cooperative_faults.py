@@ -50,6 +50,7 @@ def test_a_connection_to_the_coordinator_that_dies_in_silence_is_given_up_for_an
             before = coordinator._member.lease.heard_at
             await until(lambda: not proxy.connections("silent", swallowed=True))
             await until(lambda: coordinator._member.lease.heard_at > before and coordinator._member.in_group)
+            await until(consumer.assignment)
             await asyncio.wait_for(consumer.commit({next(iter(consumer.assignment())): 1}), HANG_S)
 
     with FaultProxy() as proxy, GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:

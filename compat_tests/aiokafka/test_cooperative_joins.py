@@ -17,6 +17,7 @@ from compat_tests.hostile.raw_member import RawMember
 from compat_tests.hostile.scenarios import subscription
 from compat_tests.scenarios.leader import ONE_HOUR_MS
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S, SOON_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import StuckWithThree
 from kafka_assignors.group import Group
@@ -26,6 +27,7 @@ from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
+LONG_MS = int(HANG_S * 1000)
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,11 @@ async def waiting(
     of_leader: Listener,
     of_follower: Listener,
     *,
-    session_timeout_ms: int = 30_000,
+    session_timeout_ms: int = LONG_MS,
     **follower_settings: Any,
 ) -> AsyncIterator[Waiting]:
     strategy = StuckWithThree()
-    patient = {"session_timeout_ms": session_timeout_ms, "rebalance_timeout_ms": 30_000}
+    patient = {"session_timeout_ms": session_timeout_ms, "rebalance_timeout_ms": LONG_MS}
     assignors = [assignor(strategy)]
     try:
         async with (
@@ -94,7 +96,7 @@ async def consume(consumer: CooperativeAIOKafkaConsumer, records: int) -> set[tu
     """The first so many records: partition and offset."""
     found: set[tuple[TopicPartition, int]] = set()
     while len(found) < records:
-        for tp, some in (await asyncio.wait_for(consumer.getmany(timeout_ms=100), 30)).items():
+        for tp, some in (await asyncio.wait_for(consumer.getmany(timeout_ms=100), HANG_S)).items():
             found |= {(tp, record.offset) for record in some}
     return found
 
@@ -155,7 +157,7 @@ def test_a_leader_that_stops_while_its_strategy_thinks_is_gone_at_once(kafka: Ka
         listener = Listener()
         async with waiting(group, listener, Listener()) as now:
             mine = now.leader.assignment()
-            await asyncio.wait_for(now.leader.stop(), 10)
+            await asyncio.wait_for(now.leader.stop(), SOON_S)
             assert listener.calls[-1] == ("revoked", mine)
             await until(lambda: phase_of(now.follower) is Phase.IDLE)
             assert not now.strategy.released.is_set()
@@ -169,7 +171,7 @@ def test_a_follower_that_stops_while_it_waits_for_the_leader_is_gone_at_once(kaf
         listener = Listener()
         async with waiting(group, Listener(), listener) as now:
             mine = now.follower.assignment()
-            await asyncio.wait_for(now.follower.stop(), 10)
+            await asyncio.wait_for(now.follower.stop(), SOON_S)
             assert listener.calls[-1] == ("revoked", mine)
             now.strategy.released.set()
             await until(lambda: len(now.strategy.asked[-1].members) == 2)
@@ -217,7 +219,7 @@ def test_a_consumer_that_stops_during_a_join_can_still_commit(kafka: Kafka, role
             await until(lambda: listeners[role].told("revoked")[-1:] == [mine])
             assert not stopping.done()
             now.strategy.released.set()
-            await asyncio.wait_for(stopping, 10)
+            await asyncio.wait_for(stopping, HANG_S)
             assert listeners[role].told("lost") == []
             assert [await other.committed(tp) for tp in mine] == [7] * len(mine)
 
@@ -234,8 +236,8 @@ def test_a_stopping_consumer_does_not_wait_for_ever_for_a_leader_that_does_not_a
                 refused.append(error)
 
         refused: list[KafkaError] = []
-        async with waiting(group, Listener(), Listener(revoked=commit), session_timeout_ms=6000) as now:
-            await asyncio.wait_for(now.follower.stop(), 20)
+        async with waiting(group, Listener(), Listener(revoked=commit), session_timeout_ms=15_000) as now:
+            await asyncio.wait_for(now.follower.stop(), SOON_S)
             assert not now.strategy.released.is_set()
             assert [type(error) for error in refused] == [KafkaTimeoutError]
 

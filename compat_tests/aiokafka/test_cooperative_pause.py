@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from confluent_kafka import Producer
 
 from compat_tests.scenarios.cooperative import CooperativeGroup, owned
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
@@ -33,7 +34,7 @@ def steady_records(group: CooperativeGroup) -> Iterator[None]:
                 for partition in range(partitions):
                     producer.produce(topic, b"a record", partition=partition)
             producer.poll(0)
-        producer.flush(30)
+        producer.flush(HANG_S)
 
     thread = threading.Thread(target=produce)
     thread.start()

@@ -20,7 +20,11 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaConsumer:
     return CooperativeAIOKafkaConsumer(
-        bootstrap_servers=group.kafka.bootstrap, group_id=group.id, enable_auto_commit=False, **settings
+        bootstrap_servers=group.kafka.bootstrap,
+        group_id=group.id,
+        session_timeout_ms=30_000,
+        enable_auto_commit=False,
+        **settings,
     )
 
 

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
@@ -70,7 +71,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 def members_of(kafka: Kafka, group_id: str) -> int:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    return len(admin.describe_consumer_groups([group_id])[group_id].result(30).members)
+    return len(admin.describe_consumer_groups([group_id])[group_id].result(HANG_S).members)
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -118,7 +119,7 @@ def test_an_unexpected_error_is_told_and_the_consumer_goes_on_and_leaves(
     listener = Listener()
     with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
         group.produce(10)
-        asyncio.run(asyncio.wait_for(consume(), 240))
+        asyncio.run(asyncio.wait_for(consume(), HANG_S))
     assert all("injected" in error for error in told)
 
 
@@ -142,7 +143,7 @@ def test_a_machine_that_fails_is_told_and_the_consumer_still_tells_its_listener_
 
     listener = Listener()
     with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-        asyncio.run(asyncio.wait_for(consume(), 240))
+        asyncio.run(asyncio.wait_for(consume(), HANG_S))
 
 
 def test_a_leave_request_that_cannot_be_made_keeps_the_consumer_from_nothing_else(
@@ -158,7 +159,7 @@ def test_a_leave_request_that_cannot_be_made_keeps_the_consumer_from_nothing_els
 
     listener = Listener()
     with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-        asyncio.run(asyncio.wait_for(consume(), 240))
+        asyncio.run(asyncio.wait_for(consume(), HANG_S))
 
 
 def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator_has_answered(
@@ -166,7 +167,7 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
 ) -> None:
     async def consume() -> None:
         async with consuming(group, max_poll_records=1) as consumer:
-            await asyncio.wait_for(consumer.getone(), 60)  # There are more in its buffer.
+            await asyncio.wait_for(consumer.getone(), HANG_S)  # There are more in its buffer.
             coordinator, awake = consumer._coordinator, lease.clock
             send, answering = coordinator._send_req, asyncio.Event()
 
@@ -181,9 +182,9 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
             with pytest.raises(asyncio.TimeoutError):  # Without this, they are delivered at once.
                 await asyncio.wait_for(consumer.getone(), 2)
             answering.set()
-            await asyncio.wait_for(consumer.getone(), 60)
+            await asyncio.wait_for(consumer.getone(), HANG_S)
             assert coordinator.generation > generation  # It has joined again.
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
         group.produce(10)
-        asyncio.run(asyncio.wait_for(consume(), 240))
+        asyncio.run(asyncio.wait_for(consume(), HANG_S))

@@ -17,6 +17,7 @@ from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.scenarios.standby import StandbyScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import CooperativeOnly
 from kafka_assignors_aiokafka import RangeAssignor, StickyAssignor, assignor
@@ -70,7 +71,7 @@ def test_start_refuses_invalid_assignors(kafka: Kafka, assignors: list[Any], mes
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         consumer = consumer_of(group, *assignors)
         async with stopping(consumer):
-            await asyncio.wait_for(consumer.start(), 20)
+            await asyncio.wait_for(consumer.start(), HANG_S)
 
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,

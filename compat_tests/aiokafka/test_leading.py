@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer
 from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
 from compat_tests.scenarios.leader import ONE_HOUR_MS
 from compat_tests.support.group_of_members import GroupOfMembers
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, SOON_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import Reversed, Witness
 from kafka_assignors.group import Assignment, Group
@@ -57,7 +57,7 @@ def test_a_leader_whose_strategy_does_not_come_back_is_replaced_and_says_so(
 ) -> None:
     async def lead() -> None:
         strategy = StuckOnce()
-        consumer = consumer_of(group, assignor(strategy), session_timeout_ms=6000, rebalance_timeout_ms=2000)
+        consumer = consumer_of(group, assignor(strategy), rebalance_timeout_ms=2000)
         with strategy.released_in_the_end():
             async with stopping(consumer):
                 await asyncio.wait_for(consumer.start(), HANG_S)
@@ -98,16 +98,15 @@ def test_a_leader_that_is_stopped_while_it_thinks_leaves_at_once(kafka: Kafka) -
     async def leave() -> None:
         strategy = StuckOnce()
         leader, successor = (
-            consumer_of(group, assignor(strategy), session_timeout_ms=30_000, rebalance_timeout_ms=60_000)
-            for _ in range(2)
+            consumer_of(group, assignor(strategy), session_timeout_ms=int(HANG_S * 1000)) for _ in range(2)
         )
         with strategy.released_in_the_end():
             async with stopping(leader, successor):
                 starting = asyncio.create_task(leader.start())
                 assert await asyncio.to_thread(strategy.stuck.wait, HANG_S)
                 starting.cancel()
-                await asyncio.wait_for(leader.stop(), 20)
-                await asyncio.wait_for(successor.start(), 20)
+                await asyncio.wait_for(leader.stop(), SOON_S)
+                await asyncio.wait_for(successor.start(), SOON_S)
                 await settle(group, successor)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:

@@ -23,6 +23,7 @@ __all__ = ["Found", "Totals", "chaos_brokers", "play", "run"]
 
 _BROKER_SETTINGS: Mapping[str, object] = {
     "min.insync.replicas": 2,
+    "broker.session.timeout.ms": 6000,  # Rounds are planned with it.
     # A transaction that its producer does not end is aborted soon after its timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
     **AUTHORIZER_SETTINGS,

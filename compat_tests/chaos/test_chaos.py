@@ -21,6 +21,7 @@ from compat_tests.chaos.plan import Step
 from compat_tests.chaos.rules import Violation, judge
 from compat_tests.chaos.run import play, run
 from compat_tests.interop.mixed_group import Kind
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import KafkaCluster
 from compat_tests.support.member_reports import MemberSpec
@@ -36,7 +37,6 @@ ONE_ROUND_MINUTES = 0.1
 """The round that has begun by then is brought to its end."""
 
 
-@pytest.mark.timeout(900)
 @pytest.mark.parametrize(("seed", "kinds"), ROUNDS.values(), ids=list(ROUNDS))
 def test_a_round_of_chaos_breaks_no_rule(
     brokers: KafkaCluster,
@@ -67,7 +67,6 @@ def violations(brokers: KafkaCluster, *rounds: Sequence[Step]) -> list[Violation
     return judge(play(brokers, *rounds))
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("fault", "steps", "broken"),
     [
@@ -92,7 +91,6 @@ def test_a_member_with_a_fault_is_found_out(
     assert broken in {one.rule for one in violations(brokers, [Step(0, Join("a", fault, BOTH))], steps)}
 
 
-@pytest.mark.timeout(240)
 def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_had(
     brokers: KafkaCluster,
 ) -> None:
@@ -112,7 +110,7 @@ def test_java_members_report_on_the_clock_of_the_others() -> None:
         java_command("ReportingMember", spec.to_json(), classes=compile_java()),
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
+        timeout=HANG_S,
         check=True,
     )
     end = time.monotonic()

@@ -162,6 +162,8 @@ def test_proxy_swallows_bytes_of_the_named_direction_only(
 ) -> None:
     with connect(proxy) as connection, proxy.fault(Fault(Effect.SWALLOW, direction)):
         connection.sendall(request(METADATA, "a"))
+        if direction is Direction.TO_CLIENT:
+            wait_for(lambda: echo.received)
         assert is_silent(connection)
         assert bool(echo.received) == (direction is Direction.TO_CLIENT)
 
@@ -239,10 +241,10 @@ def test_clients_find_every_broker_through_the_proxy_and_nowhere_else(brokers: K
             "sasl.password": PASSWORD,
         }
     )
-    metadata = producer.list_topics(timeout=30)
+    metadata = producer.list_topics(timeout=HANG_S)
     advertised = {f"{broker.host}:{broker.port}" for broker in metadata.brokers.values()}
     assert advertised == set(brokers.proxy.bootstrap.split(","))
     for partition in range(6):
         producer.produce(topic, b"a record", partition=partition)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     assert brokers.proxy.connections("writer") >= 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from compat_tests.scenarios.eager import by_size
+from compat_tests.scenarios.eager import SHORT_SESSION_MS, by_size
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 
@@ -40,7 +40,8 @@ class FrameworkScenarios:
                 write()
                 group.stop(name)
                 # Another name, so that what both processes have consumed is counted.
-                group.start(f"{name}2", self.strategies)
+                sessions = {"session_timeout_ms": SHORT_SESSION_MS} if name == "c" else {}
+                group.start(f"{name}2", self.strategies, **sessions)
                 settled = group.settle(after=settled)
                 assert by_size(settled) == [2, 2, 2]
                 group.wait_until_consumed(written)

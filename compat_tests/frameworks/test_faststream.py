@@ -82,7 +82,7 @@ def test_a_member_that_keeps_its_partitions_is_not_warned_of_having_none(
     assert ("revoked", 1) in heard.calls
 
 
-QUICK: dict[str, Any] = {"heartbeat_interval_ms": 300, "session_timeout_ms": 6000}
+QUICK: dict[str, Any] = {"heartbeat_interval_ms": 300, "session_timeout_ms": 30_000}
 
 
 async def ignore(body: Any) -> None:

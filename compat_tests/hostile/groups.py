@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterator
 
 from compat_tests.hostile.raw_member import RawMember
-from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.wire import Subscription, encode_subscription
 from tests.hostile_names import NAMES
 
@@ -22,8 +21,6 @@ GROUP_IDS = {
 }
 """By what is in them."""
 
-_SESSION_TIMEOUT_MS = 60_000
-
 
 @contextlib.contextmanager
 def hostile_groups(bootstrap: str, topic: str) -> Iterator[None]:
@@ -31,17 +28,9 @@ def hostile_groups(bootstrap: str, topic: str) -> Iterator[None]:
     metadata = encode_subscription(Subscription(1, (topic,)))
     with contextlib.ExitStack() as stack:
         members = [
-            stack.enter_context(
-                RawMember(
-                    bootstrap,
-                    group,
-                    metadata=metadata,
-                    client_id=group,
-                    session_timeout_ms=_SESSION_TIMEOUT_MS,
-                )
-            )
+            stack.enter_context(RawMember(bootstrap, group, metadata=metadata, client_id=group))
             for group in GROUP_IDS.values()
         ]
         for member in members:
-            member.wait_until_assigned(HANG_S)
+            member.wait_until_assigned()
         yield

@@ -156,7 +156,7 @@ class RawMember:
         client_id: str,
         protocol: str = "sticky",
         instance_id: str | None = None,
-        session_timeout_ms: int = 6000,
+        session_timeout_ms: int = 30_000,
         rebalance_timeout_ms: int = 30_000,
     ) -> None:
         host, port = bootstrap.split(",")[0].rsplit(":", 1)
@@ -191,7 +191,7 @@ class RawMember:
         with self._changed:
             return list(self._assignments)
 
-    def wait_until_assigned(self, timeout_s: float = 60.0) -> RawAssignment:
+    def wait_until_assigned(self, timeout_s: float = HANG_S) -> RawAssignment:
         """The last assignment as soon as there is one; raises what ended the member, or TimeoutError."""
         with self._changed:
             self._changed.wait_for(lambda: self._assignments or self.error, timeout_s)

@@ -15,13 +15,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
 from compat_tests.interop.mixed_group import JAVA, OUR_AIOKAFKA, MixedGroup
 from compat_tests.interop.recorded_group import changes
+from compat_tests.support.hang_limit import stand_by
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 __all__ = ["Led", "alternate"]
@@ -66,7 +66,7 @@ def _change_leader(group: MixedGroup) -> Led:
     group.wait_for("another leader", lambda: group.generations()[-1].leader != before.leader)
     group.thaw(before.leader)
     # For as long again the broker expects the old leader's SyncGroup, even if it came back under another id.
-    time.sleep(_REBALANCE_TIMEOUT_MS / 1000)
+    stand_by(_REBALANCE_TIMEOUT_MS / 1000)
     after = group.come_to_rest()
     seen = [generation for generation in group.generations() if generation.number >= before.number]
     moved = sum(change.moved for change in changes(seen, group.topics))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from typing import Any
 
 from compat_tests.interop.recorded_group import Change, Generation, RecordedGroup, changes
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.hang_limit import stand_by
 from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = [
@@ -159,7 +159,7 @@ class MixedGroup(GroupOfMembers):
         """Wait until the group has settled, and no member asks for another generation."""
         settled = self.settle()
         while True:
-            time.sleep(_QUIET_S)
+            stand_by(_QUIET_S)
             again = self.settle()
             if again.generation == settled.generation:
                 return again

@@ -15,7 +15,7 @@ import pytest
 
 from compat_tests.java.member import JavaMember
 from compat_tests.support.group_of_members import GroupOfMembers
-from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.hang_limit import HANG_S, stand_by
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance.events import Partitions
 from kafka_assignors.rebalance.observer import RebalanceObserver
@@ -171,7 +171,7 @@ def settle(*shares: tuple[Peer, int]) -> None:
     before: list[dict[str, int]] = []
     while before != (now := all_counts()):
         before = now
-        time.sleep(_QUIET_S)
+        stand_by(_QUIET_S)
 
 
 def since(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from compat_tests.java.oracle import LineProcess
 from compat_tests.java.random_groups import ODD_LETTERS
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
 
 __all__ = ["KINDS", "JavaBytes", "JavaBytesError", "random_fields"]
@@ -39,7 +40,7 @@ class JavaBytesError(ValueError):
 class JavaBytes:
     """Java's codecs; a context manager around one JVM."""
 
-    def __init__(self, *, timeout_s: float = 60) -> None:
+    def __init__(self, *, timeout_s: float = HANG_S) -> None:
         self._java = LineProcess(java_command("JavaBytes", classes=compile_java()), timeout_s=timeout_s)
 
     def __enter__(self) -> JavaBytes:

@@ -16,11 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
 
 __all__ = ["JavaMember", "JavaMemberError"]
 
-_LEAVE_TIMEOUT_S = 30
+_LEAVE_TIMEOUT_S = HANG_S
 
 
 class JavaMemberError(RuntimeError):
@@ -103,7 +104,7 @@ class JavaMember:
         )
         return values
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float = 120) -> None:
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float = HANG_S) -> None:
         """Waits until the condition holds, which is looked at whenever the member tells something.
 
         Raises:
@@ -148,7 +149,7 @@ class JavaMember:
         try:
             self._process.wait(_LEAVE_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            error = self._error(f"the member has not left within {_LEAVE_TIMEOUT_S} s")
+            error = self._error(f"the member has not left within {_LEAVE_TIMEOUT_S:g} s")
             self.kill()
             raise error from None
         self._reader.join()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import group_to_json
@@ -50,7 +51,11 @@ class LineProcess:
     """
 
     def __init__(
-        self, command: Sequence[str], *, timeout_s: float = 60, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        *,
+        timeout_s: float = HANG_S,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self._command = list(command)
         self._timeout_s = timeout_s
@@ -119,7 +124,7 @@ class JavaOracle:
     ...     java.assign(group)["range"].assignment
     """
 
-    def __init__(self, *assignors: str, timeout_s: float = 60, heap: str = "1g") -> None:
+    def __init__(self, *assignors: str, timeout_s: float = HANG_S, heap: str = "1g") -> None:
         self._assignors = assignors or ASSIGNORS
         command = java_command("AssignorOracle", *self._assignors, heap=heap, classes=compile_java())
         self._java = LineProcess(command, timeout_s=timeout_s)

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from compat_tests.java.oracle import LineProcess
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.group_json import group_to_json
@@ -28,7 +29,7 @@ class BrokerError(RuntimeError):
 class ServerOracle:
     """The coordinator of one group; a context manager around one JVM."""
 
-    def __init__(self, assignor: str, timeout_s: float = 120) -> None:
+    def __init__(self, assignor: str, timeout_s: float = HANG_S) -> None:
         self._java = LineProcess(
             java_command("ServerAssignorOracle", assignor, classes=compile_java()), timeout_s=timeout_s
         )

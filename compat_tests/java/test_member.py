@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from compat_tests.java.member import JavaMember
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 
 PARTITIONS = 6
@@ -36,7 +37,7 @@ def produce(kafka: Kafka, topic: str) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for number in range(PARTITIONS * RECORDS):
         producer.produce(topic, value=str(number), partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
 
 
 def partitions_of(*members: JavaMember) -> list[int]:

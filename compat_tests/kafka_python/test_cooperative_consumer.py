@@ -192,7 +192,7 @@ def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records
         group.produce(1)
         for _ in range(4):
             with consuming(group) as consumer:
-                deadline, read = time.monotonic() + 30, set()
+                deadline, read = time.monotonic() + HANG_S, set()
                 while len(read) < 4:
                     assert time.monotonic() < deadline
                     read |= consumer.poll(timeout_ms=poll_ms).keys()
@@ -306,7 +306,7 @@ def test_partitions_lost_before_the_next_poll_are_neither_announced_nor_reported
     listener = Listener()
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
-        consuming(group, listener, max_poll_interval_ms=2000) as consumer,
+        consuming(group, listener, max_poll_interval_ms=10_000) as consumer,
     ):
         consumer.poll(timeout_ms=0)
         until(lambda: len(consumer.assignment()) == 4)
@@ -363,7 +363,7 @@ def test_close_raises_the_error_of_a_listener_after_the_consumer_has_left(kafka:
         raise ValueError("I will not")
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group) as second:
-        with consuming(group, Listener(revoked=refuse), session_timeout_ms=30_000) as first:
+        with consuming(group, Listener(revoked=refuse)) as first:
             share(group, first)
             with pytest.raises(KafkaError, match="I will not"):
                 first.close()
@@ -373,7 +373,7 @@ def test_close_raises_the_error_of_a_listener_after_the_consumer_has_left(kafka:
 def test_a_consumer_that_is_closed_revokes_what_it_owns_and_leaves_at_once(kafka: Kafka) -> None:
     listener = Listener()
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group) as second:
-        with consuming(group, listener, session_timeout_ms=30_000) as first:
+        with consuming(group, listener) as first:
             share(group, first, second)
             mine = first.assignment()
         assert listener.calls[-1] == ("revoked", mine)
@@ -431,7 +431,7 @@ def test_poll_does_not_miss_that_it_knows_where_to_begin(kafka: Kafka) -> None:
                 until(lambda: fetcher._reset_task.is_done)
 
         fetcher.send_fetches = send_fetches_and_be_slow
-        assert consumer.poll(timeout_ms=30_000)
+        assert consumer.poll(timeout_ms=HANG_S * 1000)
 
 
 def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafka) -> None:
@@ -447,7 +447,7 @@ def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafk
         produce()
         consumer.unsubscribe()
         consumer.assign(of(group, 0, 1))
-        assert consumer.poll(timeout_ms=60_000)
+        assert consumer.poll(timeout_ms=HANG_S * 1000)
         consumer.poll()
         fetcher = consumer._fetcher
         send_fetches = fetcher.send_fetches
@@ -460,25 +460,24 @@ def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafk
             of_the_other.extend(send_fetches())
 
         fetcher.send_fetches = be_slow_and_send_fetches
-        assert consumer.poll(timeout_ms=60_000)
+        assert consumer.poll(timeout_ms=HANG_S * 1000)
         assert [fetch.is_done for fetch in of_the_other] == [False]  # Poll did not wait for it.
 
 
 def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_not_join(
     kafka: Kafka,
 ) -> None:
-    patient: dict[str, Any] = {"session_timeout_ms": 30_000}
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group, **patient) as first:
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, consuming(group) as first:
 
         def owned_by(name: str) -> list[int]:
             reports = group.members[name].reports("assigned")
             return list(reports[-1]["partitions"].get(group.topic("orders"), [])) if reports else []
 
         share(group, first)
-        group.start("frozen", ["cooperative-sticky"], **patient)
+        group.start("frozen", ["cooperative-sticky"], session_timeout_ms=int(HANG_S * 1000))
         polling_until(lambda: len(owned_by("frozen")) == 2 and len(first.assignment()) == 2, first)
         group.freeze("frozen")
-        group.start("newcomer", ["cooperative-sticky"], **patient)
+        group.start("newcomer", ["cooperative-sticky"])
         polling_until(lambda: state_of(first) == MemberState.REBALANCING, first)
 
         group.produce(10)
@@ -495,17 +494,16 @@ def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_n
 
 
 def test_a_consumer_can_be_closed_while_the_group_waits_for_a_member_that_does_not_join(kafka: Kafka) -> None:
-    patient: dict[str, Any] = {"session_timeout_ms": 30_000}
     listener = Listener()
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        with consuming(group, listener, enable_auto_commit=True, **patient) as first:
+        with consuming(group, listener, enable_auto_commit=True) as first:
             share(group, first)
-            group.start("frozen", ["cooperative-sticky"], **patient)
+            group.start("frozen", ["cooperative-sticky"], session_timeout_ms=int(HANG_S * 1000))
             polling_until(
                 lambda: len(first.assignment()) == 2 and group.members["frozen"].reports("added"), first
             )
             group.freeze("frozen")
-            group.start("newcomer", ["cooperative-sticky"], **patient)
+            group.start("newcomer", ["cooperative-sticky"])
             polling_until(lambda: state_of(first) == MemberState.REBALANCING, first)
             mine = first.assignment()
         assert listener.calls[-1] == ("revoked", mine)

@@ -46,7 +46,7 @@ def test_a_consumer_that_leaves_while_it_waits_for_its_assignment_can_join_again
 ) -> None:
     # The broker never answers the SyncGroup of a member that has left.
     strategy = StuckWithThree()
-    leaving = {"max_poll_interval_ms": 4000} if leave is exceed_the_poll_interval else {}
+    leaving = {"max_poll_interval_ms": 10_000} if leave is exceed_the_poll_interval else {}
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
         consuming(group, partition_assignment_strategy=[assignor(strategy)]) as leader,

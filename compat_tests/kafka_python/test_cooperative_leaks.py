@@ -11,6 +11,7 @@ from kafka.future import Future
 
 from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consuming, share
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StandbyAssignor
 from kafka_assignors_kafka_python._client import watch_topics_if_static
@@ -114,7 +115,7 @@ def test_a_static_member_that_waits_for_metadata_again_and_again_listens_for_the
 
 def settle(*consumers: CooperativeKafkaConsumer, owned: int) -> None:
     """Poll until all are in one generation, and own that many partitions together."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while True:
         for consumer in consumers:
             consumer.poll(timeout_ms=20)

@@ -26,6 +26,7 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
     until,
 )
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import Phase
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -117,7 +118,7 @@ def test_metadata_of_the_group_wait_for_the_join_that_is_under_way(kafka: Kafka)
         several_heartbeats_later(first)
         assert taken == []
         second.poll(timeout_ms=0)
-        taking.join(30)
+        taking.join(HANG_S)
         (metadata,) = taken
         assert metadata.generation_id > before
         tp = min(first.assignment())
@@ -129,7 +130,7 @@ def test_metadata_of_the_group_wait_for_the_join_that_is_under_way(kafka: Kafka)
 def test_metadata_of_the_group_do_not_wait_for_ever(kafka: Kafka) -> None:
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
-        consuming(group, request_timeout_ms=1000) as first,
+        consuming(group, request_timeout_ms=5000) as first,
         consuming(group) as second,
         consuming(group) as third,
     ):
@@ -171,7 +172,7 @@ class Copier:
 
     def stop(self) -> None:
         self._stopping.set()
-        self._thread.join(60)
+        self._thread.join(HANG_S)
         assert not self._thread.is_alive()
 
     def _run(self) -> None:

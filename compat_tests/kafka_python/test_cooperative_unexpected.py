@@ -13,6 +13,7 @@ from kafka.errors import KafkaError
 
 from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
@@ -23,7 +24,6 @@ from kafka_assignors_kafka_python._v3 import ConsumerCoordinator
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
-HANG_S = 120
 
 
 class InjectedError(Exception):
@@ -69,7 +69,7 @@ FAULTS: dict[str, tuple[Any, str]] = {
 
 def members_of(kafka: Kafka, group_id: str) -> int:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    return len(admin.describe_consumer_groups([group_id])[group_id].result(30).members)
+    return len(admin.describe_consumer_groups([group_id])[group_id].result(HANG_S).members)
 
 
 class Reader:

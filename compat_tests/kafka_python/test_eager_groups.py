@@ -82,6 +82,7 @@ def polling(group: GroupOfMembers, assignor: Any) -> Iterator[KafkaConsumer]:
         group_id=group.id,
         partition_assignment_strategy=[assignor],
         heartbeat_interval_ms=200,
+        session_timeout_ms=30_000,  # Longer than a busy machine stands still.
     )
     stopping = threading.Event()
 
@@ -96,7 +97,7 @@ def polling(group: GroupOfMembers, assignor: Any) -> Iterator[KafkaConsumer]:
         yield consumer
     finally:
         stopping.set()
-        thread.join(30)
+        thread.join(HANG_S)
 
 
 def settled(group: GroupOfMembers, consumers: Sequence[KafkaConsumer]) -> list[set[Any]]:

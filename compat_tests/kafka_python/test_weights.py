@@ -56,7 +56,7 @@ def polling(
     finally:
         ended.set()
         for thread in threads:
-            thread.join(60)
+            thread.join(HANG_S)
 
 
 def until_shares(expected: list[set[int]], consumers: list[Any]) -> None:
@@ -109,17 +109,17 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
             before.append(member_ids(group))
             return silent(topics)
 
-        # A minute was asked for; the session allows for two seconds.
+        # A minute was asked for; the session allows for five seconds.
         began = time.monotonic()
-        with polling(group, KafkaConsumer, weights, 1, session_timeout_ms=6000) as consumers:
+        with polling(group, KafkaConsumer, weights, 1, session_timeout_ms=15_000) as consumers:
             until_shares([{0, 1, 2, 3}], consumers)
             took = time.monotonic() - began
             time.sleep(1)
             # One that was expelled would have come back under another id.
             assert before == [member_ids(group)]
         assert asked == [dict(group.topics)]
-    assert took >= 2
+    assert took >= 5
     # There may be a second rebalance for another reason; no source is asked again before it has answered.
     warnings = [m for m in caplog.messages if "no weights from" in m]
-    assert "it did not answer within 2 s; all weights count as unknown" in warnings[0]
+    assert "it did not answer within 5 s; all weights count as unknown" in warnings[0]
     assert all("all weights count as unknown" in warning for warning in warnings)

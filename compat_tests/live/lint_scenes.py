@@ -130,9 +130,11 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
         self.revoked: list[set[int]] = []
         """What each rebalance took away, empty ones left out."""
         self.in_listener = False
+        self.may_return = asyncio.Event()
+        """The listener returns then, or after `listener_s` seconds."""
 
     async def __aenter__(self) -> AiokafkaMember:
-        settings = {"heartbeat_interval_ms": 300, "session_timeout_ms": 6000, **for_client(self._settings)}
+        settings = {"heartbeat_interval_ms": 300, "session_timeout_ms": 30_000, **for_client(self._settings)}
         names = settings.pop("partition_assignment_strategy")
         self.consumer = AIOKafkaConsumer(
             bootstrap_servers=self._scene.kafka.bootstrap,
@@ -171,7 +173,8 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
         if revoked:
             self.revoked.append({tp.partition for tp in revoked})
             self.in_listener = True
-            await asyncio.sleep(self._listener_s)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self.may_return.wait(), self._listener_s)
             self.in_listener = False
         self.owned = set()
 

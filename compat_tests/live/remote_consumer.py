@@ -32,6 +32,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.processes import Processes
+from compat_tests.support.weights import member_ids
 
 __all__ = ["RemoteConsumer", "RemoteGroup", "Setup"]
 
@@ -169,7 +170,7 @@ class RemoteGroup:
                 "enable_auto_commit": False,
                 "auto_offset_reset": "earliest",
                 "heartbeat_interval_ms": 300,
-                "session_timeout_ms": 6000,
+                "session_timeout_ms": 30_000,  # Longer than a busy machine stands still.
                 **settings,
             },
         )
@@ -183,6 +184,15 @@ class RemoteGroup:
     def kill(self, consumer: RemoteConsumer) -> None:
         """The process is gone, and the group finds out by the session timeout."""
         self._processes.stop(consumer.process, signal.SIGKILL)
+
+    def wait_until_empty(self) -> None:
+        """Until the group has no member."""
+        self._group.wait_for("the members to be gone", lambda: not member_ids(self._group))
+
+    def wait_until_committed(self, per_partition: int) -> None:
+        """Until so many records of each partition are committed."""
+        wanted = dict.fromkeys(range(self.partitions), per_partition)
+        self._group.wait_for("the commit", lambda: self.committed() == wanted)
 
     def produce(self, per_partition: int) -> None:
         self._group.produce(per_partition)

@@ -19,6 +19,8 @@ from compat_tests.support.kafka_cluster import Kafka
 CLIENTS = ("aiokafka", "kafka_python")
 NEVER_MS = 600_000
 """An interval of auto-commit that does not end within a test."""
+LATE_MS = 8000
+"""After so long without a poll, or without a heartbeat, a member is out."""
 
 
 def join(group: RemoteGroup, first: RemoteConsumer, assignor: str) -> Mapping[int, int]:
@@ -131,12 +133,17 @@ class TestABatchIsInHand:
 
 @pytest.mark.parametrize("client", CLIENTS)
 class TestAProcessIsKilled:
-    def killed_with_a_batch_in_hand(self, group: RemoteGroup, **settings: Any) -> Mapping[int, int]:
+    def killed_with_a_batch_in_hand(
+        self, group: RemoteGroup, *, commits: bool = False, **settings: Any
+    ) -> Mapping[int, int]:
+        """`commits`: the client commits the batch by itself, which is waited for."""
         # A static member, whose replacement does not have to wait for the end of the session.
         first = group.start(group_instance_id="pod-0", **settings)
         group.produce(10)
         group.take_all(first)
         time.sleep(1)
+        if commits:
+            group.wait_until_committed(10)
         group.kill(first)
         replaced = group.start(group_instance_id="pod-0", **settings)
         group.poll(replaced, until=lambda: len(replaced.assigned) == 2, what="the replacement")
@@ -153,7 +160,7 @@ class TestAProcessIsKilled:
     def test_with_auto_commit_the_batch_is_lost_by_aiokafka_alone(self, kafka: Kafka, client: str) -> None:
         with RemoteGroup(kafka, client) as group:
             times = self.killed_with_a_batch_in_hand(
-                group, enable_auto_commit=True, auto_commit_interval_ms=300
+                group, commits=client == "aiokafka", enable_auto_commit=True, auto_commit_interval_ms=300
             )
         # aiokafka's timer counts what getmany has returned; kafka-python's is looked at in poll.
         assert times == ({1: 22} if client == "aiokafka" else {2: 20, 1: 2})
@@ -195,10 +202,10 @@ class TestAMemberIsLate:
         self, kafka: Kafka, client: str
     ) -> None:
         with RemoteGroup(kafka, client) as group:
-            late = group.start(max_poll_interval_ms=1500)
+            late = group.start(max_poll_interval_ms=LATE_MS)
             group.produce(10)
             group.take_all(late)
-            time.sleep(2)  # Its own client has it leave the group.
+            group.wait_until_empty()  # Its own client has it leave the group.
             self.taken_over(group)
             assert group.times_delivered() == {2: 20, 1: 2}
 
@@ -220,7 +227,7 @@ class TestAMemberIsLate:
         self, kafka: Kafka, client: str
     ) -> None:
         with RemoteGroup(kafka, client) as group:
-            late = group.start(session_timeout_ms=2000)
+            late = group.start(session_timeout_ms=LATE_MS)
             group.produce(10)
             group.take_all(late)
             late.process.send_signal(signal.SIGSTOP)

@@ -354,5 +354,5 @@ def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_whe
         **settings(secured, who),
         metadata_max_age_ms=1000,
         heartbeat_interval_ms=300,
-        session_timeout_ms=6000,
+        session_timeout_ms=30_000,
     )

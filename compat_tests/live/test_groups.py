@@ -83,7 +83,7 @@ def make_empty_group(kafka: Kafka, prefix: str = "empty") -> str:
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
     for _ in range(RECORDS + 1):
         producer.produce(name, b"a record", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(HANG_S) == 0
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": name})
     consumer.commit(offsets=[TopicPartition(name, 0, 1)], asynchronous=False)
     consumer.close()
@@ -100,7 +100,7 @@ def described(kafka: Kafka, capsys: pytest.CaptureFixture[str], *ids: str) -> li
 
 
 def _read(terminal: int) -> bytes:
-    assert select.select([terminal], [], [], 30)[0], "nothing more was written to the terminal"
+    assert select.select([terminal], [], [], HANG_S)[0], "nothing more was written to the terminal"
     return os.read(terminal, 65536)
 
 

@@ -75,7 +75,7 @@ def test_passing_instance_id(kafka: Kafka) -> None:
 
 def test_instance_id_twice(kafka: Kafka) -> None:
     scene = Scene(kafka)
-    one = librdkafka(group_instance_id="orders-0", session_timeout_ms=6000, heartbeat_interval_ms=300)
+    one = librdkafka(group_instance_id="orders-0", session_timeout_ms=30_000, heartbeat_interval_ms=300)
     first = scene.librdkafka(one)
     poll_until(first, first.assignment)
     second = scene.librdkafka(one)
@@ -283,7 +283,7 @@ def test_idle_members_and_old_subscriptions(kafka: Kafka) -> None:
 
 def test_a_group_that_is_rebalancing_is_not_judged(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     with GroupOfMembers(kafka, "compat_tests.aiokafka.member", {"orders": 4}) as group:
-        group.start("frozen", ["sticky"], session_timeout_ms=20_000)
+        group.start("frozen", ["sticky"])
         group.settle()
         live = ["lint", "--bootstrap-server", kafka.bootstrap, "--group", group.id, "--timeout", "2"]
         assert main(live) == 0

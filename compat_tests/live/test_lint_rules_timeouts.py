@@ -12,6 +12,7 @@ from kafka import KafkaConsumer
 from kafka.errors import KafkaConfigurationError
 
 from compat_tests.live.lint_scenes import Scene, poll_until
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.librdkafka import leave
 
@@ -29,8 +30,8 @@ def librdkafka(**settings: Any) -> dict[str, Any]:
 
 
 def test_heartbeat_interval(kafka: Kafka) -> None:
-    late = aiokafka(session_timeout_ms=1000, heartbeat_interval_ms=2000)
-    in_time = aiokafka(session_timeout_ms=1000, heartbeat_interval_ms=300)
+    late = aiokafka(session_timeout_ms=8000, heartbeat_interval_ms=10_000)
+    in_time = aiokafka(session_timeout_ms=8000, heartbeat_interval_ms=300)
 
     async def play() -> None:
         """The late one is expelled; the other one stays all that time."""
@@ -42,7 +43,7 @@ def test_heartbeat_interval(kafka: Kafka) -> None:
     asyncio.run(play())
     scene = Scene(kafka)
     assert scene.lint(late)["heartbeat-interval"] == "error"
-    assert scene.lint({**late, "heartbeat_interval_ms": 400})["heartbeat-interval"] == "warning"
+    assert scene.lint({**late, "heartbeat_interval_ms": 3000})["heartbeat-interval"] == "warning"
     assert "heartbeat-interval" not in scene.lint(in_time)
 
     with pytest.raises(KafkaConfigurationError, match="must be lower than the session timeout"):
@@ -87,20 +88,24 @@ def test_poll_interval_below_session(kafka: Kafka) -> None:
 
 
 def test_rebalance_timeout(kafka: Kafka) -> None:
-    short = aiokafka(session_timeout_ms=1000)
-    long = aiokafka(session_timeout_ms=1000, rebalance_timeout_ms=15_000)
+    short = aiokafka(session_timeout_ms=5000)
+    long = aiokafka(session_timeout_ms=5000, rebalance_timeout_ms=60_000)
 
-    async def robbed_in_its_listener(settings: dict[str, Any]) -> bool:
+    async def robbed_in_its_listener(settings: dict[str, Any], listener_s: float) -> bool:
         """Whether another has all partitions while the listener still works on them."""
         scene = Scene(kafka)
-        async with scene.aiokafka(settings, listener_s=3) as slow:
+        async with scene.aiokafka(settings, listener_s=listener_s) as slow:
             await slow.until(lambda: slow.owned)
             async with scene.aiokafka(settings) as other:
                 await other.until(lambda: other.owned)
-                return slow.in_listener and len(other.owned) == 4
+                robbed = slow.in_listener and len(other.owned) == 4
+                slow.may_return.set()
+                return robbed
 
     async def both() -> list[bool]:
-        return await asyncio.gather(robbed_in_its_listener(short), robbed_in_its_listener(long))
+        return await asyncio.gather(
+            robbed_in_its_listener(short, HANG_S), robbed_in_its_listener(long, listener_s=7)
+        )
 
     assert asyncio.run(both()) == [True, False]
     scene = Scene(kafka)
@@ -111,8 +116,8 @@ def test_rebalance_timeout(kafka: Kafka) -> None:
 
 def test_request_timeout(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
     # The other member does not poll, so that the rebalance waits for it as long as it asked for.
-    other = librdkafka(session_timeout_ms=1000, heartbeat_interval_ms=300, max_poll_interval_ms=3500)
-    impatient, patient = aiokafka(request_timeout_ms=1000), aiokafka(request_timeout_ms=20_000)
+    other = librdkafka(session_timeout_ms=1000, heartbeat_interval_ms=300, max_poll_interval_ms=10_000)
+    impatient, patient = aiokafka(request_timeout_ms=6000), aiokafka(request_timeout_ms=60_000)
 
     async def join(settings: dict[str, Any]) -> None:
         scene = Scene(kafka)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import urllib.error
 import urllib.request
 from collections import Counter
@@ -14,7 +13,7 @@ import pytest
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.image import Image, build
-from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka, free_ports
 from compat_tests.support.running_examples import PARTITIONS, Example, Shop
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -36,9 +35,7 @@ class Pod:
     """A member that runs the image, and its port for probes."""
 
     def __init__(self, shop: Shop, image: Image, work_s: float) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        (self.port,) = free_ports(1)
         environment = {**image.environment, "HEALTH_PORT": str(self.port), "WORK_S": str(work_s)}
         self.example: Example = shop.start_command(image.command, image.folder, **environment)
 

@@ -79,7 +79,7 @@ def test_a_group_that_joins_rebalances_and_dies_is_seen(group: GroupOfMembers, a
         watch.wait_for("catching up", lambda: watch.watch("caught_up") == 1)
         group.start("one", assignors)
         watch.wait_for("a member", lambda: watch.group(name).get("members") == 1)
-        group.start("two", assignors)
+        group.start("two", assignors, session_timeout_ms=8000)
         watch.wait_for(
             "two members with three partitions each",
             lambda: (

@@ -75,7 +75,7 @@ def secured() -> Iterator[SecuredCluster]:
         make_offsets_topic(secured.cluster)
         metadata = encode_subscription(Subscription(1, ("orders",)))
         with RawMember(secured.cluster.bootstrap, GROUP, metadata=metadata, client_id="a") as member:
-            member.wait_until_assigned(HANG_S)
+            member.wait_until_assigned()
         # Only then: a broker does not load a partition with values that it cannot decode.
         with OffsetsTraffic(secured.cluster.bootstrap, 3, seed=1) as traffic:
             traffic.write(RECORDS)

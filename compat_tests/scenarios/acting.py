@@ -88,7 +88,7 @@ class ActingScenarios:
         with CooperativeGroup(kafka, self.program, {"orders": PARTITIONS}) as group:
             weights = _Weights(group, tmp_path)
             for name in ("a", "b", "c"):
-                group.join(name, [weights.assignor], dies_when_it_acts=True)
+                group.join(name, [weights.assignor], dies_when_it_acts=True, session_timeout_ms=10_000)
             before = group.settle()
             weights.write(owned(before, "b"))
             group.wait_for("the leader to die", lambda: not all(m.running for m in group.members.values()))

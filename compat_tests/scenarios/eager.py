@@ -24,7 +24,7 @@ REMEMBERING = ("sticky", "cooperative-sticky")
 FORGETTING = ("range", "roundrobin", f"{OTHERS}:Reversed")
 
 SHORT_SESSION_MS = 4000
-LONG_SESSION_MS = 30_000
+"""Of a member whose session ends in a test."""
 
 
 def int16(value: int) -> bytes:
@@ -166,8 +166,10 @@ class EagerScenarios:
     ) -> None:
         with self.group(kafka, orders=9) as group:
             group.produce(20)
-            for member in ("leader", "b", "c"):
-                group.start(member, ["sticky"], session_timeout_ms=SHORT_SESSION_MS)
+            group.start("leader", ["sticky"], session_timeout_ms=SHORT_SESSION_MS)
+            group.settle()
+            for member in ("b", "c"):
+                group.start(member, ["sticky"])
                 group.settle()
             before = group.settle()
 
@@ -180,9 +182,9 @@ class EagerScenarios:
 
     def test_claim_from_before_a_lost_session_yields_to_the_new_owner(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=8) as group:
-            for member in ("leader", "sleeper"):
-                group.start(member, ["sticky"], session_timeout_ms=SHORT_SESSION_MS)
-                group.settle()
+            group.start("leader", ["sticky"])
+            group.settle()
+            group.start("sleeper", ["sticky"], session_timeout_ms=SHORT_SESSION_MS)
             asleep = group.settle()
             group.freeze("sleeper")
             alone = group.settle("leader", after=asleep)
@@ -329,11 +331,11 @@ class StaticMemberScenarios:
     ) -> None:
         with self.group(kafka, orders=6) as group:
             for member in ("pod-0", "pod-1", "pod-2"):
-                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
+                group.start(member, ["sticky"], instance_id=member)
                 group.settle()
             before = group.settle()
             group.stop("pod-1")
-            group.start("pod-1", ["sticky"], instance_id="pod-1", session_timeout_ms=LONG_SESSION_MS)
+            group.start("pod-1", ["sticky"], instance_id="pod-1")
             group.wait_for("pod-1 to come back", lambda: group.members["pod-1"].reports("assigned"))
             after = group.settle()
             assert after.names["pod-1"] != before.names["pod-1"]
@@ -343,10 +345,10 @@ class StaticMemberScenarios:
     def test_partitions_are_added_and_found_after_the_static_leader_was_restarted(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=4) as group:
             for member in ("pod-0", "pod-1"):
-                group.start(member, ["sticky"], instance_id=member, session_timeout_ms=LONG_SESSION_MS)
+                group.start(member, ["sticky"], instance_id=member)
                 group.settle()
             group.stop("pod-0")
-            group.start("pod-0", ["sticky"], instance_id="pod-0", session_timeout_ms=LONG_SESSION_MS)
+            group.start("pod-0", ["sticky"], instance_id="pod-0")
             group.wait_for("pod-0 to come back", lambda: group.members["pod-0"].reports("assigned"))
             before = group.settle()
             group.add_partitions("orders", 6)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from compat_tests.scenarios.eager import OTHERS, SHORT_SESSION_MS, by_size
+from compat_tests.scenarios.eager import OTHERS, by_size
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors.strategies import load_strategy
@@ -22,6 +22,9 @@ __all__ = ["ConversionScenarios", "LeaderScenarios"]
 KIP848 = "compat_tests.support.kip848_member"
 
 WITNESS = f"{OTHERS}:Witness"
+
+THINKING_SESSION_MS = 8000
+"""Of a leader that thinks for longer (`strategies_of_others.THINKING_S`)."""
 
 ONE_HOUR_MS = 3_600_000
 """A metadata age at which no refresh that is due anyway tells a leader what it should have asked for."""
@@ -79,7 +82,7 @@ class LeaderScenarios:
         name = f"{OTHERS}:{strategy}"
         with self.group(kafka, orders=6) as group:
             thinking: dict[str, Any] = {
-                "session_timeout_ms": SHORT_SESSION_MS,
+                "session_timeout_ms": THINKING_SESSION_MS,
                 "rebalance_timeout_ms": 30_000,
             }
             before = self.pair(group, name, **thinking)

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import RACKS, KafkaCluster
 
 __all__ = [
@@ -45,8 +46,6 @@ EXCHANGING = [[2], [1, 3], [1], [2], [1], [3]]
 
 QUIET_S = 6.0
 """So long after its last rebalance a group rests: three times what its leader's metadata may be old."""
-
-_REST_TIMEOUT_S = 120.0
 
 Crossing = Mapping[str, float]
 """By group: the share of the bytes that members were sent by brokers in other racks."""
@@ -146,11 +145,11 @@ def rack_of(name: str) -> str:
 
 def at_rest(groups: Sequence[GroupOfMembers]) -> list[Settled]:
     """The generations that the groups have after all of them have been quiet for a while."""
-    deadline = time.monotonic() + _REST_TIMEOUT_S
+    deadline = time.monotonic() + HANG_S
     settled, since = [group.settle() for group in groups], time.monotonic()
     while time.monotonic() < since + QUIET_S:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"no group rests for {QUIET_S:g} s within {_REST_TIMEOUT_S:g} s")
+            raise TimeoutError(f"no group rests for {QUIET_S:g} s within {HANG_S:g} s")
         time.sleep(0.2)
         now = [group.settle() for group in groups]
         if [one.generation for one in now] != [one.generation for one in settled]:
@@ -225,6 +224,6 @@ def produce(kafka: KafkaCluster, topic: str, partitions: int, records: int) -> N
     for partition in range(partitions):
         for _ in range(records):
             producer.produce(topic, rng.randbytes(RECORD_BYTES), partition=partition)
-    left = producer.flush(30)
+    left = producer.flush(HANG_S)
     if left:
         raise TimeoutError(f"{left} records could not be written")

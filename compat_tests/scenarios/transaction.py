@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 
 __all__ = ["TransactionScenarios", "TransactionalWriter"]
@@ -52,7 +53,7 @@ class TransactionalWriter:
             for partition in range(partitions):
                 for _ in range(records_per_partition):
                     self._producer.produce(topic, b"a record", partition=partition, on_delivery=delivered)
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(HANG_S) == 0
         yield
         if commit:
             self._producer.commit_transaction(30)

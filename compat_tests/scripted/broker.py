@@ -17,6 +17,7 @@ from typing import Any
 from kafka.protocol import consumer, metadata
 
 from compat_tests.scripted.model import Group
+from compat_tests.support.hang_limit import HANG_S
 
 __all__ = [
     "Answer",
@@ -320,9 +321,9 @@ def broker_in_thread(make: Callable[[], ScriptedBroker] = ScriptedBroker) -> Ite
     thread = threading.Thread(target=run, name="scripted-broker", daemon=True)
     thread.start()
     try:
-        asyncio.run_coroutine_threadsafe(broker.__aenter__(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(broker.__aenter__(), loop).result(HANG_S)
         yield broker
     finally:
-        asyncio.run_coroutine_threadsafe(broker.__aexit__(), loop).result(30)
+        asyncio.run_coroutine_threadsafe(broker.__aexit__(), loop).result(HANG_S)
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(30)
+        thread.join(HANG_S)

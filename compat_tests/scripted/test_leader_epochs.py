@@ -18,6 +18,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from compat_tests.scripted.broker import VERSIONS, Code, Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
@@ -42,7 +43,7 @@ def consumer_of(kind: type[Any], broker: ScriptedBroker) -> Any:
         "auto_offset_reset": "earliest",
         "enable_auto_commit": False,
         "retry_backoff_ms": 50,
-        "request_timeout_ms": 120_000,
+        "request_timeout_ms": int(2 * HANG_S * 1000),
     }
     if kind is CooperativeKafkaConsumer:
         return kind("orders", group_id="epochs", **settings)
@@ -59,7 +60,7 @@ def epochs_of(request: Request) -> set[int]:
     return {one.current_leader_epoch for topic in request.body.topics for one in topic.partitions}
 
 
-def poll_until(consumer: Any, condition: Callable[[set[int]], Any], within_s: float) -> bool:
+def poll_until(consumer: Any, condition: Callable[[set[int]], Any], within_s: float = HANG_S) -> bool:
     """Whether it became true of the partitions that were delivered meanwhile."""
     delivered: set[int] = set()
     deadline = time.monotonic() + within_s
@@ -76,14 +77,13 @@ def change_leaders(consumer: Any, group: Group, epoch: int) -> None:
     consumer._client.cluster.request_update()
 
 
-@pytest.mark.timeout(120)
 @OURS_AND_STOCK
 def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
     kind: type[Any], broker: ScriptedBroker
 ) -> None:
     group = broker.group("epochs", {"orders": 4}, nodes=2)
     with closing(consumer_of(kind, broker)) as consumer:
-        assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         released = asyncio.Event()
         # The partitions 1 and 3 have a leader that answers late; that of 0 and 2 has to hear of it first.
         group.answer("OffsetForLeaderEpoch", Held(released), when=lambda one: 1 in partitions_of(one))
@@ -91,25 +91,24 @@ def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
             "OffsetForLeaderEpoch", Code(UNKNOWN_LEADER_EPOCH), when=lambda one: 0 in partitions_of(one)
         )
         change_leaders(consumer, group, 1)
-        assert poll_until(consumer, lambda _: len(group.sent("OffsetForLeaderEpoch")) >= 2, 60)
+        assert poll_until(consumer, lambda _: len(group.sent("OffsetForLeaderEpoch")) >= 2)
 
         went_on = poll_until(
-            consumer, lambda delivered: {0, 2} <= delivered, 30 if kind is CooperativeKafkaConsumer else 3
+            consumer, lambda delivered: {0, 2} <= delivered, HANG_S if kind is CooperativeKafkaConsumer else 3
         )
 
         group.loop.call_soon_threadsafe(released.set)
         assert went_on is (kind is CooperativeKafkaConsumer)
-        assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4)
 
 
-@pytest.mark.timeout(120)
 @OURS_AND_STOCK
 def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
     kind: type[Any], broker: ScriptedBroker
 ) -> None:
     group = broker.group("epochs", {"orders": 4})
     with closing(consumer_of(kind, broker)) as consumer:
-        assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         hears_since: list[int] = []
 
         def hears_of_an_older_epoch(_: Request) -> bool:
@@ -132,14 +131,14 @@ def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
             "OffsetForLeaderEpoch", Code(UNKNOWN_LEADER_EPOCH), times=math.inf, when=hears_of_an_older_epoch
         )
         change_leaders(consumer, group, 2)
-        assert poll_until(consumer, lambda _: has_heard(), 60)
+        assert poll_until(consumer, lambda _: has_heard())
 
         went_on = poll_until(
-            consumer, lambda delivered: len(delivered) == 4, 30 if kind is CooperativeKafkaConsumer else 3
+            consumer, lambda delivered: len(delivered) == 4, HANG_S if kind is CooperativeKafkaConsumer else 3
         )
 
         assert went_on is (kind is CooperativeKafkaConsumer)
         if not went_on:
             assert epochs_of(group.sent("OffsetForLeaderEpoch")[-1]) == {1}
             change_leaders(consumer, group, 2)
-            assert poll_until(consumer, lambda delivered: len(delivered) == 4, 60)
+            assert poll_until(consumer, lambda delivered: len(delivered) == 4)

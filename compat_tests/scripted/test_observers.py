@@ -25,7 +25,6 @@ NOT_AUTHORIZED = 30
 TOLD_IN_ANY_GROUP = {*HOOKS} - {"decided", "load_judged"}
 """A thread tells the first of these two, at its leisure, and a leader with a trigger the second."""
 
-pytestmark = pytest.mark.timeout(120)
 each_client = pytest.mark.parametrize("client", CLIENTS)
 
 

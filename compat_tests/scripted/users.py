@@ -59,6 +59,7 @@ class User:
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
             "heartbeat_interval_ms": 250,
+            "session_timeout_ms": 45_000,  # Longer than a busy machine stands still.
             "retry_backoff_ms": 20,
             **settings,
         }

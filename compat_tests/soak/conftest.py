@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
 
 SETTINGS = {
@@ -38,7 +39,7 @@ class Broker:
         for _ in range(number):
             for partition in range(PARTITIONS):
                 self.producer.produce(FULL, b"x" * 100, partition=partition)
-        self.producer.flush(30)
+        self.producer.flush(HANG_S)
 
     def reset_connections(self, client: str) -> None:
         """Reset those that this client has through the proxy."""
@@ -49,12 +50,12 @@ class Broker:
     def refuse(self, group: str) -> None:
         """Answer the heartbeats of this group with GROUP_AUTHORIZATION_FAILED, and all else it asks."""
         for future in self.admin.create_acls([_denial(group)]).values():
-            future.result(30)
+            future.result(HANG_S)
 
     def accept(self, group: str) -> None:
         """Take that back."""
         for future in self.admin.delete_acls([_denial(group, in_filter=True)]).values():
-            future.result(30)
+            future.result(HANG_S)
 
 
 def _denial(group: str, *, in_filter: bool = False) -> Any:

@@ -14,6 +14,7 @@ from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.rebalance.events import HeartbeatAnswered
 from kafka_assignors.strategies import Standby
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
@@ -72,7 +73,7 @@ async def consuming(
 ) -> AsyncIterator[Any]:
     """A consumer that has as many partitions."""
     consumer = make(broker, group, *topics, **settings)
-    await asyncio.wait_for(consumer.start(), 60)
+    await asyncio.wait_for(consumer.start(), HANG_S)
     try:
         await until(lambda: len(consumer.assignment()) == owns and consumer._coordinator.generation > 0)
         yield consumer
@@ -81,7 +82,7 @@ async def consuming(
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(TURN_MS / 1000)

@@ -15,6 +15,7 @@ from kafka.errors import FencedInstanceIdError, GroupAuthorizationFailedError, K
 
 from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.rebalance.events import HeartbeatAnswered
 from kafka_assignors.strategies import Standby
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StickyAssignor, assignor
@@ -80,7 +81,7 @@ def is_member(consumer: Any) -> bool:
 
 
 def poll_until(consumer: Any, condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_S
     while not condition():
         assert time.monotonic() < deadline
         consumer.poll(timeout_ms=TURN_MS)

@@ -29,10 +29,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
 
+from compat_tests.support.hang_limit import HANG_S
+
 __all__ = ["Direction", "Effect", "Fault", "FaultProxy"]
 
 _CHUNK_BYTES = 65536
-_CALL_TIMEOUT_S = 10.0
 
 _GROUP_REQUESTS = frozenset({8, 9, 11, 12, 13, 14, 28})
 """OffsetCommit, OffsetFetch, JoinGroup, Heartbeat, LeaveGroup, SyncGroup and TxnOffsetCommit."""
@@ -192,7 +193,7 @@ class FaultProxy:
     ) -> None:
         self._run(self._shut_down())
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CALL_TIMEOUT_S)
+        self._thread.join(HANG_S)
         self._loop.close()
 
     @property
@@ -231,7 +232,7 @@ class FaultProxy:
         return self._run(count())
 
     def _run(self, call: Coroutine[Any, Any, _T]) -> _T:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result(_CALL_TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result(HANG_S)
 
     # ---- on the loop
 

@@ -347,7 +347,7 @@ class GroupOfMembers:
             for partition in range(partitions):
                 for _ in range(records_per_partition):
                     producer.produce(topic, b"a record", partition=partition)
-        left = producer.flush(30)
+        left = producer.flush(HANG_S)
         if left:
             raise TimeoutError(f"{left} records could not be written")
 

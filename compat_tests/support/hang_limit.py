@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
+import time
 from collections.abc import AsyncIterator
 
-__all__ = ["HANG_S", "hang_limit"]
+__all__ = ["HANG_S", "SOON_S", "hang_limit", "stand_by"]
 
 HANG_S = 240.0
+
+SOON_S = HANG_S / 4
+"""How long it waits for what must not wait for something else, which goes on for HANG_S."""
+
 _TICK_S = 0.25
+
+
+def stand_by(seconds: float) -> None:
+    """Sleep, counted as in `hang_limit`: what is due in that time on a machine that works happens by then."""
+    for _ in range(math.ceil(seconds / _TICK_S)):
+        time.sleep(_TICK_S)
 
 
 @contextlib.asynccontextmanager

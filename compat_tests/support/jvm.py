@@ -20,6 +20,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from compat_tests.support.hang_limit import HANG_S
+
 __all__ = [
     "JvmError",
     "cached",
@@ -42,7 +44,7 @@ _CACHE = _ROOT / ".cache" / "jvm"
 
 _DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 _MAVEN_TIMEOUT_S = 600
-_JAVAC_TIMEOUT_S = 120
+_JAVAC_TIMEOUT_S = HANG_S
 
 
 class JvmError(RuntimeError):

@@ -166,15 +166,15 @@ class KafkaCluster(Kafka):
         self._processes.__exit__(kind, error, trace)
         self._brokers.clear()
 
-    def stop(self, broker: int, timeout_s: float = 60.0) -> None:
+    def stop(self, broker: int, timeout_s: float = HANG_S) -> None:
         """Shut a broker down in order: it hands over its leaderships first."""
         self._end(broker, signal.SIGTERM, timeout_s)
 
     def kill(self, broker: int) -> None:
         """End a broker at once (SIGKILL)."""
-        self._end(broker, signal.SIGKILL, 30.0)
+        self._end(broker, signal.SIGKILL, HANG_S)
 
-    def fill_disk(self, broker: int, timeout_s: float = 60.0) -> None:
+    def fill_disk(self, broker: int, timeout_s: float = HANG_S) -> None:
         """Let a broker write to no file any more, and wait until it has ended; one that is started again may.
 
         Every write fails as on a full disk (with EFBIG in the place of ENOSPC), which needs neither a file
@@ -329,9 +329,10 @@ class KafkaCluster(Kafka):
             "num.network.threads": 2,
             "num.io.threads": 4,
             "auto.create.topics.enable": "false",
-            # A short heartbeat to the controller: a killed broker is noticed in seconds.
             "broker.heartbeat.interval.ms": 500,
-            "broker.session.timeout.ms": 6000,
+            # A broker must not lose its place while the machine stands still. Of three, one that was killed
+            # is noticed in seconds nevertheless.
+            "broker.session.timeout.ms": 20_000 if self._count == 1 else 10_000,
             "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             # The history of the groups must stay in the log, not only each group's last state.
             "log.cleaner.enable": "false",
@@ -349,7 +350,7 @@ class KafkaCluster(Kafka):
             "group.consumer.min.heartbeat.interval.ms": 500,
             "group.consumer.heartbeat.interval.ms": 1000,
             "group.consumer.min.session.timeout.ms": 3000,
-            "group.consumer.session.timeout.ms": 6000,
+            "group.consumer.session.timeout.ms": 30_000,
             **self._settings,
         }
 

@@ -24,9 +24,6 @@ from kafka_assignors.makespan import LoadReport, measure_loads
 
 __all__ = ["LoadedStep", "live_with_lag"]
 
-_SESSION_MS = 30_000
-"""A leader waits for the lag for a third of it."""
-
 _TRANSACTION_MS = 15 * 60_000
 """The longest that brokers allow by default."""
 
@@ -55,9 +52,7 @@ def live_with_lag(
     lags = dict(enumerate(records))
 
     def joining(name: str) -> Callable[[], None]:
-        return lambda: group.join(
-            name, [assignor], session_timeout_ms=_SESSION_MS, isolation_level="read_committed"
-        )
+        return lambda: group.join(name, [assignor], isolation_level="read_committed")
 
     def change() -> None:
         write(group, more)

@@ -68,7 +68,10 @@ class MemberSpec:
     assignors: Sequence[str]
     rack: str | None = None
     instance_id: str | None = None
-    session_timeout_ms: int = 6000
+    session_timeout_ms: int = 30_000
+    """Longer than a busy machine stands still. A test that waits for the end of a session says a shorter one,
+    of the members whose sessions end and of no other."""
+
     rebalance_timeout_ms: int | None = None
     """What the client does by default if None; kafka-python has none, and takes its longest poll interval."""
 

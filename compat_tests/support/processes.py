@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Protocol
 
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.preloaded import nursery
 
 __all__ = ["Child", "Processes"]
@@ -130,7 +131,7 @@ class Processes:
         self._running[process.pid] = process
         self._tell("+pid", process.pid)
 
-    def stop(self, process: Child, number: signal.Signals = signal.SIGTERM, timeout_s: float = 30) -> int:
+    def stop(self, process: Child, number: signal.Signals = signal.SIGTERM, timeout_s: float = HANG_S) -> int:
         """Send a signal, wait for the end, kill after `timeout_s` seconds; returns the exit code.
 
         Who has to be killed says first what it hangs on: a JVM and our members print the stacks of their

@@ -19,8 +19,6 @@ __all__ = ["Counted", "deploy"]
 
 _RECORDS_AT_A_TIME = 5
 _WRITE_EVERY_S = 0.2
-_SESSION_MS = 30_000
-"""No session may expire here, on the busiest machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +74,13 @@ def deploy(
     """
     with _Writing(group) as writing:
         for number in range(pods):
-            group.join(f"old-{number}", [assignor_of("1")], session_timeout_ms=_SESSION_MS)
+            group.join(f"old-{number}", [assignor_of("1")])
         settled = first = group.settle()
         loads = [_greatest(settled)]
         before = {name: len(member.reports()) for name, member in group.members.items()}
         for number in range(pods):
             old, new = f"old-{number}", f"new-{number}"
-            group.join(new, [assignor_of("2")], session_timeout_ms=_SESSION_MS)
+            group.join(new, [assignor_of("2")])
             settled = group.settle(after=settled)
             loads.append(_greatest(settled))
             if draining:

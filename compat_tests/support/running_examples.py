@@ -143,12 +143,16 @@ class Shop:
         return sum(times - 1 for times in self.processed().values())
 
     def strategy(self) -> str:
-        """The name on which the members have agreed."""
+        """The name on which the members have agreed, when the group does not rebalance."""
         from confluent_kafka.admin import AdminClient
 
         admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap})
-        described = admin.describe_consumer_groups([self._group.id], request_timeout=HANG_S)
-        return str(described[self._group.id].result().partition_assignor)
+
+        def agreed() -> str:
+            described = admin.describe_consumer_groups([self._group.id], request_timeout=HANG_S)
+            return str(described[self._group.id].result().partition_assignor)
+
+        return str(self._group.wait_for("a strategy", agreed))
 
     def committed(self) -> dict[int, int]:
         """The group's offset of each partition."""

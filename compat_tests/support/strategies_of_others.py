@@ -99,8 +99,8 @@ class Forgetful(Strategy):
         )
 
 
-THINKING_S = 7.0
-"""Longer than a session of four seconds, and not twice as long."""
+THINKING_S = 14.0
+"""Longer than a session of eight seconds, and not twice as long."""
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def write(group: GroupOfMembers, records: Mapping[int, int]) -> None:
     for partition, count in records.items():
         for _ in range(count):
             producer.produce(topic, b"x", partition=partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_S) == 0
 
 
 def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:

@@ -20,11 +20,11 @@ from typing import Any
 
 from websocket import WebSocket, create_connection
 
+from compat_tests.support.hang_limit import HANG_S
+
 __all__ = ["Page", "find_chromium"]
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_START_TIMEOUT_S = 60.0
-_REPLY_TIMEOUT_S = 120.0
 
 Message = dict[str, Any]
 
@@ -61,7 +61,7 @@ class Page:
         self._session: str | None = None
         self._socket: WebSocket | None = None
         try:
-            self._socket = create_connection(self._address(), timeout=_REPLY_TIMEOUT_S, suppress_origin=True)
+            self._socket = create_connection(self._address(), timeout=HANG_S, suppress_origin=True)
             target = self.command("Target.createTarget", url="about:blank")
             attached = self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
             self._session = attached["sessionId"]
@@ -120,7 +120,7 @@ class Page:
             raise RuntimeError(str(reply["exceptionDetails"]))
         return reply["result"].get("value")
 
-    def wait_until(self, condition: str, *, timeout_s: float = 120.0) -> None:
+    def wait_until(self, condition: str, *, timeout_s: float = HANG_S) -> None:
         """Wait until the JavaScript expression `condition` is true."""
         end = time.monotonic() + timeout_s
         while not self.evaluate(condition):
@@ -161,12 +161,12 @@ class Page:
     def _address(self) -> str:
         """Where the browser says it listens, once it does."""
         file = Path(self._profile.name, "DevToolsActivePort")
-        end = time.monotonic() + _START_TIMEOUT_S
+        end = time.monotonic() + HANG_S
         while not (file.exists() and "\n" in file.read_text()):
             if self._process.poll() is not None:
                 raise RuntimeError(f"chromium ended with exit code {self._process.returncode}")
             if time.monotonic() > end:
-                raise TimeoutError(f"chromium did not start within {_START_TIMEOUT_S:g} s")
+                raise TimeoutError(f"chromium did not start within {HANG_S:g} s")
             time.sleep(0.02)
         port, path = file.read_text().splitlines()[:2]
         return f"ws://127.0.0.1:{port}{path}"

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import PySparkException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli.app import run
 from kafka_assignors_spark.archive import ArchiveError, ArchiveProgress
 from kafka_assignors_spark.archive.run import Run, run_archive
@@ -24,8 +25,6 @@ from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import ReplayError, ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.groups import Log, member
-
-WAIT_S = 120.0
 
 
 def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: ArchivedTopic) -> None:
@@ -65,7 +64,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
 
 
 def test_the_archive_goes_on_until_it_is_told_to_stop(topic: ArchivedTopic) -> None:
-    stop, deadline = threading.Event(), time.monotonic() + WAIT_S
+    stop, deadline = threading.Event(), time.monotonic() + HANG_S
 
     def on_progress(step: ArchiveProgress) -> None:
         if step.counts.records == 3 and len(topic.written) == 3:

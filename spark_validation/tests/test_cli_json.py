@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import typer
 
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.live_group import LiveGroup
 from kafka_assignors_cli import archive, main
 from kafka_assignors_cli.app import app
@@ -185,13 +186,13 @@ def on_terminal(arguments: Sequence[str]) -> str:
     ) as process:
         os.close(stdout)
         shown = read_all(terminal).decode()
-        assert process.wait(120) == 0
+        assert process.wait(HANG_S) == 0
     return shown
 
 
 def in_pipe(arguments: Sequence[str]) -> str:
     return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=120, check=True, encoding="utf-8"
+        [*COMMAND, *arguments], capture_output=True, text=True, timeout=HANG_S, check=True, encoding="utf-8"
     ).stdout
 
 
@@ -229,7 +230,7 @@ def completions(words: str) -> list[str]:
         },
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -248,7 +249,7 @@ def test_the_completion_script_of_bash_is_printed() -> None:
         ["bash", "-c", '"$@"; exit $?', "bash", *COMMAND, "--show-completion"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_S,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

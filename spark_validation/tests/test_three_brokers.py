@@ -46,7 +46,7 @@ def test_groups_with_hostile_ids_are_archived_and_replayed(
     cluster: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     archive, report = tmp_path / "archive", tmp_path / "report.json"
-    where = ["--bootstrap-server", cluster.bootstrap, "--timeout", "60"]
+    where = ["--bootstrap-server", cluster.bootstrap, "--timeout", f"{HANG_S:g}"]
     assert run(["archive", *where, "--to", str(archive), "--once"]) == 0
     assert archived_groups(archive) == GROUPS
     assert {entry.name for entry in tmp_path.iterdir()} == {"archive"}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.generations import Record
 from kafka_assignors_spark.live_cluster import TopicIdentity
@@ -75,7 +76,10 @@ save_state(file, state, catalogue)
 
 def save_half(file: Path, handling: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", SAVES_HALF, str(file), handling], capture_output=True, text=True, timeout=240
+        [sys.executable, "-c", SAVES_HALF, str(file), handling],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
     )
 
 
