@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import signal
 import sys
 
 import pytest
@@ -25,6 +26,8 @@ STDERR = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A shell starts background jobs with SIGINT ignored, and commands under test would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # A copy: what the process itself calls standard error is captured while a test runs.
     config.stash[STDERR] = os.dup(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2)
 

@@ -65,7 +65,7 @@ class ProcessTree:
     def _watch(self) -> None:
         while not self._ended.wait(_POLL_S):
             jvm = python = 0
-            for process in _descendants(os.getpid()):
+            for process in descendants(os.getpid()):
                 try:
                     stat = process_stat(process)
                 except OSError:
@@ -102,6 +102,7 @@ class ProcessStat(NamedTuple):
     """What /proc says of a process: `started` in ticks since the boot, `resident` in bytes."""
 
     name: str
+    state: str
     started: str
     cpu_s: float
     resident: int
@@ -113,10 +114,11 @@ def process_stat(process: int) -> ProcessStat:
     before, _, after = text.rpartition(")")
     fields = after.split()  # The first of them is the third of the page: a name may have spaces.
     cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
-    return ProcessStat(before.partition("(")[2], fields[19], cpu_s, int(fields[21]) * _PAGE)
+    return ProcessStat(before.partition("(")[2], fields[0], fields[19], cpu_s, int(fields[21]) * _PAGE)
 
 
-def _descendants(process: int) -> list[int]:
+def descendants(process: int) -> list[int]:
+    """The ids of the processes that this one has started, and that those have."""
     found = [process]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):
