@@ -1,4 +1,4 @@
-"""What a member process of the tests needs to act on weights, and to say so."""
+"""Weights, load triggers and reports for member programs whose leader rebalances on load."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["AT_ONCE", "PARTITION_WEIGHT", "RATES", "SOON", "JudgementReporter", 
 AT_ONCE = LoadTrigger(
     check_every_s=1.0, held_s=1.0, cool_down_s=1.0, rebalances_an_hour=1800, undo_after_s=0.0
 )
-"""Acts when two checks in a row have found the same, and two seconds have passed since the last action."""
+"""Acts when two checks in a row agree and two seconds have passed since the last action."""
 
 SOON = LoadTrigger(check_every_s=2.0, held_s=6.0, cool_down_s=10.0, rebalances_an_hour=360, undo_after_s=10.0)
-"""The same for weights that are measured, and so differ from look to look."""
+"""Like `AT_ONCE`, but for measured weights, which differ from check to check."""
 
 RATES: Mapping[str, Any] = {"half_life_s": 4.0, "drain_s": 60.0, "base": 1.0}
-"""What `RateWeights` is given: rates that follow a change within seconds."""
+"""Arguments of `RateWeights`: the rates follow a change within seconds."""
 
 PARTITION_WEIGHT = 5
 
 
 def weigh_alike(topics: Mapping[str, int]) -> Mapping[str, list[int]]:
-    """A source of weights to which all partitions are the same."""
+    """A source of weights that gives all partitions the same weight."""
     return {topic: [PARTITION_WEIGHT] * partitions for topic, partitions in topics.items()}
 
 
 class JudgementReporter(RebalanceObserver):
-    """Reports each look of a leader at the load, as `judged`."""
+    """Reports each load check of a leader as `judged`."""
 
     def __init__(self, spec: MemberSpec, reporter: Reporter) -> None:
         self._spec, self._reporter = spec, reporter

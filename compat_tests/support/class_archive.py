@@ -1,7 +1,7 @@
-"""Brokers start with half the CPU if the JVM has their classes in an archive (class data sharing, JEP 350).
+"""Archives of Java classes (class data sharing, JEP 350), with which a broker starts with half the CPU.
 
-The archive is written by a broker that ends, so the first call starts one for it; from then on it lies in the
-cache of `jvm`. A JVM that cannot use it, being another build, says nothing and loads its classes as always.
+A broker writes the archive when it ends, so the first call starts a broker for it. The archive then stays in
+the cache of `jvm`. A JVM of another build ignores the archive and loads its classes as usual.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _QUIETLY = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
 
 
 def sharing(kafka: str | None, record: Callable[[Path], None]) -> tuple[str, ...]:
-    """Options for the JVM of a broker, or of a tool of its.
+    """Options for the JVM of a broker or of a Kafka tool.
 
     Args:
         kafka: as in `jvm.classpath`.
-        record: runs a broker with the options `recording`, and ends it in order.
+        record: runs a broker with the options from `recording`, and shuts it down cleanly.
     """
     made_of = (classpath(kafka), str(Path(java_home_binary("java")).resolve()))
     archive = cached("brokers", ".jsa", made_of, record)

@@ -8,13 +8,13 @@ from typing import Any
 __all__ = ["OUR_OWN", "declared_settings"]
 
 OUR_OWN = {"observer"}
-"""The arguments that the cooperative consumers have and no client has."""
+"""The arguments that the cooperative consumers add to those of their clients."""
 
 
 def declared_settings(consumer: type[Any], settings: type[Any]) -> set[str]:
     """The keyword arguments of the consumer's constructor, and the keys of the settings that it passes on.
 
-    AssertionError if a name is in both: type checkers refuse such a constructor.
+    Raises AssertionError if a name is in both: type checkers refuse such a constructor.
     """
     parameters = inspect.signature(consumer).parameters.values()
     own = {each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY}

@@ -1,18 +1,18 @@
-"""A proxy between clients and brokers that swallows, holds back, slows down or resets what passes through it.
+"""A proxy between clients and brokers that swallows, holds back, slows down or resets the bytes it forwards.
 
     with FaultProxy() as proxy, KafkaCluster(brokers=3, proxy=proxy) as kafka:
         consumer = KafkaConsumer(bootstrap_servers=proxy.bootstrap, client_id="a")
         with proxy.fault(Fault(Effect.SWALLOW, clients=frozenset({"a"}), coordinator_only=True)):
             ...
 
-Each broker has a port of the proxy, which it advertises on a listener of its own (see `KafkaCluster`), so
-clients find every broker through the proxy, and brokers find each other without it.
+Each broker advertises a port of the proxy on a separate listener (see `KafkaCluster`). Clients therefore
+reach every broker through the proxy, and brokers reach each other directly.
 
-The proxy reads the header of each request: the client id tells whose connection it is, and the API key tells
-whether it is a connection to the group's coordinator. A fault begins to matter with the next bytes.
+The proxy reads the header of each request. The client id tells whose connection it is, and the API key tells
+whether the connection leads to the group's coordinator. A fault takes effect with the next bytes.
 
-It runs on a thread with an event loop of its own, and buffers at most `_CHUNK_BYTES` in each direction of a
-connection, besides what the kernel and the streams buffer.
+The proxy runs an event loop on its own thread. It buffers at most `_CHUNK_BYTES` in each direction of a
+connection, in addition to the buffers of the kernel and of the streams.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ _T = TypeVar("_T")
 
 
 class Direction(enum.Flag):
-    """Which way the bytes go."""
-
     TO_BROKER = enum.auto()
     TO_CLIENT = enum.auto()
     BOTH = TO_BROKER | TO_CLIENT
@@ -52,32 +50,32 @@ class Direction(enum.Flag):
 class Effect(enum.Enum):
     """What happens to bytes.
 
-    A connection that has lost bytes cannot be mended, so it stays a black hole after the fault has ended,
-    until the client closes it; the client is not told when the broker closes it. A new connection works.
+    A connection that has lost bytes stays a black hole after the fault has ended, until the client closes it.
+    The client does not learn that the broker closes such a connection. A new connection works.
     """
 
     SWALLOW = "swallow"
-    """A black hole without a reset."""
+    """The bytes are lost, without a reset."""
     HOLD = "hold"
-    """Held back until the fault ends, and delivered then, as by a network that retransmits."""
+    """The bytes wait until the fault ends and are delivered then, as in a network that retransmits."""
     SLOW = "slow"
-    """Delayed by `latency_s`, and by their number at `bytes_per_s`."""
+    """The bytes are delayed by `latency_s` plus their number divided by `bytes_per_s`."""
     RESET = "reset"
-    """Answered with a reset (RST), also on connections that are open when the fault begins."""
+    """The connection is reset (RST), also if it was open when the fault began."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An effect, and the connections that it has."""
+    """An effect, and the connections that it applies to."""
 
     effect: Effect
     direction: Direction = Direction.BOTH
     clients: frozenset[str] | None = None
-    """Client ids; None for those of all clients."""
+    """Client ids; None for all clients."""
     broker: int | None = None
-    """None for the connections to all brokers."""
+    """None for all brokers."""
     coordinator_only: bool = False
-    """Only connections that have carried a request to the coordinator of a group."""
+    """Only connections that have carried a request to a group coordinator."""
     latency_s: float = 0.0
     bytes_per_s: float = math.inf
 
@@ -96,7 +94,7 @@ class Fault:
         )
 
     def concerns(self, connection: _Connection) -> bool:
-        """Whether this connection has the fault."""
+        """Whether the fault applies to this connection."""
         return (
             (self.clients is None or connection.client in self.clients)
             and self.broker in (None, connection.broker)
@@ -105,7 +103,7 @@ class Fault:
 
 
 class _Headers:
-    """Reads the API key and the client id of each request in a stream of bytes that comes in pieces."""
+    """Reads the API key and the client id of each request from a stream of bytes that arrives in chunks."""
 
     _FIXED = struct.Struct(">ihhih")
     """Size, API key, API version, correlation id and the length of the client id."""
@@ -113,7 +111,7 @@ class _Headers:
     def __init__(self) -> None:
         self._head = b""
         self._left = 0
-        """Bytes of the current request that are still to come and do not matter."""
+        """Bytes of the current request that are still to come and are skipped."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, str]]:
         while data:
@@ -147,12 +145,12 @@ class _Connection:
         self.client: str | None = None
         self.is_to_coordinator = False
         self.swallowed = Direction(0)
-        """Where bytes were lost."""
+        """The directions in which bytes were lost."""
         self._writers = (client_writer, broker_writer)
         self._headers = _Headers()
 
     def look_at(self, data: bytes) -> None:
-        """Learn from requests on their way to the broker."""
+        """Read the client and the API key from requests on their way to the broker."""
         for api_key, client in self._headers.feed(data):
             self.client = client
             self.is_to_coordinator |= api_key in _GROUP_REQUESTS
@@ -170,7 +168,7 @@ class _Connection:
 
 
 class FaultProxy:
-    """The proxy, from entering the context to leaving it; leaving it resets the connections."""
+    """The proxy. It runs from entering the context to leaving it; leaving it resets the connections."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -202,9 +200,9 @@ class FaultProxy:
         return ",".join(f"127.0.0.1:{port}" for port in self._ports.values())
 
     def forward(self, broker: int, port: int) -> int:
-        """Pass connections for this broker on to this port on loopback; returns the port of the proxy.
+        """Forward connections for this broker to this port on loopback; returns the port of the proxy.
 
-        The port of the proxy stays the same when a broker is forwarded to another port later.
+        The port of the proxy stays the same when the broker gets another port later.
         """
         self._targets[broker] = port
         if broker not in self._ports:
@@ -213,7 +211,7 @@ class FaultProxy:
 
     @contextlib.contextmanager
     def fault(self, fault: Fault) -> Iterator[None]:
-        """Have this fault as long as the block runs."""
+        """Apply this fault while the block runs."""
         self._run(self._begin(fault))
         try:
             yield
@@ -221,7 +219,7 @@ class FaultProxy:
             self._run(self._end(fault))
 
     def connections(self, client: str | None = None, *, swallowed: bool = False) -> int:
-        """How many connections are open on the client's side; of one client, or only black holes."""
+        """The number of connections open on the client's side; of one client, or only black holes."""
 
         async def count() -> int:
             return sum(
@@ -244,7 +242,7 @@ class FaultProxy:
             try:
                 await self._serve(broker, reader, writer)
             except asyncio.CancelledError:
-                pass  # The proxy shuts down; an event loop complains of handlers that end so.
+                pass  # The proxy shuts down; asyncio would log the error.
             finally:
                 self._tasks.discard(task)
 
@@ -279,7 +277,7 @@ class FaultProxy:
                 "127.0.0.1", self._targets[broker], limit=_CHUNK_BYTES
             )
         except OSError:
-            writer.transport.abort()  # As a port on which nothing listens.
+            writer.transport.abort()  # The client sees a port without a listener.
             return
         connection = _Connection(broker, writer, broker_writer)
         self._connections.add(connection)
@@ -294,7 +292,7 @@ class FaultProxy:
             await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             from_client, _ = pumps
             if connection.swallowed & Direction.TO_CLIENT:
-                # The client cannot hear that the broker has closed.
+                # The client must not learn that the broker has closed the connection.
                 await asyncio.wait([from_client])
         finally:
             for pump in pumps:
@@ -318,7 +316,7 @@ class FaultProxy:
                     writer.write(data)
                     with self._unless_swallowed(connection):
                         await writer.drain()
-            # The end of the stream comes no earlier than the bytes before it could.
+            # The end of the stream must not overtake the bytes before it.
             await self._passes(connection, direction, 0)
 
     @contextlib.contextmanager
@@ -330,7 +328,7 @@ class FaultProxy:
                 raise
 
     async def _passes(self, connection: _Connection, direction: Direction, size: int) -> bool:
-        """Wait as long as faults want; whether the bytes go on then."""
+        """Wait as long as the faults demand; returns whether the bytes go on."""
         while True:
             faults = [one for one in self._faults if direction in one.direction and one.concerns(connection)]
             effects = {one.effect for one in faults}

@@ -1,4 +1,4 @@
-"""Text in the docs that a program wrote, between `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
+"""Generated text in the docs, between `<!-- NAME: begin -->` and `<!-- NAME: end -->`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["read", "rewrite"]
 
 
 def read(file: Path, name: str) -> str:
-    """What stands between the markers now, without the line ends beside them.
+    """The text between the markers, without the line ends next to them.
 
     Raises:
         ValueError: the file does not have both markers, in order.
@@ -17,7 +17,7 @@ def read(file: Path, name: str) -> str:
 
 
 def rewrite(file: Path, name: str, text: str) -> None:
-    """Put `text` between the markers, in place of what stands there.
+    """Replace the text between the markers by `text`.
 
     Raises:
         ValueError: the file does not have both markers, in order.

@@ -1,13 +1,13 @@
-"""A consumer group of several processes, seen from a test.
+"""A consumer group of several processes, as a test sees it.
 
     with GroupOfMembers(kafka, "compat_tests.aiokafka.member", {"orders": 6}) as group:
         group.start("a", ["sticky"])
         group.start("b", ["sticky"])
         settled = group.settle()
 
-Each member is a process of its own that runs a member program (see `member_reports`). `settle` waits until
-all members that should be there report one and the same generation with every partition assigned exactly
-once, which is what a test compares with what the core says.
+Each member is a process that runs a member program (see `member_reports`). `settle` waits until all expected
+members report the same generation and every partition is assigned exactly once. A test compares that
+assignment with the one that the core computes.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _CONSUMED = '{"event": "consumed"'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settled:
-    """A generation in which everything has an owner."""
+    """A generation in which every partition has an owner."""
 
     generation: int
     assignment: Assignment
     names: Mapping[str, str]
-    """The member id of each process, by the name the test gave it."""
+    """The member id of each process, by the name that the test gave it."""
 
     def of(self, name: str) -> Mapping[str, Sequence[int]]:
         return self.assignment.members[self.names[name]]
@@ -57,7 +57,7 @@ class Settled:
 
 
 class MemberProcess:
-    """A member and what it has reported so far."""
+    """A member process and its reports so far."""
 
     def __init__(self, spec: MemberSpec, process: Child, log: Path) -> None:
         self.spec = spec
@@ -79,11 +79,11 @@ class MemberProcess:
         return [one for one in self._reports if event in (None, one["event"])]
 
     def text(self) -> str:
-        """All that it wrote."""
+        """The whole output of the process."""
         return self._log.read_text(errors="replace")
 
     def last_lines(self) -> str:
-        """The end of what it wrote; of the records that it consumed in a row, the last."""
+        """The last lines of the output; of consecutive records consumed, only the last one."""
         lines: list[str] = []
         for line in self.text().splitlines():
             if lines and line.startswith(_CONSUMED) and lines[-1].startswith(_CONSUMED):
@@ -97,7 +97,7 @@ class MemberProcess:
 
 
 class GroupOfMembers:
-    """One group, its topics, and the processes that are its members. Leaving the block kills them."""
+    """A group, its topics, and its member processes. Leaving the block kills the processes."""
 
     def __init__(
         self, kafka: Kafka, program: str, topics: Mapping[str, int], *, replication_factor: int = 1
@@ -105,14 +105,14 @@ class GroupOfMembers:
         self.kafka = kafka
         self._replication_factor = replication_factor
         self._program = program
-        # Unique names, because a broker is shared by many tests and may outlive them all.
+        # Topic and group names are unique, because many tests share a broker, which may outlive them all.
         self.run = uuid.uuid4().hex[:8]
         self.id = f"group-{self.run}"
         self.topics = {f"{name}-{self.run}": partitions for name, partitions in topics.items()}
         self._processes = Processes()
         self._numbers = itertools.count()
         self.members: dict[str, MemberProcess] = {}
-        """Everyone who ever was a member, by name."""
+        """All members, including those that have ended, by name."""
 
     def __enter__(self) -> GroupOfMembers:
         self._processes.__enter__()
@@ -135,19 +135,18 @@ class GroupOfMembers:
         return next(full for full in self.topics if full.startswith(f"{name}-"))
 
     def create_topic(self, name: str, partitions: int) -> None:
-        """One topic more; members have to find it by themselves."""
+        """Create another topic; members have to discover it themselves."""
         full = f"{name}-{self.run}"
         self.kafka.create_topic(full, partitions)
         self.topics[full] = partitions
 
     def delete_topic(self, name: str) -> None:
-        """One topic less."""
         full = self.topic(name)
         self.kafka.delete_topic(full)
         del self.topics[full]
 
     def add_partitions(self, name: str, total: int) -> None:
-        """Let a topic grow."""
+        """Grow a topic to `total` partitions."""
         self.kafka.add_partitions(self.topic(name), total)
         self.topics[self.topic(name)] = total
 
@@ -163,13 +162,13 @@ class GroupOfMembers:
         bootstrap: str | None = None,
         **options: Any,
     ) -> MemberProcess:
-        """Start a member; `topics` are names as the test gave them, all by default."""
+        """Start a member; `topics` are the names that the test gave them, all by default."""
         subscribed = list(self.topics) if topics is None else [self.topic(topic) for topic in topics]
         spec = MemberSpec(name, bootstrap or self.kafka.bootstrap, self.id, subscribed, assignors, **options)
         return self._run(spec, program)
 
     def start_again(self, name: str, *, program: str | None = None) -> MemberProcess:
-        """Start another process with what a member was started with, and what it subscribes to by now."""
+        """Start a new process with the member's specification and its current subscription."""
         return self._run(self.members[name].spec, program)
 
     def _run(self, spec: MemberSpec, program: str | None) -> MemberProcess:
@@ -178,11 +177,11 @@ class GroupOfMembers:
         return self.members[spec.name]
 
     def _process(self, program: str, spec: MemberSpec, log: Path) -> Child:
-        """A member program, running."""
+        """Start a member program."""
         return self._processes.start_preloaded(program, [spec.to_json()], log, cwd=_ROOT)
 
     def stop(self, *names: str) -> None:
-        """Let members leave the group in an orderly way."""
+        """Stop members with SIGTERM; they leave the group."""
         for name in names:
             self.members[name].process.send_signal(signal.SIGTERM)
         for name in names:
@@ -192,21 +191,21 @@ class GroupOfMembers:
         self._processes.stop(self.members[name].process, signal.SIGKILL)
 
     def freeze(self, name: str) -> None:
-        """The process stands still and does not know it."""
+        """Stop the process with SIGSTOP."""
         self.members[name].process.send_signal(signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
         self.members[name].process.send_signal(signal.SIGCONT)
 
     def tell(self, name: str, **order: Any) -> None:
-        """Hand an order to a member's application (see `member_reports.Orders`)."""
+        """Send an order to a member's application (see `member_reports.Orders`)."""
         stdin = self.members[name].process.stdin
         assert stdin is not None
         stdin.write(json.dumps(order).encode() + b"\n")
         stdin.flush()
 
     def subscribe(self, name: str, topics: Sequence[str]) -> None:
-        """Let a member change its subscription, to `topics` as the test named them."""
+        """Change a member's subscription; `topics` are the names that the test gave them."""
         member = self.members[name]
         member.spec = dataclasses.replace(member.spec, topics=[self.topic(topic) for topic in topics])
         self.tell(name, topics=member.spec.topics)
@@ -214,7 +213,7 @@ class GroupOfMembers:
     # ---- what the test waits for
 
     def owned_twice(self) -> list[str]:
-        """Partitions that two members had at the same time, by what they reported and when."""
+        """Partitions that two members owned at the same time, by the times of their reports."""
         changes = sorted(
             (
                 (report["at"], name, report)
@@ -222,7 +221,7 @@ class GroupOfMembers:
                 for report in member.reports()
                 if report["event"] in ("assigned", "revoked", "stopped")
             ),
-            key=lambda change: change[:2],  # of one moment and member in the order in which it told
+            key=lambda change: change[:2],  # reports of one member with equal times keep their order
         )
         owners: dict[tuple[str, int], set[str]] = collections.defaultdict(set)
         found = []
@@ -243,7 +242,7 @@ class GroupOfMembers:
         return found
 
     def wait_for(self, what: str, condition: Callable[[], Any], timeout_s: float = HANG_S) -> Any:
-        """The first true value of `condition`."""
+        """Wait until `condition` is true, and return its value."""
         deadline = time.monotonic() + timeout_s
         while True:
             value = condition()
@@ -254,10 +253,10 @@ class GroupOfMembers:
             time.sleep(0.05)
 
     def settle(self, *names: str, after: Settled | None = None, elsewhere: int = 0) -> Settled:
-        """Wait until these members, all that run by default, share a generation that leaves nothing out.
+        """Wait until these members, by default all that run, share a generation that assigns every partition.
 
-        `after`: it must be a later one. `elsewhere`: so many partitions belong to members that are not
-        processes of this group.
+        `after`: the generation must be later than this one. `elsewhere`: the number of partitions that
+        members outside these processes own.
         """
         waiting_for = names or tuple(name for name, member in self.members.items() if member.running)
         settled: Settled = self.wait_for(
@@ -273,7 +272,7 @@ class GroupOfMembers:
             if not changes or changes[-1]["event"] != "assigned":
                 return None
             last[name] = changes[-1]
-        # Not every client tells its generation; that of the others has to do.
+        # Not every client reports its generation, so the generation of the other members has to suffice.
         generations = {one["generation"] for one in last.values() if one["generation"] >= 0}
         if len(generations) != 1 or min(generations) <= later_than:
             return None
@@ -295,7 +294,7 @@ class GroupOfMembers:
         )
 
     def wait_for_report(self, name: str, event: str, containing: str) -> dict[str, Any]:
-        """The first report of this kind that has these words in it."""
+        """The first report of this event that contains this text."""
 
         def find() -> dict[str, Any] | None:
             return next((r for r in self.members[name].reports(event) if containing in json.dumps(r)), None)
@@ -306,7 +305,7 @@ class GroupOfMembers:
     # ---- what the core says
 
     def expected(self, strategy: Strategy, settled: Settled, before: Settled | None = None) -> Assignment:
-        """What `strategy` says of the members that settled, given what they had `before`."""
+        """What `strategy` assigns to the settled members, given their partitions in `before`."""
         members = []
         for name, member_id in settled.names.items():
             spec = self.members[name].spec
@@ -362,7 +361,7 @@ class GroupOfMembers:
                     yield report["topic"], report["partition"], offset
 
     def wait_until_consumed(self, records_per_partition: int) -> collections.Counter[tuple[str, int, int]]:
-        """Wait until every one of so many records was delivered at least once."""
+        """Wait until each of these records was delivered at least once."""
         everything = {
             (topic, partition, offset)
             for topic, partitions in self.topics.items()

@@ -1,7 +1,7 @@
-"""How long a test waits for what must happen.
+"""The time limit for every wait in a test.
 
-A limit for hangs and no measure of speed: a test reaches it only if the condition never holds, also on a
-machine that is busy with other work. A whole test may take longer (`timeout` in pyproject.toml).
+The limit catches hangs and does not measure speed: a test reaches it only if the condition never holds, even
+on a busy machine. A whole test may take longer (`timeout` in pyproject.toml).
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ __all__ = ["HANG_S", "SOON_S", "hang_limit", "stand_by"]
 HANG_S = 240.0
 
 SOON_S = HANG_S / 4
-"""How long it waits for what must not wait for something else, which goes on for HANG_S."""
+"""The limit for an action that must end while something else blocks for HANG_S."""
 
 _TICK_S = 0.25
 
 
 def stand_by(seconds: float) -> None:
-    """Sleep, counted as in `hang_limit`: what is due in that time on a machine that works happens by then."""
+    """Sleep, in seconds counted as in `hang_limit`, so that a busy machine gets more time."""
     for _ in range(math.ceil(seconds / _TICK_S)):
         time.sleep(_TICK_S)
 
 
 @contextlib.asynccontextmanager
 async def hang_limit(limit_s: float = HANG_S) -> AsyncIterator[None]:
-    """Raise TimeoutError in the block after `limit_s` seconds in which this event loop had its turns.
+    """Raise TimeoutError in the block after this event loop has run for `limit_s` seconds.
 
-    The seconds are counted in short sleeps. A sleep takes longer while the process gets no processor time, so
-    the limit is extended by that time.
+    The seconds are counted in short sleeps. A sleep takes longer while the process gets no processor time,
+    and that time extends the limit.
     """
-    # Python 3.11 has it. The environments of the tests that use this function run 3.13.
+    # asyncio.timeout needs Python 3.11. The environments of the tests that use this function run 3.13.
     async with asyncio.timeout(None) as timeout:  # type: ignore[attr-defined]
 
         async def tick() -> None:

@@ -1,7 +1,7 @@
-"""The image of a Dockerfile: built by a container engine, or its commands run as they stand, in a folder.
+"""The image of a Dockerfile, built by a container engine, or its commands run directly in a folder.
 
-Without an engine, the absolute paths of the Dockerfile lie in the folder, and `python` is the one that runs
-the test. The user is the test's own.
+Without an engine, the absolute paths of the Dockerfile map to the folder, `python` is the interpreter that
+runs the test, and the user is that of the test.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def instructions(dockerfile: Path) -> list[tuple[str, str]]:
 
 
 def find_engine() -> str | None:
-    """A container engine that answers."""
+    """The name of a container engine that works."""
     for name in ("docker", "podman"):
         if shutil.which(name) and _succeeds([name, "info"]):
             return name
@@ -50,7 +50,7 @@ def _succeeds(command: list[str]) -> bool:
 
 
 def build(dockerfile: Path, context: Path, folder: Path, state: Path) -> Image:
-    """Build the image in the empty `folder`; `state`, a new folder, is `/state` in a container."""
+    """Build the image in the empty `folder`; `state`, a new folder, becomes `/state` in the container."""
     engine = find_engine()
     if engine is None:
         return _run(instructions(dockerfile), context, folder, state)
@@ -90,7 +90,7 @@ def _run(steps: list[tuple[str, str]], context: Path, folder: Path, state: Path)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """As COPY does: of a folder, what is in it."""
+    """Copy as COPY does: a folder by its contents."""
     if source.is_dir():
         shutil.copytree(source, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
     else:

@@ -1,9 +1,8 @@
 """Java for the tests and the recorder: the class path (resolved by Maven), compiled sources, command lines.
 
-What is looked up or built once is kept in `.cache/jvm` at the root of the repository, under a name that
-contains a digest of what it was made from; the jars stay in Maven's own local repository. Processes that ask
-at the same time wait for each other (Maven 3 does not lock its local repository), and a file appears in the
-cache by renaming, complete or not at all.
+Results are cached in `.cache/jvm` at the root of the repository, under a name with a digest of their inputs.
+The jars stay in Maven's local repository. Concurrent processes wait for each other, because Maven 3 does not
+lock its local repository. A file enters the cache by renaming, so it is always complete.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ __all__ = [
 ]
 
 MINIMUM_JAVA = 17
-"""Brokers of Kafka 4 need it."""
+"""The minimum for brokers of Kafka 4."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 _JAVA_DIR = _ROOT / "compat_tests" / "java"
@@ -48,11 +47,11 @@ _JAVAC_TIMEOUT_S = HANG_S
 
 
 class JvmError(RuntimeError):
-    """Java or Maven is missing or too old, or one of them failed; the message says which, and what to do."""
+    """Java or Maven is missing, too old or has failed; the message says which, and what to do."""
 
 
 def kafka_version() -> str:
-    """The release of the brokers: what the environment variable KAFKA_VERSION says, else the pom."""
+    """The release of the brokers: the environment variable KAFKA_VERSION, else the version in the pom."""
     wanted = os.environ.get("KAFKA_VERSION")
     if wanted:
         return wanted
@@ -63,14 +62,14 @@ def kafka_version() -> str:
 
 
 def classpath(kafka: str | None = None, pom: Path = _POM) -> str:
-    """The jars of `pom`, `compat_tests/java/pom.xml` unless another is given, as one string for `java -cp`.
+    """The jars of `pom`, `compat_tests/java/pom.xml` by default, as one string for `java -cp`.
 
-    The first call asks Maven (some seconds, and half a minute when the jars are not in its local repository
-    yet); later ones, of any process, read the answer from the cache.
+    The first call asks Maven, which takes seconds, or half a minute if it has to download the jars. Later
+    calls, of any process, read the result from the cache.
 
     Args:
         kafka: another release of Kafka than the pom names, such as "3.9.2".
-        pom: a Maven project whose runtime dependencies are wanted.
+        pom: the Maven project whose runtime dependencies are resolved.
 
     Raises:
         JvmError: Maven is missing, or cannot resolve the pom.
@@ -87,7 +86,7 @@ def classpath(kafka: str | None = None, pom: Path = _POM) -> str:
 
 
 def compile_java() -> Path:
-    """The folder of the classes of `compat_tests/java/src`, compiled if a source or the class path changed.
+    """Compile `compat_tests/java/src` if a source or the class path changed; returns the classes' folder.
 
     Raises:
         JvmError: there is no Java compiler of version 17 or later, or a source does not compile.
@@ -125,18 +124,18 @@ def java_command(
     Args:
         main_class: the full name of the class.
         args: its arguments, turned into strings.
-        heap: the most memory the heap may take, as Java writes it.
+        heap: the maximum size of the heap, in Java's notation.
         classes: a folder that comes before the jars on the class path.
-        log_level: of Log4j; what is logged goes to standard error.
+        log_level: the level of Log4j, which logs to standard error.
         options: more options for the JVM.
-        kafka: the release of Kafka whose jars these are; that of the pom by default.
+        kafka: the release of Kafka to run; that of the pom by default.
     """
     jars = classpath(kafka)
     path = jars if classes is None else f"{classes}{os.pathsep}{jars}"
     return [
         _checked_java(),
         f"-Xmx{heap}",
-        # Short-lived JVMs beside each other on few cores: start fast, have few threads.
+        # Several short-lived JVMs share few cores, so each starts fast and has few threads.
         "-XX:+UseSerialGC",
         "-XX:TieredStopAtLevel=1",
         f"-Dlog4j2.configurationFile={_LOG4J}",
@@ -150,7 +149,7 @@ def java_command(
 
 
 def cached(name: str, ending: str, made_of: Sequence[str], make: Callable[[Path], None]) -> Path:
-    """A file of the cache. If it is not there, `make` is called to write it; it may fail to do so."""
+    """A file of the cache. If it does not exist, `make` is called to write it; `make` may write nothing."""
     target = _CACHE / f"{name}-{_digest(*(part.encode() for part in made_of))}{ending}"
     if not target.exists():
         with _locked(name):
@@ -164,10 +163,10 @@ def cached(name: str, ending: str, made_of: Sequence[str], make: Callable[[Path]
 
 
 def java_home_binary(name: str) -> str:
-    """The path of `java`, `javac` …: that of JAVA_HOME if it is set, else the first on the PATH.
+    """The path of `java`, `javac` and so on: in JAVA_HOME if it is set, else the first on the PATH.
 
     Raises:
-        JvmError: it is not there.
+        JvmError: the program is not there.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(name, path=str(Path(home) / "bin")) if home else shutil.which(name)
@@ -193,7 +192,7 @@ def _checked_java() -> str:
 
 
 def _complete_classpath(file: Path) -> str | None:
-    """What the file says, if it is there and so are all the jars that it names."""
+    """The contents of the file, if it exists and all the jars that it names exist."""
     try:
         path = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -224,10 +223,10 @@ def _resolve(target: Path, kafka: str | None, pom: Path) -> str:
 
 
 def _run(command: Sequence[str], what_failed: str, timeout_s: float) -> str:
-    """Standard output and error of a command.
+    """Run a command, and return its standard output and error.
 
     Raises:
-        JvmError: it returned anything but 0, or took longer than `timeout_s` seconds.
+        JvmError: the command exited with another code than 0, or took longer than `timeout_s` seconds.
     """
     try:
         done = subprocess.run(
@@ -248,7 +247,7 @@ def _run(command: Sequence[str], what_failed: str, timeout_s: float) -> str:
 
 @contextlib.contextmanager
 def _locked(name: str) -> Iterator[None]:
-    """Only one process at a time is in here; the operating system frees the lock of one that dies."""
+    """Hold a lock of all processes; the operating system frees the lock of a process that dies."""
     _CACHE.mkdir(parents=True, exist_ok=True)
     with open(_CACHE / f"{name}.lock", "a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

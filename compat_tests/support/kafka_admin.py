@@ -1,4 +1,4 @@
-"""What a test can do with any cluster that runs: the few administrative calls of tests and recordings."""
+"""The administrative calls that tests and recordings make to a running cluster."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class TopicDescription:
     """A topic as a broker describes it.
 
     Attributes:
-        topic_id: as Kafka prints it, 22 characters of URL-safe base64.
-        replica_racks: of each partition, the racks of its replicas, leader first at creation; "" for none.
+        topic_id: in Kafka's form, 22 characters of URL-safe base64.
+        replica_racks: for each partition, the racks of its replicas, leader first at creation; "" for none.
     """
 
     topic: str
@@ -43,7 +43,7 @@ class TopicDescription:
 
 
 class Kafka:
-    """A running cluster, and the few administrative calls that tests and recordings need."""
+    """A running cluster, and the administrative calls that tests and recordings need."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -65,7 +65,7 @@ class Kafka:
                 with self.admin("describe the cluster") as admin:
                     nodes = admin.describe_cluster(request_timeout=_ATTEMPT_TIMEOUT_S).result().nodes
             except KafkaError:
-                # A client that was told of a controller that is dead by now waits for it until the timeout.
+                # A client that was told of a dead controller waits for it until the timeout.
                 if time.monotonic() + _ATTEMPT_TIMEOUT_S > deadline:
                     raise
             else:
@@ -83,8 +83,8 @@ class Kafka:
         """Create a topic and wait until each of its partitions has a leader.
 
         Args:
-            replicas: of each partition, the ids of the brokers that hold it, instead of the two counts.
-            settings: of the topic, instead of the broker's.
+            replicas: for each partition, the ids of its brokers; replaces the two counts.
+            settings: settings of the topic, which override those of the broker.
         """
         from confluent_kafka import KafkaError as ConfluentError
         from confluent_kafka import KafkaException
@@ -104,7 +104,7 @@ class Kafka:
             try:
                 created.result(_ADMIN_TIMEOUT_S)
             except KafkaException as error:
-                # The client sends a request again whose response is late, and then finds its own topic.
+                # If the response is late, the client repeats the request and then finds its own topic.
                 if error.args[0].code() != ConfluentError.TOPIC_ALREADY_EXISTS:
                     raise
         self._wait_for_leaders(topic, new.num_partitions)
@@ -112,7 +112,7 @@ class Kafka:
     def add_partitions(
         self, topic: str, total: int, *, replicas: Sequence[Sequence[int]] | None = None
     ) -> None:
-        """Grow a topic to `total` partitions; `replicas` names the brokers of each new one."""
+        """Grow a topic to `total` partitions; `replicas` names the brokers of each new partition."""
         from confluent_kafka.cimpl import NewPartitions
 
         assignment = (
@@ -124,7 +124,7 @@ class Kafka:
         self._wait_for_leaders(topic, total)
 
     def reassign(self, topic: str, replicas: Sequence[Sequence[int]]) -> None:
-        """Move the partitions of a topic to these brokers, and wait until they lie there and nowhere else."""
+        """Move the partitions of a topic to these brokers, and wait until only these brokers hold them."""
         host, port = self.bootstrap.split(",")[0].rsplit(":", 1)
         with socket.create_connection((host, int(port)), _ADMIN_TIMEOUT_S) as connection:
             connection.sendall(_reassignment(topic, replicas))
@@ -141,13 +141,13 @@ class Kafka:
             time.sleep(0.1)
 
     def leaders(self, topic: str) -> list[int]:
-        """The broker that leads each partition."""
+        """The id of each partition's leader."""
         with self.admin(f"read the metadata of topic {topic}") as admin:
             found = admin.list_topics(topic, timeout=_ADMIN_TIMEOUT_S).topics[topic].partitions
         return [found[number].leader for number in sorted(found)]
 
     def topics(self) -> list[str]:
-        """The names of all topics, internal ones among them."""
+        """The names of all topics, including internal topics."""
         with self.admin("list the topics") as admin:
             return sorted(admin.list_topics(timeout=_ADMIN_TIMEOUT_S).topics)
 
@@ -156,7 +156,7 @@ class Kafka:
             admin.delete_topics([topic], operation_timeout=_ADMIN_TIMEOUT_S)[topic].result(_ADMIN_TIMEOUT_S)
 
     def delete_group(self, group: str) -> None:
-        """Delete a group without members, and what it has committed; it need not exist."""
+        """Delete a group without members, and its committed offsets; the group need not exist."""
         from confluent_kafka import KafkaError as Error
         from confluent_kafka import KafkaException
 
@@ -170,15 +170,15 @@ class Kafka:
                     code = error.args[0].code()
                     if code == Error.GROUP_ID_NOT_FOUND:
                         return
-                    # On a young cluster the groups' own topic is still being created, or a broker
-                    # does not know yet that it coordinates the group; the client does not ask again.
+                    # On a new cluster `__consumer_offsets` is still being created, or a broker does not know
+                    # yet that it coordinates the group. The client does not retry.
                     again = code in (Error.NOT_COORDINATOR, Error.COORDINATOR_LOAD_IN_PROGRESS)
                     if (not again and code != Error.COORDINATOR_NOT_AVAILABLE) or time.monotonic() > deadline:
                         raise
                 time.sleep(0.05)
 
     def describe_topics(self, topics: Sequence[str]) -> list[TopicDescription]:
-        """What the brokers know of these topics now, in the order given."""
+        """The brokers' description of these topics, in the given order."""
         from confluent_kafka import TopicCollection
 
         with self.admin(f"describe topics {', '.join(topics)}") as admin:
@@ -194,9 +194,9 @@ class Kafka:
         return found
 
     def _wait_for_leaders(self, topic: str, partitions: int) -> None:
-        """Wait until every broker that we know of shows the topic as it is now.
+        """Wait until every known broker shows the topic in its new state.
 
-        A client that asks another broker right after the change may otherwise be told how it was before.
+        Otherwise a client that asks another broker right after the change may see the old state.
         """
         deadline = time.monotonic() + _ADMIN_TIMEOUT_S
         for server in self.bootstrap.split(","):
@@ -213,9 +213,9 @@ class Kafka:
 
     @contextlib.contextmanager
     def admin(self, what: str, servers: str = "") -> Iterator[Any]:
-        """An admin client for one task, which must not outlive the block: it ends its futures with it.
+        """An admin client for one task. It must not outlive the block, because its futures end with it.
 
-        Such tasks are few, and a client kept over the restart of a broker backs off for long.
+        Such tasks are rare, and a client that is kept over a broker's restart backs off for long.
         """
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
@@ -230,7 +230,7 @@ class Kafka:
 
 
 def _reassignment(topic: str, replicas: Sequence[Sequence[int]]) -> bytes:
-    """AlterPartitionReassignments, version 0, with its size. (confluent-kafka has no call for it.)"""
+    """An AlterPartitionReassignments request, version 0, with its size. confluent-kafka has no call."""
 
     def compact(items: Sequence[bytes]) -> bytes:
         return bytes([len(items) + 1]) + b"".join(items)
@@ -248,7 +248,7 @@ def _reassignment(topic: str, replicas: Sequence[Sequence[int]]) -> bytes:
 
 
 def _topic_id(value: Any) -> str:
-    """Confluent's Uuid as Kafka prints it, whose low and high halves are signed 64-bit numbers."""
+    """Confluent's Uuid, whose low and high halves are signed 64-bit numbers, in Kafka's form."""
     high, low = value.get_most_significant_bits(), value.get_least_significant_bits()
     raw = (high % 2**64).to_bytes(8, "big") + (low % 2**64).to_bytes(8, "big")
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()

@@ -4,11 +4,10 @@
         kafka.create_topic("orders", 12)
         AIOKafkaConsumer("orders", bootstrap_servers=kafka.bootstrap, ...)
 
-The release is the one that `java/pom.xml` names, or the one in the environment variable KAFKA_VERSION.
-Each broker is a JVM of its own that is its own controller too; the racks are a, b, c. Even if the
-owner is killed, the brokers end with it and their folder goes (see `processes`). `KafkaCluster` adds to
-`Kafka` (see
-`kafka_admin`) what needs brokers of our own, such as killing one.
+The release is the one in the environment variable KAFKA_VERSION, or the one that `java/pom.xml` names. Each
+broker is a JVM, and is also its own controller; the racks are a, b, c. Even if the owner is killed, the
+brokers end and their folder is removed (see `processes`). `KafkaCluster` adds to `Kafka` (see `kafka_admin`)
+the operations that need brokers of our own, such as killing one.
 """
 
 from __future__ import annotations
@@ -52,9 +51,9 @@ class _Broker:
     controller_port: int
     folder: Path
     proxied_port: int | None = None
-    """Where it listens for what comes through a proxy; None if there is no proxy."""
+    """The port of the listener PROXIED; None if there is no proxy."""
     advertised_port: int | None = None
-    """That of the proxy."""
+    """The port of the proxy."""
     process: subprocess.Popen[bytes] | None = field(default=None)
 
     @property
@@ -66,7 +65,7 @@ class _Broker:
         return self.folder / "server.properties"
 
     def last_words(self) -> str:
-        """The errors in the log, else its last lines."""
+        """The errors in the log; without errors, its last lines."""
         try:
             lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
         except FileNotFoundError:
@@ -85,7 +84,7 @@ def _record_classes(file: Path) -> None:
 
 
 class KafkaCluster(Kafka):
-    """Brokers of our own on loopback, from entering the context to leaving it."""
+    """Brokers of our own on loopback. They run from entering the context to leaving it."""
 
     def __init__(
         self,
@@ -97,15 +96,17 @@ class KafkaCluster(Kafka):
         record_classes: Path | None = None,
         proxy: FaultProxy | None = None,
     ) -> None:
-        """
+        """The brokers start when the context is entered.
+
         Args:
             brokers: 1 or 3; their ids are 1 to 3, their racks a to c.
-            settings: broker properties on top of, or instead of, ours.
-            heap: of each broker's JVM.
+            settings: broker properties, which override or extend ours.
+            heap: the heap size of each broker's JVM.
             ports: chooses that many free ports.
             record_classes: a file that a broker writes when it is stopped (see `class_archive`).
-            proxy: brokers have a listener PROXIED besides, without security unless `settings` says otherwise,
-                and advertise the ports of the proxy on it. Clients that begin with `proxy.bootstrap` use it.
+            proxy: brokers get an additional listener PROXIED, without security unless `settings` says
+                otherwise, and advertise the ports of the proxy on it. Clients that begin with
+                `proxy.bootstrap` use it.
         """
         if brokers not in (1, 3):
             raise ValueError(f"brokers: 1 or 3, not {brokers}")
@@ -128,7 +129,7 @@ class KafkaCluster(Kafka):
 
     @property
     def proxy(self) -> FaultProxy:
-        """The proxy before the brokers."""
+        """The proxy in front of the brokers."""
         if self._proxy is None:
             raise KafkaError("the cluster has no proxy")
         return self._proxy
@@ -144,12 +145,12 @@ class KafkaCluster(Kafka):
 
     @property
     def ports(self) -> tuple[int, ...]:
-        """The port of each broker, in the order of their ids."""
+        """The port of each broker, in the order of the broker ids."""
         return tuple(broker.port for broker in self._brokers.values())
 
     @property
     def folders(self) -> tuple[Path, ...]:
-        """Where each broker keeps its data and log."""
+        """The folder of each broker, with its data and log."""
         return tuple(broker.folder for broker in self._brokers.values())
 
     def __enter__(self) -> KafkaCluster:
@@ -162,12 +163,12 @@ class KafkaCluster(Kafka):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The data goes with the brokers, so there is nothing that an orderly shutdown could save.
+        # The data is removed with the brokers, so an orderly shutdown would save nothing.
         self._processes.__exit__(kind, error, trace)
         self._brokers.clear()
 
     def stop(self, broker: int, timeout_s: float = HANG_S) -> None:
-        """Shut a broker down in order: it hands over its leaderships first."""
+        """Shut a broker down cleanly: it hands over its leaderships first."""
         self._end(broker, signal.SIGTERM, timeout_s)
 
     def kill(self, broker: int) -> None:
@@ -175,10 +176,10 @@ class KafkaCluster(Kafka):
         self._end(broker, signal.SIGKILL, HANG_S)
 
     def fill_disk(self, broker: int, timeout_s: float = HANG_S) -> None:
-        """Let a broker write to no file any more, and wait until it has ended; one that is started again may.
+        """Make every write of a broker fail until it ends; a broker that is started again can write.
 
-        Every write fails as on a full disk (with EFBIG in the place of ENOSPC), which needs neither a file
-        system of its own nor the rights to mount one. Something has to be written meanwhile.
+        Every write fails as on a full disk, with EFBIG instead of ENOSPC. This needs neither a separate file
+        system nor the rights to mount one. The broker ends only if something is written meanwhile.
         """
         process = self._broker(broker).process
         if process is None:
@@ -192,7 +193,7 @@ class KafkaCluster(Kafka):
         self._end(broker, signal.SIGKILL, timeout_s)
 
     def start(self, broker: int) -> None:
-        """Start a broker that was stopped or killed, on its old port and data, and wait until it serves."""
+        """Start a stopped or killed broker with its old port and data, and wait until it serves."""
         found = self._broker(broker)
         if broker in self.pids:
             raise KafkaError(f"broker {broker} is running already")
@@ -200,7 +201,7 @@ class KafkaCluster(Kafka):
         self._wait_ready(time.monotonic() + HANG_S)
 
     def lose_log(self, broker: int, topic: str, partition: int) -> None:
-        """Restart a broker without its log of a partition, as after a lost disk; it makes an empty one."""
+        """Restart a broker without its log of a partition, as after a lost disk; it creates an empty log."""
         self.stop(broker)
         shutil.rmtree(self._broker(broker).folder / "data" / f"{topic}-{partition}")
         self.start(broker)
@@ -253,7 +254,7 @@ class KafkaCluster(Kafka):
         self._wait_ready(time.monotonic() + HANG_S)
 
     def _format(self, cluster_id: str) -> None:
-        """Write the configurations, and what a KRaft broker wants to find in its data folder."""
+        """Write the configurations, and format the data folders for KRaft."""
         runs = []
         options = self._shared_classes()
         for broker in self._brokers.values():
@@ -330,8 +331,8 @@ class KafkaCluster(Kafka):
             "num.io.threads": 4,
             "auto.create.topics.enable": "false",
             "broker.heartbeat.interval.ms": 500,
-            # A broker must not lose its place while the machine stands still. Of three, one that was killed
-            # is noticed in seconds nevertheless.
+            # A broker must keep its session while the machine is stalled. With three brokers, the controller
+            # still notices a killed one within seconds.
             "broker.session.timeout.ms": 20_000 if self._count == 1 else 10_000,
             "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
             # The history of the groups must stay in the log, not only each group's last state.
@@ -358,8 +359,8 @@ class KafkaCluster(Kafka):
 def free_ports(count: int) -> list[int]:
     """Free ports on loopback.
 
-    They lie below the range that the system hands out to outgoing connections, so that a client's connection
-    does not take a port before its broker binds it, or while that broker is restarted.
+    They lie below the range of ephemeral ports, so that a client's connection does not take a port before its
+    broker binds it, or while that broker is restarted.
     """
     chosen: list[int] = []
     random_ports = random.SystemRandom()
@@ -386,7 +387,7 @@ def _knows(broker: _Broker, others: set[int]) -> bool:
 
 
 def _random_id() -> str:
-    """As Kafka makes them: a leading dash would be taken for an option by its tools."""
+    """A random id in Kafka's form. Kafka's tools take a leading dash for an option."""
     while True:
         random_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not random_id.startswith("-"):

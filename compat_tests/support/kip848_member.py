@@ -1,7 +1,7 @@
 """A member program (see `compat_tests.support.member_reports`): librdkafka with the protocol of KIP-848.
 
-Once it is in a group, the broker assigns for members of every kind. `spec.assignors` holds the broker's
-assignor that it asks for, or nothing.
+Once it has joined, the broker assigns the partitions of all members, also of classic ones. `spec.assignors`
+holds the server-side assignor that it requests, or is empty.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The same events in a group whose partitions lag, each by another number of records, and what members carry.
+"""A fixed series of events in a group whose partitions have different lags, and the load of each member.
 
     with CooperativeGroup(kafka, program, {"orders": 24}) as group:
         for step in live_with_lag(group, "weighted:0", [700, 100, …], {5: 900}):
             print(step.loads.makespan, step.loads.lower_bound)
 
-The lag is one that the brokers know: offset 0 is committed for every partition, records are written, and
-no member reads them, because each partition begins with a record of a transaction that stays open, and
-members read what is committed. So the lag is the same however fast members are, and under any owners.
+The lag is known to the brokers: offset 0 is committed for every partition, and the records stay unread. Each
+partition begins with a record of an open transaction, and members read only committed records. The lag is
+therefore the same regardless of the members' speed and of who owns a partition.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from kafka_assignors.makespan import LoadReport, measure_loads
 __all__ = ["LoadedStep", "live_with_lag"]
 
 _TRANSACTION_MS = 15 * 60_000
-"""The longest that brokers allow by default."""
+"""The maximum transaction timeout that brokers allow by default."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedStep:
-    """One event, and what the partitions of each member weigh after it: their lag in records."""
+    """One event, and the load of each member after it: the lag of its partitions in records."""
 
     step: Step
     loads: LoadReport
@@ -44,10 +44,10 @@ def live_with_lag(
     *,
     crowded: bool = True,
 ) -> list[LoadedStep]:
-    """Members come one after the other to partitions that lag by so many records; then some lag by `more`.
+    """Add members one at a time to partitions that lag by `records`; then some partitions lag by `more`.
 
     If `crowded`, a fourth member joins then, one leaves, and one is killed. Raises AssertionError if a leader
-    had no answer in time when it asked for the lag, or if the lag did not stand still.
+    got no answer in time when it asked for the lag, or if the lag changed meanwhile.
     """
     lags = dict(enumerate(records))
 
@@ -58,7 +58,7 @@ def live_with_lag(
         write(group, more)
         for partition, count in more.items():
             lags[partition] += count
-        # By itself, nothing rebalances because weights change.
+        # A change of weights alone does not cause a rebalance.
         group.tell("a", rejoin=True)
 
     events: list[Event] = [

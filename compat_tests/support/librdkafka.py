@@ -1,4 +1,4 @@
-"""What consumers of librdkafka need, so that a busy machine does not stop them."""
+"""Closing a librdkafka consumer without the risk of a hang."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST_POLLS = 100
 
 
 def leave(consumer: Consumer) -> None:
-    """Close a consumer, after it has left the group.
+    """Leave the group, then close the consumer.
 
-    `close` alone stands still for good, and with it every thread of Python, if two rebalances wait for their
-    callbacks: the first ends the membership, and the second waits for an answer from it
-    (confluentinc/librdkafka issue 4884). Without a subscription and an assignment there are none.
+    `close` alone can hang for good, with every thread of Python, if two rebalances wait for their callbacks:
+    the first ends the membership, and the second waits for an answer from it (confluentinc/librdkafka issue
+    4884). Without a subscription and an assignment, there are no such callbacks.
     """
-    with contextlib.suppress(KafkaException):  # raised by who has been fenced
+    with contextlib.suppress(KafkaException):  # raised for a fenced member
         consumer.unsubscribe()
     for _ in range(_MOST_POLLS):
         consumer.poll(_POLL_S)

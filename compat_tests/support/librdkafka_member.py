@@ -1,6 +1,6 @@
 """A member program (see `compat_tests.support.member_reports`): librdkafka, eager or cooperative.
 
-Reports frame what is owned: a partition is reported before it is taken up, and revoked after it was given up.
+The member reports a partition as assigned before it takes it, and as revoked after it has given it up.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ UNKNOWN_GENERATION = -1
 def consume(
     spec: MemberSpec, reporter: Reporter, protocol: Mapping[str, object], *, cooperative: bool
 ) -> None:
-    """Be a member until SIGTERM; `protocol` are the settings that say who assigns, and how."""
+    """Be a member until SIGTERM; `protocol` holds the settings of the group protocol and the assignor."""
     stopping = sigterms()
     consumer = Consumer(
         {
@@ -59,7 +59,7 @@ def consume(
                 if (error := message.error()) is not None:
                     reporter.report("refused", error=error.str())
                     continue
-                # A message without an error has all three.
+                # A message without an error has a topic, a partition and an offset.
                 topic, partition, offset = message.topic(), message.partition(), message.offset()
                 assert topic is not None
                 assert partition is not None

@@ -1,7 +1,7 @@
-"""What a member process of the client tests is told, and how it says what happens to it.
+"""The specification of a member process, the orders that it obeys, and its reports.
 
-The member's half of `group_of_members`: a specification comes as the one argument, in JSON, and reports go to
-standard output as JSON lines. Nothing here imports a client.
+This is the member's side of `group_of_members`. The specification is the only argument, in JSON. Reports go
+to standard output as JSON lines. This module imports no client.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 STRATEGIES = "compat_tests.strategies"
-"""The logger of the tests' own strategies."""
+"""The name of the logger of the tests' own strategies."""
 
 machine_time = time.monotonic
-"""The clock of reports, also in a process whose own `time.monotonic` a test has moved."""
+"""The clock of reports. A test may replace a process's `time.monotonic`, but not this reference."""
 
 LONG_ENOUGH_S = HANG_S
-"""For an answer on however busy a machine; a leader waits for a third of its session at most."""
+"""A timeout for answers on a busy machine; a leader still waits for at most a third of its session."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,18 +47,18 @@ class MemberSpec:
     """One consumer. `assignors` are names that the member program understands, the preferred one first:
 
     - `sticky` …: our assignor of this strategy;
-    - `stock:sticky`: the client's own;
-    - `rollout:2`: our `rollout` of a member that runs release 2;
-    - `weighted:10`: our `weighted` by the lag of the group, and 10 records for each partition besides;
-    - `acting:/weights.json`: the same by a file (`WeightsFile`), and a leader acts on it at once;
-    - `rates`: our `weighted` by rates (`RateWeights`), and with `rates:act` a leader acts on them;
-    - `rack-aware-sticky:1.5`: ours to which a rack miss is worth so many moves;
+    - `stock:sticky`: the client's own assignor;
+    - `rollout:2`: our `rollout`, for a member that runs release 2;
+    - `weighted:10`: our `weighted`; the weight of a partition is its lag plus 10;
+    - `acting:/weights.json`: our `weighted` by a file (`WeightsFile`); a leader acts on it at once;
+    - `rates`: our `weighted` by rates (`RateWeights`); with `rates:act` a leader acts on them;
+    - `rack-aware-sticky:1.5`: our assignor, in which one rack miss costs as much as 1.5 moves;
     - `module:attribute`: our assignor of a third-party strategy;
-    - `/path/to/rules.toml`: our assignor of a strategy put together from rules;
-    - `guarded:sticky`: ours with `stay_classic`;
-    - `weighed:sticky`: the same, and a leader has weights that are all the same;
+    - `/path/to/rules.toml`: our assignor of a strategy composed from rules;
+    - `guarded:sticky`: our assignor with `stay_classic`;
+    - `weighed:sticky`: as `guarded`, and a leader has equal weights for all partitions;
     - `class:sticky`: our class where an instance belongs;
-    - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes.
+    - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes as its metadata.
     """
 
     name: str
@@ -69,47 +69,47 @@ class MemberSpec:
     rack: str | None = None
     instance_id: str | None = None
     session_timeout_ms: int = 30_000
-    """Longer than a busy machine stands still. A test that waits for the end of a session says a shorter one,
-    of the members whose sessions end and of no other."""
+    """Longer than a busy machine stalls. A test that waits for the end of a session sets a shorter timeout
+    for the members whose sessions end, and for no other member."""
 
     rebalance_timeout_ms: int | None = None
-    """What the client does by default if None; kafka-python has none, and takes its longest poll interval."""
+    """None for the client's default; kafka-python has none and uses its maximum poll interval."""
 
     max_poll_interval_ms: int | None = None
-    """What the client does by default, five minutes, if None."""
+    """None for the client's default, five minutes."""
 
     metadata_max_age_ms: int = 2000
     poll_ms: int = 500
     pattern: str | None = None
-    """Subscribe to all topics whose names match this, instead of `topics`."""
+    """Subscribe to all topics whose names match this pattern, instead of `topics`."""
 
     isolation_level: str = "read_uncommitted"
     auto_commit: bool = True
 
     user: str | None = None
-    """Who logs in with a password (see `compat_tests.chaos.rights`), where brokers want one."""
+    """The user that logs in with a password (see `compat_tests.chaos.rights`), if the brokers require one."""
 
     record_ms: float = 0.0
-    """How long the application takes for a record."""
+    """The time that the application takes for a record, in milliseconds."""
 
     at_once: int | None = None
-    """The most records that it takes from the client in one call; what the client does by default if None."""
+    """The maximum number of records in one poll; None for the client's default."""
 
     dies_when_it_acts: bool = False
-    """A leader that has judged that the load needs a rebalance kills its process before it asks for one."""
+    """A leader that decides on a rebalance for load kills its process before it requests the rebalance."""
 
     copies_to: str | None = None
-    """The topic to which a member copies what it consumes, in transactions."""
+    """The topic to which the member copies consumed records in transactions."""
 
     address_space_mb: int | None = None
-    """No more than this many megabytes of addresses for the process: what asks for more fails at once."""
+    """The limit of the process's address space, in megabytes; allocations beyond it fail at once."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_arguments(cls) -> MemberSpec:
-        """The specification that this process was started with. From now on SIGQUIT shows what it is at."""
+        """The specification in the arguments. After this call, SIGQUIT prints the stacks of all threads."""
         faulthandler.register(signal.SIGQUIT, all_threads=True)
         spec = cls(**json.loads(sys.argv[1]))
         if spec.address_space_mb is not None:
@@ -118,10 +118,10 @@ class MemberSpec:
 
 
 def sigterms() -> list[int]:
-    """The SIGTERMs that this process is sent from now on: as long as there are none, it goes on.
+    """A list of the SIGTERMs that this process has received; the process runs while it is empty.
 
-    A `threading.Event` would not do. Its `set` takes a lock, and if a second signal interrupts it there, the
-    thread waits for itself for ever.
+    A `threading.Event` does not work: `set` takes a lock, and a second signal that interrupts it there would
+    wait for that lock for ever.
     """
     got: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: got.append(number))
@@ -129,15 +129,15 @@ def sigterms() -> list[int]:
 
 
 class Orders:
-    """What the test wants of the application while it runs, told on standard input, a JSON object a line.
+    """The test's orders to the running application, read from standard input as JSON lines.
 
     Attributes:
-        busy: the application has its hands full, and asks the client for nothing.
+        busy: the application is busy and does not poll the client.
         pause_s: how long the listener takes, in seconds.
-        draining: what a member of `rollout` announces from now on; None if nothing was said of it.
-        rejoin: a cooperative member is to join again.
+        draining: what a member of `rollout` announces from here on; None for no change.
+        rejoin: a cooperative member joins again.
 
-    Told to `count`, it reports how many bytes the process has received from each port since it started.
+    On the order `count`, it reports how many bytes the process has received from each port since it started.
     """
 
     def __init__(self, reporter: Reporter) -> None:
@@ -154,7 +154,7 @@ class Orders:
             self.obey(json.loads(line))
 
     def obey(self, order: Mapping[str, Any]) -> None:
-        """Called for each order, by a thread of its own."""
+        """Called for each order, on the thread that reads them."""
         self._topics = order.get("topics", self._topics)
         self.busy = order.get("busy", self.busy)
         self.pause_s = order.get("pause_s", self.pause_s)
@@ -164,7 +164,7 @@ class Orders:
             self._reporter.report("received", count=order["count"], by_port=received_by_port())
 
     def announce(self, consumer: Any, assignors: Iterable[Any]) -> None:
-        """Have a cooperative consumer announce or join as ordered, if something was since the last call."""
+        """Make a cooperative consumer announce or rejoin if it was ordered since the last call."""
         draining, self.draining = self.draining, None
         rejoin, self.rejoin = self.rejoin, False
         if draining is not None:
@@ -174,15 +174,15 @@ class Orders:
             consumer.enforce_rebalance()
 
     def new_topics(self) -> list[str] | None:
-        """What to subscribe to from now on; None if that has not changed since the last call."""
+        """The new subscription; None if it has not changed since the last call."""
         topics, self._topics = self._topics, None
         return topics
 
 
 class Reporter(logging.Handler):
-    """Writes reports, one JSON object a line. As a logging handler it reports what our loggers warn of.
+    """Writes reports as JSON lines. As a logging handler, it also reports the warnings of our loggers.
 
-    A strategy of the tests can say something too, through the logger `STRATEGIES`.
+    A strategy of the tests can report through the logger `STRATEGIES`.
     """
 
     def __init__(self) -> None:
@@ -198,7 +198,7 @@ class Reporter(logging.Handler):
         self.report("logged", logger=record.name, message=record.getMessage())
 
     def report(self, event: str, **fields: Any) -> None:
-        # The clock of the machine, not of the process: reports of several members are compared.
+        # The machine's clock, not the process's, because reports of several members are compared.
         line = json.dumps({"event": event, "at": machine_time(), **fields})
         with self._writing:
             sys.stdout.write(line + "\n")
@@ -211,7 +211,7 @@ class Reporter(logging.Handler):
         self.report("revoked", partitions=by_topic(partitions))
 
     def stopped(self) -> None:
-        """The application takes no more records; the client may now leave the group."""
+        """The application takes no more records; the client may leave the group."""
         self.report("stopped")
 
     def consumed(self, topic: str, partition: int, offsets: Sequence[int]) -> None:

@@ -1,13 +1,13 @@
-"""Starts member programs in processes that have loaded their client already.
+"""Starts member programs in processes that have already loaded their client.
 
     process = nursery().start("compat_tests.aiokafka.member", [spec.to_json()], log, folder)
 
-Loading a client takes half a second of CPU, and the tests start hundreds of members: it would be half of what
-they do. A *nursery* is a process that loads the clients once, and forks for each member. What it starts is as
-if started by itself: a session, standard files, arguments and exit code of its own. Only the seed of hashes
-is that of the nursery.
+Loading a client takes half a second of CPU. The tests start hundreds of members, so loading would be half of
+their work. A *nursery* is a process that loads the clients once and forks for each member. A forked process
+has its own session, standard files, arguments and exit code, as if it were started directly. It shares only
+the hash seed with the nursery.
 
-The nursery ends when the process ends for which it works. What it has started does not.
+The nursery ends when the process that started it ends. The forked processes go on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from compat_tests.support.hang_limit import HANG_S
 __all__ = ["LONGEST_ORDER_BYTES", "Nursery", "PreloadedProcess", "nursery"]
 
 LONGEST_ORDER_BYTES = 100_000
-"""Program and arguments together: they have to fit into one message."""
+"""The maximum for program and arguments together: they have to fit into one message."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LOOK_EVERY_S = 0.01
@@ -48,11 +48,11 @@ _PRELOADED = (
     "kafka_assignors.strategies.registry",
     "compat_tests.support.member_reports",
 )
-"""As far as they are installed."""
+"""Modules to load, if they are installed."""
 
 
 class PreloadedProcess:
-    """What `subprocess.Popen` is for other processes, as far as the tests need it."""
+    """The part of `subprocess.Popen` that the tests need."""
 
     def __init__(self, nursery: Nursery, pid: int, stdin: IO[bytes]) -> None:
         self._nursery = nursery
@@ -66,7 +66,7 @@ class PreloadedProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code; `subprocess.TimeoutExpired` if it has not ended after so many seconds."""
+        """The exit code; raises `subprocess.TimeoutExpired` if the process runs on after `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
             if timeout is not None and deadline is not None and time.monotonic() > deadline:
@@ -76,7 +76,7 @@ class PreloadedProcess:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            # It may have ended since, as with `Popen`.
+            # As with `Popen`, the process may have ended since.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -102,7 +102,7 @@ class Nursery:
         self._exit_codes: dict[int, int] = {}
 
     def start(self, program: str, arguments: Sequence[str], log: Path, cwd: Path) -> PreloadedProcess:
-        """Run a module as a program, with a pipe as its input and its output appended to `log`."""
+        """Run a module as a program, with a pipe as its input, and append its output to `log`."""
         order = json.dumps({"program": program, "arguments": list(arguments), "cwd": str(cwd)}).encode()
         if len(order) > LONGEST_ORDER_BYTES:
             raise ValueError(f"{program} with {len(order)} bytes of arguments: {LONGEST_ORDER_BYTES} fit")
@@ -121,14 +121,14 @@ class Nursery:
         return PreloadedProcess(self, pid, stdin)
 
     def exit_code(self, pid: int) -> int | None:
-        """As `Popen.returncode` has it; None while it runs."""
+        """The exit code, in the form of `Popen.returncode`; None while the process runs."""
         with self._lock:
             while select.select([self._channel], [], [], 0)[0]:
                 self._note(self._receive())
             return self._exit_codes.get(pid)
 
     def end(self) -> None:
-        """No more processes. Those that were started go on."""
+        """End the nursery. The processes that it started go on."""
         self._channel.close()
         self._process.wait()
 
@@ -140,7 +140,7 @@ class Nursery:
             message = self._receive()
             if "started" in message:
                 pid = int(message["started"])
-                self._exit_codes.pop(pid, None)  # that of an earlier process with the same number
+                self._exit_codes.pop(pid, None)  # of an earlier process with the same number
                 return pid
             self._note(message)
 
@@ -157,7 +157,7 @@ class Nursery:
 
 @functools.cache
 def nursery() -> Nursery:
-    """That of this process."""
+    """The nursery of this process."""
     return Nursery()
 
 
@@ -165,14 +165,16 @@ def nursery() -> Nursery:
 
 
 def _tend(channel: socket.socket) -> dict[str, Any] | None:
-    """Fork for each order until the channel is closed. Returns twice, like a fork: in each new process
-    with its order, in the end with None."""
+    """Fork for each order until the channel is closed.
+
+    Returns in each new process with its order, and finally in the nursery with None.
+    """
     woken, wakes = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(wakes, False)
     signal.set_wakeup_fd(wakes)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    # Ctrl-C is for the process that gives the orders.
+    # Ctrl-C is meant for the process that gives the orders.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     while True:
         ready, _, _ = select.select([channel.fileno(), woken], [], [])

@@ -1,9 +1,9 @@
 """Child processes that do not outlive the process that started them.
 
-`Processes` is a context manager. Leaving it kills what still runs and removes the folders entrusted to it.
-When the owner has no chance to leave (SIGKILL, a SIGTERM that Python does not handle, a crash), a small
-watchdog process does the same: it reads from a pipe what there is to clean up, and the pipe closes when the
-owner dies, however that happens.
+`Processes` is a context manager. Leaving it kills the processes that still run and removes the registered
+folders. If the owner cannot leave the block (SIGKILL, a SIGTERM that Python does not handle, a crash), a
+small watchdog process does the same. It reads the processes and folders to clean up from a pipe, which closes
+when the owner dies.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Processes:
         self._watchdog: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Processes:
-        # A session of its own, so that Ctrl-C in a terminal does not end it before the owner has cleaned up.
+        # Its own session keeps Ctrl-C in a terminal from ending the watchdog before the owner cleans up.
         self._watchdog = subprocess.Popen(
             [sys.executable, "-I", "-c", _WATCHDOG], stdin=subprocess.PIPE, start_new_session=True
         )
@@ -94,7 +94,7 @@ class Processes:
             self._watchdog.wait()
 
     def own_folder(self, folder: Path) -> None:
-        """Remove this folder in the end."""
+        """Remove this folder when the block ends."""
         self._folders.add(folder)
         self._tell("+dir", folder)
 
@@ -107,7 +107,7 @@ class Processes:
         stdin: int = subprocess.DEVNULL,
         environment: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process whose output, standard and error, is appended to `log`."""
+        """Start a process, and append its standard output and error to `log`."""
         with open(log, "ab") as output:
             process = subprocess.Popen(
                 command,
@@ -122,7 +122,7 @@ class Processes:
         return process
 
     def start_preloaded(self, program: str, arguments: Sequence[str], log: Path, *, cwd: Path) -> Child:
-        """Start a module as a program, with its client loaded already, and a pipe as its input."""
+        """Start a module as a program whose client is already loaded, with a pipe as its input."""
         process = nursery().start(program, arguments, log, cwd)
         self._own(process)
         return process
@@ -134,8 +134,7 @@ class Processes:
     def stop(self, process: Child, number: signal.Signals = signal.SIGTERM, timeout_s: float = HANG_S) -> int:
         """Send a signal, wait for the end, kill after `timeout_s` seconds; returns the exit code.
 
-        Who has to be killed says first what it hangs on: a JVM and our members print the stacks of their
-        threads when they are sent SIGQUIT.
+        Before the kill, SIGQUIT makes a JVM or one of our members print the stacks of its threads.
         """
         if process.poll() is None:
             process.send_signal(number)
@@ -152,7 +151,7 @@ class Processes:
 
     def _forget(self, process: Child) -> None:
         if process.stdin is not None:
-            # What could not be written any more because the process was dead is tried once more here.
+            # `close` tries to write the bytes that a dead process could not take.
             with suppress(BrokenPipeError):
                 process.stdin.close()
         if self._running.pop(process.pid, None) is not None:

@@ -1,9 +1,9 @@
-"""How much this process has received from where, as its kernel counted it.
+"""Bytes that this process has received from each port, as counted by the kernel.
 
     received_by_port() -> {9092: 1_048_576, ...}
 
-No client has to be asked, and none can be wrong about it. Linux alone: it counts the bytes of a connection in
-`tcp_info.tcpi_bytes_received` (4.1 and later), and lists a process's connections in `/proc/self/fd`.
+The count does not depend on any client. It works on Linux only: the kernel counts the bytes of a connection
+in `tcp_info.tcpi_bytes_received` (4.1 and later), and lists a process's connections in `/proc/self/fd`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections import Counter
 __all__ = ["received_by_port"]
 
 _RECEIVED = struct.Struct("=128xQ")
-"""`tcpi_bytes_received`: before it stand eight bytes of flags, 24 numbers of four and three of eight."""
+"""`tcpi_bytes_received` follows 8 bytes of flags, 24 numbers of 4 bytes and 3 numbers of 8 bytes."""
 
 
 def received_by_port() -> Counter[int]:
     """Bytes received over the open connections, by the port at the other end."""
     received: Counter[int] = Counter()
     for name in os.listdir("/proc/self/fd"):
-        # What was open when the folder was listed may be closed by now; what is no connection has no peer.
+        # A descriptor may close after the folder was listed, and a listening socket has no peer.
         with contextlib.suppress(OSError):
             if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
                 continue

@@ -1,9 +1,9 @@
-"""A rolling deployment of a real consumer group: new pods come one at a time, and an old one goes for each.
+"""A rolling deployment of a real consumer group: each new pod replaces an old one, one at a time.
 
     with CooperativeGroup(kafka, program, {"orders": 12}) as group:
         counted = deploy(group, 4, lambda release: f"rollout:{release}")
 
-Records are written all the while. What is counted comes from the members' own reports.
+Records are written throughout. The counts come from the members' reports.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ _WRITE_EVERY_S = 0.2
 class Counted:
     """What a deployment did to the group.
 
-    `revoked_from_live` are partitions that members gave up which went on consuming others, and
-    `handed_over_draining` those that members gave up which were about to leave. `added` are partitions that
-    members got. `greatest_load` is the most that one had whenever the group was settled. `records` were
-    written, and so many of them delivered more than once, or to no member.
+    Attributes:
+        revoked_from_live: partitions given up by members that went on consuming others.
+        handed_over_draining: partitions given up by members that were about to leave.
+        added: partitions that members received.
+        greatest_load: the most partitions of one member whenever the group was settled.
+        records: records written, of which `doubled` were delivered more than once and `missing` never.
     """
 
     revoked_from_live: int
@@ -42,7 +44,7 @@ class Counted:
 
 
 class _Writing:
-    """Records to all partitions, all the time."""
+    """Writes records to all partitions until the block ends."""
 
     def __init__(self, group: CooperativeGroup) -> None:
         self._group = group
@@ -67,10 +69,10 @@ class _Writing:
 def deploy(
     group: CooperativeGroup, pods: int, assignor_of: Callable[[str], str], *, draining: bool = False
 ) -> Counted:
-    """Start so many pods of release 1, replace them by pods of release 2, and count from there on.
+    """Start `pods` pods of release 1, then replace them by pods of release 2, and count from there on.
 
-    `assignor_of` is what members of a release are given (see `MemberSpec.assignors`). With `draining`, old
-    pods announce it and give everything up before they go.
+    `assignor_of` gives the assignor of a release (see `MemberSpec.assignors`). With `draining`, old pods
+    announce that they drain, and give everything up before they stop.
     """
     with _Writing(group) as writing:
         for number in range(pods):
@@ -121,7 +123,7 @@ def _greatest(settled: Settled) -> int:
 
 
 def _settled_without(group: CooperativeGroup, leaving: str, after: Settled) -> Settled:
-    """Wait until a member that drains has nothing any more."""
+    """Wait until a draining member owns no partition."""
     while True:
         after = group.settle(after=after)
         if not after.count(leaving):

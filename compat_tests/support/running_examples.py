@@ -1,4 +1,4 @@
-"""The examples as members of a group, each a process that the test sees through its log."""
+"""The examples as members of a group, each in a process that the test observes through its log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PARTITIONS = 4
 
 
 class Example:
-    """One process that runs an example, seen through its log."""
+    """A process that runs an example, observed through its log."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
@@ -37,14 +37,14 @@ class Example:
         return self.log.read_text(errors="replace").splitlines()
 
     def processed(self) -> Iterator[tuple[int, int]]:
-        """Each record that was processed, as (partition, offset); again if it was again."""
+        """Each processed record as (partition, offset); a record that was processed twice appears twice."""
         for line in self.lines():
             if found := _PROCESSED.search(line):
                 for offset in range(int(found[3]), int(found[4]) + 1):
                     yield int(found[2]), offset
 
     def assignments(self) -> list[set[int]]:
-        """What the consumer was assigned, one set of partitions for each rebalance."""
+        """The assignments of the consumer, one set of partitions for each rebalance."""
         found = [match[1] for line in self.lines() if (match := _ASSIGNED.search(line))]
         return [
             {int(partition.rsplit("-", 1)[1]) for partition in line.split(", ") if partition}
@@ -52,7 +52,7 @@ class Example:
         ]
 
     def assigned(self) -> set[int]:
-        """What it was assigned last."""
+        """The latest assignment."""
         assignments = self.assignments()
         return assignments[-1] if assignments else set()
 
@@ -83,11 +83,11 @@ class Shop:
         self._group.__exit__(kind, error, trace)
 
     def start(self, module: str, *arguments: str, **environment: str) -> Example:
-        """An example, of this checkout."""
+        """Start an example of this checkout."""
         return self.start_command([sys.executable, "-m", module, *arguments], _ROOT, **environment)
 
     def start_command(self, command: Sequence[str], folder: Path, **environment: str) -> Example:
-        """A command that takes the arguments of an example, in `folder`."""
+        """Start a command that takes the arguments of an example, in `folder`."""
         log = self._folder / f"{len(self.everyone)}.log"
         names = ["--topic", self.topic, "--group", self._group.id]
         settings = {
@@ -110,7 +110,7 @@ class Shop:
         self._group.wait_for(what, condition)
 
     def stop(self, *examples: Example) -> None:
-        """As Kubernetes does; the example has to end by itself, and without an error."""
+        """Send SIGTERM, as Kubernetes does; the example has to end without an error."""
         for example in examples:
             example.process.send_signal(signal.SIGTERM)
         for example in examples:
@@ -122,8 +122,7 @@ class Shop:
         self.produced += per_partition
 
     def share(self, *examples: Example) -> None:
-        """Wait until these members have all partitions among them, each one once and each member at least
-        one."""
+        """Wait until these members own all partitions, each partition once and each member at least one."""
 
         def shared() -> bool:
             shares = [example.assigned() for example in examples]
@@ -143,7 +142,7 @@ class Shop:
         return sum(times - 1 for times in self.processed().values())
 
     def strategy(self) -> str:
-        """The name on which the members have agreed, when the group does not rebalance."""
+        """The name of the strategy that the members agreed on, once the group has settled."""
         from confluent_kafka.admin import AdminClient
 
         admin = AdminClient({"bootstrap.servers": self._kafka.bootstrap})
@@ -155,7 +154,7 @@ class Shop:
         return str(self._group.wait_for("a strategy", agreed))
 
     def committed(self) -> dict[int, int]:
-        """The group's offset of each partition."""
+        """The committed offset of each partition."""
         from confluent_kafka import Consumer, TopicPartition
 
         consumer = Consumer({"bootstrap.servers": self._kafka.bootstrap, "group.id": self._group.id})

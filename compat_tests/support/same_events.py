@@ -1,10 +1,10 @@
-"""The same events in a real group under one strategy or another, and what each of them costs.
+"""A fixed series of events in a real group, and their cost under a strategy.
 
     with CooperativeGroup(kafka, program, {"orders": 44}) as group:
         steps = live_through(group, alerts_first(group, folder), "alerts", 4)
 
-Members read one topic; a new one is rolled out, member by member; then members come, go and are killed. What
-is counted comes from the members' own reports.
+Members read one topic. A new topic is rolled out member by member; then members join, leave and are killed.
+The counts come from the members' reports.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _SESSION_MS = 10_000
-"""Only who is killed is to be missed, on however busy a machine."""
+"""Long enough that only a killed member's session expires, even on a busy machine."""
 
 _RULES = """\
 format = 1
@@ -47,14 +47,14 @@ kind = "racks"
 
 
 AssignorOf = Callable[[str], str]
-"""What a member of this name runs, as an assignor of its specification."""
+"""The assignor, for `MemberSpec.assignors`, of the member with this name."""
 
 Event = tuple[str, Sequence[Callable[[], None]]]
-"""What it is called, and its parts: after each the group has to settle anew."""
+"""The name of the event, and its parts; the group settles after each part."""
 
 
 def announcing(group: CooperativeGroup, folder: Path, rules: str, announces: Mapping[str, str]) -> AssignorOf:
-    """Files of the same rules for all members, in which these announce something of themselves."""
+    """Rule files with the same rules for all members; the members in `announces` also announce a value."""
     name = f"announced-{group.run}"
 
     def assignor_of(member: str) -> str:
@@ -67,13 +67,13 @@ def announcing(group: CooperativeGroup, folder: Path, rules: str, announces: Map
 
 
 def alerts_first(group: CooperativeGroup, folder: Path) -> str:
-    """A file of rules that has `alerts` level by itself, as an assignor of a member."""
+    """A rule file that balances `alerts` separately, as an assignor of a member."""
     rules = f'[[rule]]\nkind = "balance"\nfirst = [["alerts-{group.run}"]]\n'
     return _written(folder, f"alerts-first-{group.run}", rules)
 
 
 def orders_with_payments(group: CooperativeGroup, folder: Path) -> str:
-    """A file of rules that has same-numbered partitions of `orders` and `payments` on one member."""
+    """A rule file that keeps same-numbered partitions of `orders` and `payments` on one member."""
     topics = f'[["orders-{group.run}", "payments-{group.run}"]]'
     rules = f'[[rule]]\nkind = "together"\ntopics = {topics}\n\n[[rule]]\nkind = "balance"\n'
     return _written(folder, f"joins-{group.run}", rules)
@@ -89,7 +89,8 @@ def _written(folder: Path, name: str, rules: str) -> str:
 class Step:
     """One event, and how the group settled after it.
 
-    `revoked` partitions were given up by members that went on consuming others, and members got `added`.
+    `revoked` counts partitions given up by members that went on consuming others. `added` counts partitions
+    that members received.
     """
 
     event: str
@@ -101,7 +102,7 @@ class Step:
 def live_through(
     group: CooperativeGroup, assignor: str | AssignorOf, topic: str, partitions: int, *, crowded: bool = True
 ) -> list[Step]:
-    """Three members begin to read the topic one after the other, unless the group has had it all along.
+    """Three members start reading the topic one at a time, unless the group has had it from the start.
 
     If `crowded`, a fourth member joins then, one leaves, and one is killed.
     """
@@ -131,7 +132,7 @@ def live_through(
 
 
 def crowding(group: CooperativeGroup, join: Callable[[], None]) -> list[Event]:
-    """In a group of a, b and c a member joins, a member leaves, and a member is killed."""
+    """Events for a group of a, b and c: a member joins, a member leaves, a member is killed."""
     return [
         ("a fourth joins", [join]),
         ("one leaves", [lambda: group.stop("b")]),
@@ -140,7 +141,7 @@ def crowding(group: CooperativeGroup, join: Callable[[], None]) -> list[Event]:
 
 
 def steps(group: CooperativeGroup, events: Sequence[Event]) -> Iterator[Step]:
-    """Have the events happen one after the other, as the steps are asked for."""
+    """Run each event when its step is requested."""
     settled = None
     for event, parts in events:
         before = {name: len(member.reports()) for name, member in group.members.items()}
@@ -159,7 +160,7 @@ def steps(group: CooperativeGroup, events: Sequence[Event]) -> Iterator[Step]:
 
 
 def loads(step: Step, topic: str = "") -> list[int]:
-    """How many partitions each member has, of this topic or of all, descending."""
+    """The number of partitions of each member, for this topic or for all, descending."""
     counts = (
         sum(topic in ("", name) for name, _ in owned(step.settled, member)) for member in step.settled.names
     )
@@ -167,6 +168,6 @@ def loads(step: Step, topic: str = "") -> list[int]:
 
 
 def joined_tasks(step: Step, one: str, other: str) -> int:
-    """How many partitions of the one topic are with the member that has the same number of the other."""
+    """The number of partitions of `one` whose owner has the same partition of `other`."""
     found = [owned(step.settled, member) for member in step.settled.names]
     return sum((other, number) in share for share in found for topic, number in share if topic == one)

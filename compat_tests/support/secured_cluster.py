@@ -1,11 +1,11 @@
-"""A broker with TLS, passwords and rights, and principals that have exactly the rights a test gives them.
+"""A broker with TLS, passwords and ACLs, and principals that have exactly the rights that a test gives them.
 
     with SecuredCluster() as secured:
         reader = secured.principal(Right("Describe", "Group", "orders"))
         run("groups", "describe", "orders", *reader.options)
 
-Clients come through SASL_SSL, with SCRAM-SHA-512 or PLAIN. Tests that prepare something use
-`secured.cluster.bootstrap`, where every right is given.
+Clients connect with SASL_SSL, and SCRAM-SHA-512 or PLAIN. To prepare a test, use `secured.cluster.bootstrap`,
+where every operation is allowed.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ __all__ = [
 ]
 
 PASSWORD = "right-password"
-"""Of every principal."""
+"""The password of every principal."""
 
 PLAIN_USER = "superuser"
-"""Comes in with PLAIN or SCRAM and has every right."""
+"""A user that logs in with PLAIN or SCRAM and has every right."""
 
 CLUSTER = "kafka-cluster"
-"""The name of the one resource of type Cluster."""
+"""The name of the only resource of type Cluster."""
 
 STORE_PASSWORD = "store-password"
-"""Of the file `SecuredCluster.keystore`."""
+"""The password of the file `SecuredCluster.keystore`."""
 
 _SCRAM_ITERATIONS = 4096
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Right:
-    """An operation that is allowed on a resource, in Kafka's words; `name` is "*" for all of the type."""
+    """An operation that is allowed on a resource, in Kafka's words; `name` "*" means all of the type."""
 
     operation: str
     resource: str
@@ -69,7 +69,7 @@ class Right:
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A user of the broker. `properties` are librdkafka's, and lie in `file`, one name=value per line."""
+    """A user of the broker. `properties` are librdkafka's; `file` holds them, one name=value per line."""
 
     name: str
     properties: Mapping[str, str]
@@ -78,12 +78,12 @@ class Principal:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of a command that reads a cluster."""
+        """The options for a command that reads a cluster."""
         return ("--bootstrap-server", self.bootstrap, "--command-config", str(self.file))
 
 
 class SecuredCluster:
-    """One broker; `settings` are broker properties on top of ours."""
+    """One broker; `settings` are broker properties in addition to ours."""
 
     def __init__(self, settings: Mapping[str, object] | None = None) -> None:
         self._settings = dict(settings or {})
@@ -129,28 +129,27 @@ class SecuredCluster:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients with a password come in."""
+        """The address for clients with a password."""
         return f"localhost:{self.port}"
 
     def superuser(self, mechanism: str = "PLAIN") -> Principal:
-        """One that may do everything."""
+        """A principal with every right."""
         if mechanism != "PLAIN":
             self._add_user(PLAIN_USER)
         return self._principal(PLAIN_USER, mechanism)
 
     def principal(self, *rights: Right) -> Principal:
-        """A new one with these rights and no others."""
+        """A new principal with only these rights."""
         name = f"user-{next(self._numbers)}"
         self._add_user(name)
         self._allow(name, rights)
         return self._principal(name, "SCRAM-SHA-512")
 
     def allow(self, principal: Principal, *rights: Right) -> None:
-        """Give a principal more rights."""
         self._allow(principal.name, rights)
 
     def take_away(self, principal: Principal, *rights: Right) -> None:
-        """Take rights from a principal that has them."""
+        """Remove rights of a principal."""
         with self.cluster.admin(f"take rights from {principal.name}") as admin:
             chosen = [rule_filter(_binding(principal.name, right)) for right in rights]
             for future in admin.delete_acls(chosen).values():
@@ -164,7 +163,7 @@ class SecuredCluster:
 
     @contextmanager
     def without(self, principal: Principal, right: Right) -> Iterator[None]:
-        """Take a right from a principal that has it as long as the block runs."""
+        """Remove a right of a principal while the block runs."""
         self.take_away(principal, right)
         try:
             yield
@@ -172,7 +171,7 @@ class SecuredCluster:
             self.allow(principal, right)
 
     def with_properties(self, principal: Principal, **properties: str) -> Principal:
-        """The same principal with some properties changed, `__` in a name standing for a dot."""
+        """The same principal with some properties changed; `__` in a name stands for a dot."""
         changed = {name.replace("__", "."): value for name, value in properties.items()}
         return self._written(principal.name, {**principal.properties, **changed}, principal.bootstrap)
 
@@ -243,7 +242,7 @@ def _binding(user: str, right: Right) -> AclBinding:
 
 
 def rule_filter(binding: AclBinding) -> AclBindingFilter:
-    """What finds exactly this rule."""
+    """The filter that matches exactly this ACL."""
     from confluent_kafka.admin import AclBindingFilter
 
     fields = ("restype", "name", "resource_pattern_type", "principal", "host", "operation", "permission_type")

@@ -18,7 +18,7 @@ from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 @dataclass(frozen=True)
 class Reversed(Strategy):
-    """The partitions of each topic in turn, to the members in reverse order."""
+    """Assigns the partitions of each topic in turn, to the members in reverse order."""
 
     name: str = "test-reversed"
     version: int = 1
@@ -35,7 +35,7 @@ class Reversed(Strategy):
 
 @dataclass(frozen=True)
 class NearestRack(Strategy):
-    """Everything to the first member that is in the rack of a replica; to the last of all where none is."""
+    """Assigns each partition to the first member in the rack of a replica, else to the last member."""
 
     name: str = "test-nearest-rack"
     version: int = 1
@@ -56,7 +56,7 @@ class NearestRack(Strategy):
 
 @dataclass(frozen=True)
 class ToldByInstance(Strategy):
-    """Each member sends its instance id as member data; everything goes to the one that said "pod-1"."""
+    """Members send their instance id as member data; the member that sent "pod-1" gets every partition."""
 
     name: str = "test-told-by-instance"
     version: int = 1
@@ -79,7 +79,7 @@ class ToldByInstance(Strategy):
 
 @dataclass(frozen=True)
 class Forgetful(Strategy):
-    """Leaves the last partition of every topic out, which no leader may accept."""
+    """Leaves out the last partition of every topic; a leader must reject this."""
 
     name: str = "test-forgetful"
     version: int = 1
@@ -100,12 +100,12 @@ class Forgetful(Strategy):
 
 
 THINKING_S = 14.0
-"""Longer than a session of eight seconds, and not twice as long."""
+"""Longer than a session of eight seconds, and less than twice as long."""
 
 
 @dataclass(frozen=True)
 class ThinksAsleep(Strategy):
-    """`Reversed`, after a long wait once the group has three members: as if it asked a service, or a disk."""
+    """`Reversed`, but sleeps once the group has three members, as a call to a service or a disk does."""
 
     name: str = "test-thinks-asleep"
     version: int = 1
@@ -119,7 +119,7 @@ class ThinksAsleep(Strategy):
 
 @dataclass(frozen=True)
 class ThinksHard(Strategy):
-    """`Reversed`, after a long computation in Python once the group has three members."""
+    """`Reversed`, but computes for a long time in Python once the group has three members."""
 
     name: str = "test-thinks-hard"
     version: int = 1
@@ -135,7 +135,7 @@ class ThinksHard(Strategy):
 
 @dataclass(frozen=True)
 class Witness(Strategy):
-    """`Reversed`, and tells in the log which group it was asked about, as JSON."""
+    """`Reversed`; it also logs the group that it was called with, as JSON."""
 
     log: ClassVar = logging.getLogger(STRATEGIES)
 
@@ -181,7 +181,7 @@ class CooperativeOnly(Strategy):
 
 
 class StuckWithThree(Strategy):
-    """`CooperativeSticky`, whose first call for a group of three does not return before it is released."""
+    """`CooperativeSticky`, but its first call for a group of three blocks until the test releases it."""
 
     name = CooperativeSticky.name
     version = CooperativeSticky.version

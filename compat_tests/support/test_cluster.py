@@ -1,4 +1,4 @@
-"""The brokers under the other tests and the recorder: they start, fail loudly, and leave nothing behind."""
+"""The brokers of the tests and the recorder start, fail loudly, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ with KafkaCluster() as cluster:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and is not merely waiting for its parent to notice its end."""
+    """Whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -157,7 +157,7 @@ def test_a_broker_that_cannot_start_says_why() -> None:
 
 
 def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[str]:
-    """pytest on the one test that needs nothing but the fixture `kafka`, with these environment variables."""
+    """Run pytest on a test that needs only the fixture `kafka`, with these environment variables."""
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", __file__, "-k", "test_the_shared_cluster_serves"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The class path and the compiler: found once, shared by processes, with clear words when one is missing."""
+"""The class path and the compiler are found once, shared by processes, and named in an error if missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ except jvm.JvmError as error:
 
 
 def ask(expression: str, cache: Path, **environment: str) -> subprocess.Popen[str]:
-    """A process that prints an expression over `jvm`, with a cache of its own, or the JvmError."""
+    """A process with its own cache that prints the value of an expression over `jvm`, or the JvmError."""
     return subprocess.Popen(
         [sys.executable, "-c", ASK.format(expression), str(cache)],
         cwd=ROOT,

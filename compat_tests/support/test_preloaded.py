@@ -1,4 +1,4 @@
-"""What a nursery starts is as if started by itself."""
+"""A process that a nursery starts behaves like one that was started directly."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_process_with_the_number_of_one_that_has_ended_runs(a_nursery: Nursery
     process, _ = start(a_nursery, tmp_path)
     tell(process, "end 7")
     assert process.wait(HANG_S) == 7
-    # The system counts up, and begins anew at its largest number.
+    # Process ids count up and wrap around at the maximum.
     numbers = {*range(process.pid, process.pid + 10_000), *range(1, 10_000)}
     a_nursery._exit_codes.update(dict.fromkeys(numbers, 7))
     again, _ = start(a_nursery, tmp_path)
@@ -135,7 +135,7 @@ print(started.pid)
         timeout=HANG_S,
         check=True,
     )
-    # Its input has ended with the process that held the other end.
+    # Its input ended with the process that held the other end.
     assert int(done.stdout) > 0
     wait_for(tmp_path / "log", "__main__")
 
@@ -150,5 +150,5 @@ def test_words_that_no_longer_reached_it_do_not_disturb_cleaning_up(tmp_path: Pa
         process.stdin.write(b"too late\n")
         with pytest.raises(BrokenPipeError):
             process.stdin.flush()
-        # It is the end of the block that closes the pipe.
+        # The end of the block closes the pipe.
     assert process.stdin.closed

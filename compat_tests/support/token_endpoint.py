@@ -1,10 +1,9 @@
-"""A server that gives out tokens for a client's secret, as an OAuth provider does, and a door that takes
-them.
+"""An OAuth provider that issues tokens for a client's secret, and broker settings that accept them.
 
     with TokenEndpoint("superuser") as endpoint, SecuredCluster(OAUTHBEARER) as secured:
         reader = secured.with_properties(secured.superuser(), **endpoint.properties)
 
-The tokens are not signed (RFC 7519, section 6): brokers of Kafka take such tokens for tests.
+The tokens are not signed (RFC 7519, section 6); Kafka's brokers accept such tokens for tests.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ OAUTHBEARER: Mapping[str, object] = {
         f'{_LOGIN} required unsecuredLoginStringClaim_sub="broker";'
     ),
 }
-"""Settings of a `SecuredCluster`."""
+"""Broker settings for a `SecuredCluster`."""
 
 _LIFETIME_S = 3600
 
 
 class TokenEndpoint:
-    """Every token is of `user`. A request with another secret is refused with status 401."""
+    """Issues tokens for `user`. A request with another secret gets status 401."""
 
     def __init__(self, user: str) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -50,7 +49,7 @@ class TokenEndpoint:
                 self.wfile.write(body if known else b"")
 
             def log_message(self, format: str, *args: object) -> None:
-                """Nothing: a test has no use for a line for each request."""
+                """A test needs no log line for each request."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, name="tokens", daemon=True)

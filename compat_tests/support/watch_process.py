@@ -1,4 +1,4 @@
-"""`kafka-assignors watch` as a process: what it says, and what a scrape of it returns.
+"""`kafka-assignors watch` as a process, with its output and its metrics.
 
 with WatchProcess("--bootstrap-server", "127.0.0.1:9092") as watch:
     watch.wait_for("two members", lambda: watch.group("orders").get("members") == 2)
@@ -38,7 +38,7 @@ class WatchProcess:
             [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
         )
         self.lines: list[str] = []
-        """What it said on stderr."""
+        """Its lines on stderr."""
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -53,24 +53,24 @@ class WatchProcess:
         self.kill()
 
     def kill(self) -> None:
-        """As `kill -9` does."""
+        """Send SIGKILL."""
         self._process.kill()
         self._process.wait(HANG_S)
         self._reader.join(HANG_S)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Tell it to end; the exit code."""
+        """Send the signal, wait for the end, and return the exit code."""
         self._process.send_signal(number)
         code = self._process.wait(HANG_S)
         self._reader.join(HANG_S)
         return code
 
     def said(self, part: str) -> int:
-        """How many lines have this part."""
+        """The number of lines that contain this text."""
         return sum(part in line for line in [*self.lines])
 
     def scrape(self) -> str:
-        """The text of a scrape; nothing before the port is open."""
+        """The text of a scrape; empty before the port is open."""
         for line in [*self.lines]:
             if found := re.search(r"metrics are on (http://\S+)", line):
                 with urllib.request.urlopen(found[1], timeout=HANG_S) as response:
@@ -78,7 +78,7 @@ class WatchProcess:
         return ""
 
     def samples(self) -> Samples:
-        """Every sample of a scrape by its name, without the prefix, and its labels."""
+        """Every sample of a scrape, by its name without the prefix and its labels."""
         return {
             (sample.name.removeprefix(_PREFIX), frozenset(sample.labels.items())): sample.value
             for family in text_string_to_metric_families(self.scrape())
@@ -90,7 +90,7 @@ class WatchProcess:
         return self.samples().get((f"watch_{name}", frozenset(labels.items())))
 
     def group(self, group: str) -> dict[str, float]:
-        """The metrics of a group, by name and the value of their further label; `state` has the state."""
+        """The metrics of a group, by name and the value of their other label, such as `state Stable`."""
         found: dict[str, float] = {}
         for (name, labels), value in self.samples().items():
             given = dict(labels)

@@ -1,4 +1,4 @@
-"""What tests of weights need on a real broker: a lag, and a server that accepts and never answers."""
+"""A lag on a real broker, and a server that accepts connections but never answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["lag", "member_ids", "silent_server", "write"]
 
 
 def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
-    """Commit 0 for every partition of the group's topic, and write so many records to some. Its name."""
+    """Commit 0 for every partition of the group's topic, and write `records` to some; returns the topic."""
     ((topic, partitions),) = group.topics.items()
     write(group, records)
     settings = {"bootstrap.servers": group.kafka.bootstrap, "group.id": group.id}
@@ -28,7 +28,7 @@ def lag(group: GroupOfMembers, records: Mapping[int, int]) -> str:
 
 
 def write(group: GroupOfMembers, records: Mapping[int, int]) -> None:
-    """Write so many records more to some partitions of the group's topic."""
+    """Write `records` more to some partitions of the group's topic."""
     (topic,) = group.topics
     producer = Producer({"bootstrap.servers": group.kafka.bootstrap, "linger.ms": 50})
     for partition, count in records.items():
@@ -38,7 +38,7 @@ def write(group: GroupOfMembers, records: Mapping[int, int]) -> None:
 
 
 def _commit(consumer: Consumer, offsets: list[TopicPartition]) -> None:
-    """Commit, once the broker has its coordinator ready: this may be the first group it hears of."""
+    """Commit and retry until the coordinator is ready; the group may be the broker's first."""
     deadline = time.monotonic() + HANG_S
     while True:
         try:
@@ -59,6 +59,6 @@ def member_ids(group: GroupOfMembers) -> list[str]:
 
 @contextlib.contextmanager
 def silent_server() -> Iterator[str]:
-    """The address of one that accepts connections and never says anything, as a stalled broker does."""
+    """The address of a server that accepts connections but never answers, like a stalled broker."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
