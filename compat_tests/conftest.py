@@ -1,6 +1,6 @@
-"""Real brokers for every test below. A test that needs one fails, and does not skip, when none can start.
+"""Real brokers for every test below. If no broker can start, a test that needs one fails and is not skipped.
 
-In an environment of tox, the run leaves a result for `compat_tests.matrix`.
+In a tox environment, the run writes a result for `compat_tests.matrix`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STARTED = pytest.StashKey[float]()
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[Kafka]:
-    """One broker of our own, or the cluster that KAFKA_BOOTSTRAP_SERVERS names."""
+    """One broker of our own, or the cluster in KAFKA_BOOTSTRAP_SERVERS."""
     existing = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if existing:
         cluster = Kafka(existing)
@@ -38,7 +38,7 @@ def kafka() -> Iterator[Kafka]:
 
 @pytest.fixture(scope="session")
 def kafka3() -> Iterator[KafkaCluster]:
-    """Three brokers of our own in racks a, b, c; a test that stops one starts it again."""
+    """Three brokers of our own in racks a, b, c; a test that stops a broker starts it again."""
     with KafkaCluster(brokers=3) as cluster:
         yield cluster
 
@@ -77,14 +77,14 @@ def pytest_terminal_summary(
 
 
 def reason_of(report: Any) -> str:
-    """The first line of what a failed test says of itself."""
+    """The first line of a failed test's message."""
     crash = getattr(report.longrepr, "reprcrash", None)
     said = report.longreprtext if crash is None else crash.message
     return next(iter(said.strip().splitlines()), "no reason given")[:200]
 
 
 def client_of(environment: str) -> str:
-    """Name and version of the one client that an environment is named after; "" if there is none."""
+    """Name and version of the client that the environment is named after; "" if there is none."""
     found = re.search(r"-(aiokafka|kafkapython)\d", environment)
     if found is None:
         return ""

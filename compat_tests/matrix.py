@@ -34,16 +34,16 @@ _PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What a test run says of itself.
+    """The result of one test run.
 
     Attributes:
         environment: its name in tox.ini.
-        client: name and exact version; "" where several clients are tested together.
-        kafka: the release of the brokers, or "a given cluster" where the user named one.
-        deselected: tests that the environment leaves out; tox.ini says why.
+        client: name and exact version; "" if several clients are tested together.
+        kafka: the release of the brokers, or "a given cluster" if the user named a cluster.
+        deselected: tests that the environment leaves out, for reasons stated in tox.ini.
         exit_code: pytest's.
-        may_fail: the client is a pre-release; a failure is shown, and does not fail the run.
-        failures: the id of each test that failed, and the first line of why.
+        may_fail: the client is a pre-release; a failure is shown, but does not fail the run.
+        failures: the id of each failed test, and the first line of its message.
     """
 
     environment: str
@@ -64,7 +64,7 @@ class Result:
         return self.exit_code == 0 and self.failed == 0 and self.passed > 0
 
     def write(self, folder: Path) -> None:
-        """Leave the result in a folder, in one step."""
+        """Write the result to a folder atomically."""
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"{self.environment}.json"
         unfinished = target.with_suffix(".unfinished")
@@ -82,13 +82,13 @@ class Result:
 
 
 def read_results(folder: Path) -> list[Result]:
-    """All results in a folder, by environment."""
+    """All results in a folder, sorted by environment."""
     decoded = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))]
     return [Result(**{**one, "failures": tuple(one.get("failures", ()))}) for one in decoded]
 
 
 def summary(results: Sequence[Result]) -> str:
-    """A line for each environment that ran tests against real brokers, and for each test that failed."""
+    """A line for each environment that ran tests against real brokers, and for each failed test."""
     if not results:
         return "no environment of compat_tests has finished its tests"
     rows = [
@@ -139,7 +139,7 @@ def _cell(result: Result | None) -> str:
 
 
 def write_docs(results: Sequence[Result], file: Path) -> None:
-    """Put the table between the markers of a file.
+    """Write the table between the markers of a file.
 
     Raises:
         ValueError: the file does not have both markers, in order.
@@ -148,10 +148,11 @@ def write_docs(results: Sequence[Result], file: Path) -> None:
 
 
 def run(folder: Path, command: Sequence[str]) -> int:
-    """Run a command that leaves its results in an emptied folder, print them, and return its exit code."""
+    """Run a command that writes its results to an emptied folder, print them, and return its exit code."""
     for old in folder.glob("*.json"):
         old.unlink()
-    # Ctrl-C goes to the whole foreground group: tox ends its environments by itself, and is waited for.
+    # Ctrl-C reaches the whole foreground process group. tox then ends its environments, and this process
+    # waits.
     previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         process = subprocess.Popen(command)

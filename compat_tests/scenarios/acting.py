@@ -1,4 +1,4 @@
-"""Groups whose leader acts on weights between rebalances, on a real broker: the same for every client."""
+"""Groups whose leader acts on weights between rebalances, on a real broker, for every client."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAVY = 100
 
 
 class _Weights:
-    """The file of weights that all members of a group read."""
+    """The weights file that all members of a group read."""
 
     def __init__(self, group: CooperativeGroup, folder: Path) -> None:
         self.assignor = f"acting:{folder / 'weights.json'}"
@@ -27,21 +27,21 @@ class _Weights:
         self.write(())
 
     def write(self, heavy: Collection[tuple[str, int]]) -> None:
-        """These partitions are heavy from now on, and the others are light."""
+        """Make these partitions heavy, and all others light."""
         self.heavy = set(heavy)
         weights = [HEAVY if (self._topic, number) in self.heavy else 1 for number in range(PARTITIONS)]
         new = self._file.with_suffix(".new")
         new.write_text(json.dumps({"topics": {self._topic: weights}}))
-        new.replace(self._file)  # A leader that reads meanwhile sees the old or the new ones.
+        new.replace(self._file)  # A concurrent reader sees either the old or the new weights.
 
 
 def _judgements(group: CooperativeGroup) -> list[bool]:
-    """Whether it was to act, of each judgement of any member."""
+    """For each load check of any member, whether the leader acted."""
     return [report["acts"] for one in group.members.values() for report in one.reports("judged")]
 
 
 def _judged(group: CooperativeGroup, times: int) -> None:
-    """Wait for so many more judgements."""
+    """Wait for this many more load checks."""
     enough = len(_judgements(group)) + times
     group.wait_for(f"{times} judgements", lambda: len(_judgements(group)) >= enough)
 
@@ -75,7 +75,7 @@ class ActingScenarios:
             weights.write(owned(before, "b"))
             after = _spread(group, weights)
             group.produce(20)
-            _judged(group, 6)  # By then it might act again.
+            _judged(group, 6)  # These checks give the leader time to act again.
             assert group.settle() == after
             assert _judgements(group).count(True) == 1
             group.must_have_delivered_each_record_once(40)
@@ -92,7 +92,8 @@ class ActingScenarios:
             before = group.settle()
             weights.write(owned(before, "b"))
             group.wait_for("the leader to die", lambda: not all(m.running for m in group.members.values()))
-            # The next one would die as well, if it acted: the join that follows a death weighs by itself.
+            # The next leader would also die if it acted. It does not: the join after a death already uses the
+            # new weights.
             after = _spread(group, weights)
             assert len(after.names) == 2
             _judged(group, 6)

@@ -1,6 +1,6 @@
 """Groups of cooperative members, alone and with members of librdkafka and Java, on a real broker.
 
-The same for every client: a test module subclasses the scenarios and names its member programs.
+Every client runs the same scenarios: a test module subclasses them and names its member programs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Partitions = set[tuple[str, int]]
 
 
 class CooperativeGroup(GroupOfMembers):
-    """Members that commit what they have consumed when it is revoked, and not otherwise."""
+    """A group whose members commit consumed offsets only on revocation."""
 
     def join(self, name: str, strategies: Sequence[str] = (STRATEGY,), **options: Any) -> None:
         self.start(name, strategies, **{"auto_commit": False, **options})
@@ -46,7 +46,7 @@ class CooperativeGroup(GroupOfMembers):
         return self
 
     def reported(self, name: str, event: str, *, since: int = 0) -> Partitions:
-        """All partitions that a member has reported so, but for its first so many reports."""
+        """All partitions in a member's reports of this event, without its first `since` reports."""
         reports = self.members[name].reports(event)[since:]
         return {partition for report in reports for partition in flat(report["partitions"])}
 
@@ -364,7 +364,7 @@ class CooperativeGroupScenarios:
                 java.wait_until(lambda: are_shared("leader"))
                 group.join("follower")
                 java.wait_until(lambda: are_shared("leader", "follower"))
-                # The member that has been there for the longest leads next.
+                # The oldest remaining member leads next.
                 group.stop("leader")
                 java.wait_until(lambda: are_shared("follower"))
                 group.stop("follower")
@@ -385,7 +385,7 @@ class LostCoordinatorScenarios:
         kafka3: KafkaCluster,
     ) -> None:
         with CooperativeGroup(kafka3, self.program, {"orders": 6}, replication_factor=3) as group:
-            # The sessions are longer than it takes to find out that a broker is dead, and to elect the next.
+            # The sessions outlast the detection of the dead broker and the election of the next coordinator.
             for name in ("a", "b"):
                 group.join(name)
             before = group.settle()
@@ -423,7 +423,7 @@ class RollingBrokersScenarios:
                     kafka3.restart(broker)
             wait_until_the_logs_are_consumed(group)
             group.must_not_have_lost_anything()
-            # The member that takes over begins where they ended.
+            # The new member continues at the committed offsets of the others.
             group.join("c")
             group.stop("a", "b")
             group.settle("c")
@@ -433,7 +433,8 @@ class RollingBrokersScenarios:
             wait_until_the_logs_are_consumed(group)
             consumed = group.consumed()
             assert max(consumed.values()) == 1
-            # What a producer sends again while brokers restart may be in the log twice. None is left out.
+            # A record that the producer retries while brokers restart may be in the log twice. No offset is
+            # left out.
             for partition in range(6):
                 offsets = sorted(offset for _, number, offset in consumed if number == partition)
                 assert offsets == list(range(len(offsets)))
@@ -443,8 +444,8 @@ class SteadyWriter:
     """Writes to all partitions of a group's topics from entering the context to leaving it.
 
     Attributes:
-        acknowledged: how many records the brokers have acknowledged. Which offsets they have, the producer
-            does not know of those that it had to send again.
+        acknowledged: how many records the brokers have acknowledged. The producer does not know the offsets
+            of retried records.
     """
 
     def __init__(self, group: CooperativeGroup) -> None:
@@ -480,7 +481,7 @@ class SteadyWriter:
 
 
 def wait_until_the_logs_are_consumed(group: CooperativeGroup) -> None:
-    """Wait until every offset that the group's topics have now was delivered."""
+    """Wait until every offset that is in the group's topics at the call was delivered."""
     admin = AdminClient({"bootstrap.servers": group.kafka.bootstrap})
     latest = {
         TopicPartition(topic, partition): OffsetSpec.latest()  # type: ignore[no-untyped-call]

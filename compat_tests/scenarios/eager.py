@@ -1,6 +1,6 @@
-"""What a group must do whose members run our strategies in their client's stock, eager consumer.
+"""Groups whose members run our strategies in their client's stock, eager consumer.
 
-The same for every client: a test module subclasses `EagerScenarios` and names its member program.
+Every client runs the same scenarios: a test module subclasses `EagerScenarios` and names its member program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REMEMBERING = ("sticky", "cooperative-sticky")
 FORGETTING = ("range", "roundrobin", f"{OTHERS}:Reversed")
 
 SHORT_SESSION_MS = 4000
-"""Of a member whose session ends in a test."""
+"""The session timeout of a member whose session ends in a test."""
 
 
 def int16(value: int) -> bytes:
@@ -55,7 +55,7 @@ def by_size(settled: Settled) -> list[int]:
 
 
 def kept(before: Settled, after: Settled) -> dict[str, int]:
-    """How many partitions each process of `after` has kept since `before`, by name."""
+    """The number of partitions that each process of `after` has kept since `before`, by name."""
 
     def partitions(settled: Settled, name: str) -> set[tuple[str, int]]:
         return {(topic, number) for topic, numbers in settled.of(name).items() for number in numbers}
@@ -193,7 +193,8 @@ class EagerScenarios:
             group.thaw("sleeper")
             again = group.settle("leader", "sleeper", after=alone)
             assert by_size(again) == [4, 4]
-            # The claim arrived with the generation in which the sleeper owned them, and lost by it.
+            # The claim carries the generation in which the sleeper owned the partitions, so the later claim
+            # wins.
             group.wait_for_report("leader", "logged", "claims them in a later generation")
 
     def test_a_member_whose_bytes_do_not_decode_gets_nothing_and_is_named_and_the_others_go_on(
@@ -207,7 +208,7 @@ class EagerScenarios:
             for what, metadata in UNREADABLE.items():
                 group.start(what, [f"garbage:sticky:{metadata.hex()}"])
             for what in UNREADABLE:
-                # Both clients begin a member id with the client id, which is the name here.
+                # In both clients, a member id begins with the client id, which is the name here.
                 report = group.wait_for_report("leader", "logged", f"member '{what}-")
                 assert "does not decode" in report["message"]
             group.produce(5)
@@ -297,7 +298,7 @@ class EagerScenarios:
             group.start("cooperative", ["cooperative-sticky"], program=LIBRDKAFKA)
             pair = group.settle()
             group.start("c", ["cooperative-sticky"])
-            # librdkafka does not say which generation it is in, so there may be one more to come.
+            # librdkafka does not report its generation, so another rebalance may follow.
             group.wait_for(
                 "three partitions for each", lambda: by_size(group.settle(after=pair)) == [3, 3, 3]
             )

@@ -1,6 +1,6 @@
-"""What a leader must know when it assigns, what it may not do while it thinks, and groups without one.
+"""What a leader knows when it assigns, leaders that assign slowly, and groups that KIP-848 converts.
 
-The same for every client: a test module subclasses the scenarios and names its member program.
+Every client runs the same scenarios: a test module subclasses them and names its member program.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ KIP848 = "compat_tests.support.kip848_member"
 WITNESS = f"{OTHERS}:Witness"
 
 THINKING_SESSION_MS = 8000
-"""Of a leader that thinks for longer (`strategies_of_others.THINKING_S`)."""
+"""Shorter than a leader's strategy computes (`strategies_of_others.THINKING_S`)."""
 
 ONE_HOUR_MS = 3_600_000
-"""A metadata age at which no refresh that is due anyway tells a leader what it should have asked for."""
+"""A metadata age so long that no periodic refresh hides a missing metadata request of the leader."""
 
 
 def first_assigned(group: GroupOfMembers, name: str, after: int) -> Mapping[str, list[int]]:
-    """What a member was given in the first generation later than `after` in which it was assigned."""
+    """The partitions of a member in its first assignment later than generation `after`."""
 
     def find() -> dict[str, Any] | None:
         reports = group.members[name].reports("assigned")
@@ -43,7 +43,7 @@ def first_assigned(group: GroupOfMembers, name: str, after: int) -> Mapping[str,
 
 
 def last_seen(group: GroupOfMembers, leader: str) -> dict[str, Any]:
-    """The group as the leader's strategy, which is `Witness`, was last shown it."""
+    """The group in the last call of the leader's strategy, which is `Witness`."""
     seen = [r["message"] for r in group.members[leader].reports("logged") if '"topics"' in r["message"]]
     decoded: dict[str, Any] = json.loads(seen[-1])
     return decoded
@@ -58,16 +58,17 @@ class LeaderScenarios:
     def start(
         self, group: GroupOfMembers, member: str, assignor: str, topic: str = "orders", **options: Any
     ) -> None:
-        """A member that does not ask for metadata unless it has a reason.
+        """Start a member that requests metadata only if it has a reason.
 
-        Its polls are long: kafka-python 3 forgets a join that is done between two of them, and joins again.
+        Its polls are long, because kafka-python 3 discards a join that completes between two polls, and joins
+        again.
         """
         group.start(
             member, [assignor], topics=[topic], metadata_max_age_ms=ONE_HOUR_MS, poll_ms=4000, **options
         )
 
     def pair(self, group: GroupOfMembers, assignor: str, **options: Any) -> Settled:
-        """A leader, and a member named "b"."""
+        """Start a leader and a member named "b"."""
         for member in ("leader", "b"):
             self.start(group, member, assignor, **options)
             group.wait_for_report(member, "assigned", "orders")
@@ -180,14 +181,14 @@ class LeaderScenarios:
 
 
 class ConversionScenarios:
-    """A member of KIP-848 joins: the broker converts the group while it runs, or refuses the member."""
+    """A KIP-848 member joins: the broker converts the running group, or refuses the member."""
 
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
-    """A strategy under a name that other clients have too: its groups are converted."""
+    """A strategy whose name other clients use too: its groups are converted."""
 
     guarded: ClassVar[str] = f"{OTHERS}:Reversed"
-    """A strategy under a name of its own: its groups stay classic."""
+    """A strategy with a name of its own: its groups stay classic."""
 
     def test_a_group_under_a_name_of_its_own_stays_classic_and_the_broker_refuses_the_new_member(
         self, kafka: Kafka
@@ -203,11 +204,12 @@ class ConversionScenarios:
             for member in ("a", "b"):
                 assigned = [report["generation"] for report in group.members[member].reports("assigned")]
                 assert max(assigned) <= before.generation  # the refused member does not make them join
-            # A generation of its own shows that the group goes on.
+            # A new generation shows that the group goes on.
             group.start("c", [self.guarded])
             joined = group.settle("a", "b", "c", after=before)
             assert by_size(joined) == [2, 2, 2]
-            # Cooperative members need two generations, and a few more under load; a storm makes hundreds.
+            # Cooperative members need two generations, and a few more under load; a rebalance storm makes
+            # hundreds.
             assert joined.generation < before.generation + 20
 
             group.stop("a", "b", "c")

@@ -1,6 +1,6 @@
-"""What a group comes through while it runs: slow members, restarts, subscriptions and topics that change.
+"""Groups that change while they run: slow members, restarts, changing subscriptions and topics.
 
-The same for every client: a test module subclasses the scenarios and names its member program.
+Every client runs the same scenarios: a test module subclasses them and names its member program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class DeletedTopicScenarios:
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
     auto_commit_outlives_topics: ClassVar[bool] = True
-    """Whether a member that commits automatically can go on when a topic that it read is deleted."""
+    """Whether a member with automatic commits can go on when one of its topics is deleted."""
 
     def group(self, kafka: Kafka, **topics: int) -> GroupOfMembers:
         return GroupOfMembers(kafka, self.program, topics)
@@ -34,7 +34,7 @@ class DeletedTopicScenarios:
             group.produce(10)
             group.wait_until_consumed(10)
 
-            # The next member that joins finds a group that shares what is left.
+            # The next member to join finds a group that shares the remaining partitions.
             group.start("c", [self.strategy], topics=["orders"])
             after = group.settle(after=before)
             assert by_size(after) == [1, 1, 2]
@@ -51,7 +51,7 @@ class LifecycleScenarios(DeletedTopicScenarios):
             before = group.settle()
 
             group.tell("busy", busy=True)
-            # The session does not expire: heartbeats go on until the client itself leaves the group.
+            # The session does not expire: heartbeats go on until the client leaves the group.
             alone = group.settle("b", after=before)
             group.produce(10)
             group.wait_until_consumed(10)
@@ -74,7 +74,7 @@ class LifecycleScenarios(DeletedTopicScenarios):
             for rounds, name in enumerate(names, start=1):
                 group.produce(10)
                 group.stop(name)
-                # A new name, so that what both processes have consumed is counted.
+                # The new name keeps the records of both processes in the count.
                 group.start(f"{name}2", [self.strategy])
                 settled = group.settle(after=settled)
                 assert by_size(settled) == [2, 2, 2]
@@ -105,7 +105,7 @@ class LifecycleScenarios(DeletedTopicScenarios):
 
 
 class LostWithTopicScenarios:
-    """For clients that do not join again before they have committed what they read, at any response."""
+    """For clients that, with any response, join again only after they have committed what they read."""
 
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
@@ -114,7 +114,7 @@ class LostWithTopicScenarios:
         self, kafka: Kafka
     ) -> None:
         with GroupOfMembers(kafka, self.program, {"orders": 4, "payments": 4}) as group:
-            # The broker waits for the member to join again, for the longest rebalance timeout of the group.
+            # The broker waits for the member to rejoin, for the longest rebalance timeout in the group.
             short: dict[str, Any] = {
                 "session_timeout_ms": SHORT_SESSION_MS,
                 "rebalance_timeout_ms": SHORT_SESSION_MS,
@@ -127,7 +127,7 @@ class LostWithTopicScenarios:
             group.start("b", [self.strategy], topics=["orders"], **short)
             after = group.settle("b", after=before)
             assert after.count("b") == 4
-            # It is alive and does not say that it has lost its place; only a restart brings it back.
+            # The member is alive and does not report that it left the group; only a restart brings it back.
             assert group.members["a"].running
             group.kill("a")
             group.start("a", [self.strategy])

@@ -1,8 +1,8 @@
-"""What crosses racks when consumers and brokers have racks.
+"""Bytes that cross racks when consumers and brokers have racks.
 
-The same for every client: a test module subclasses `RackScenarios`, or `RackTradeScenarios` for cooperative
-consumers, and names its member program. Three brokers stand in racks a, b and c, and so do consumers, whose
-names begin with their racks. The bytes that a consumer gets from each broker are counted by its kernel.
+Every client runs the same scenarios: a test module subclasses `RackScenarios`, or `RackTradeScenarios` for
+cooperative consumers, and names its member program. The three brokers are in racks a, b and c. A consumer's
+rack is the first letter of its name. The kernel counts the bytes that a consumer receives from each broker.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ __all__ = [
 PARTITIONS = 12
 RECORD_BYTES = 10_000
 RECORDS = 40
-"""Per partition and phase: all in all 5 MB, beside which requests and metadata do not count."""
+"""Records per partition and phase: 5 MB in total, so that requests and metadata are negligible."""
 
 AT_FIRST = [[1 + number % 3, 1 + (number + 1) % 3] for number in range(PARTITIONS)]
 LATER = [[1 + (number + 1) % 3, 1 + (number + 2) % 3] for number in range(PARTITIONS)]
 
 EXCHANGED = [[1], [1], [2], [2], [3], [3]]
-"""Each of three members has two of them in its rack."""
+"""Each of three members owns the two partitions in its rack."""
 
 EXCHANGING = [[2], [1, 3], [1], [2], [1], [3]]
-"""Now two members can exchange partitions for two misses, and two can for one."""
+"""Replicas with which two members can avoid two misses by exchanging partitions, and two can avoid one."""
 
 QUIET_S = 6.0
-"""So long after its last rebalance a group rests: three times what its leader's metadata may be old."""
+"""The time without a rebalance after which a group counts as quiet: three times its leader's metadata age."""
 
 Crossing = Mapping[str, float]
-"""By group: the share of the bytes that members were sent by brokers in other racks."""
+"""The share of the received bytes that came from brokers in other racks, by group."""
 
 
 class RackScenarios:
     program: ClassVar[str]
     other_program: ClassVar[str]
-    """What one of the three members runs under a strategy that allows members of both protocols."""
+    """The program of one of the three members, under a strategy that supports both protocols."""
 
     reads_followers: ClassVar[bool]
     """Whether the client fetches from a replica in its rack (KIP-392), or from the leader of a partition."""
@@ -68,7 +68,7 @@ class RackScenarios:
                 assert misses(settled[group.id], AT_FIRST) == 0
                 assert abs(crossing[group.id] - self.must_cross(group, settled[group.id], AT_FIRST)) < 0.03
 
-            # One of them follows, as often as it takes: its leader may have assigned while replicas moved.
+            # Only one group follows. It may take several rebalances: a leader may assign while replicas move.
             staying, following = groups
             (topic,) = following.topics
             kafka3.reassign(topic, LATER)
@@ -81,7 +81,7 @@ class RackScenarios:
             assert staying.settle().generation == settled[staying.id].generation
 
     def must_cross(self, group: GroupOfMembers, settled: Settled, replicas: Sequence[Sequence[int]]) -> float:
-        """The share of the partitions whose consumer cannot read them in its own rack."""
+        """The share of the partitions that their consumer cannot read within its rack."""
         if self.reads_followers:
             return misses(settled, replicas) / PARTITIONS
         (topic,) = group.topics
@@ -121,10 +121,10 @@ def groups_in_racks(
     members: Sequence[str] = RACKS,
     **options: Any,
 ) -> Iterator[Sequence[GroupOfMembers]]:
-    """A group for each strategy, all of which read the same topic, with a member in each rack.
+    """A group for each strategy; all groups read the same topic and have a member in each rack.
 
-    `last_programs`, by strategy: what the last member runs. `replicas`: of each partition, its brokers.
-    `members`: their names, if there are to be more of them. `options`: of every member's specification.
+    `last_programs`: the program of the last member, by strategy. `replicas`: the brokers of each partition.
+    `members`: the names of the members. `options`: further fields of every member's specification.
     """
     with ExitStack() as stack:
         groups = [stack.enter_context(GroupOfMembers(kafka, program, {})) for _ in last_programs]
@@ -139,12 +139,12 @@ def groups_in_racks(
 
 
 def rack_of(name: str) -> str:
-    """The rack of the member of this name."""
+    """The rack of the member with this name."""
     return name[0]
 
 
 def at_rest(groups: Sequence[GroupOfMembers]) -> list[Settled]:
-    """The generations that the groups have after all of them have been quiet for a while."""
+    """Wait until no group has rebalanced for QUIET_S; returns their generations."""
     deadline = time.monotonic() + HANG_S
     settled, since = [group.settle() for group in groups], time.monotonic()
     while time.monotonic() < since + QUIET_S:
@@ -158,7 +158,7 @@ def at_rest(groups: Sequence[GroupOfMembers]) -> list[Settled]:
 
 
 def misses(settled: Settled, brokers: Sequence[Sequence[int]]) -> int:
-    """How many partitions belong to a member in whose rack none of these brokers stands."""
+    """The number of partitions with no replica on these brokers in their owner's rack."""
     return sum(
         rack_of(name) not in {RACKS[broker - 1] for broker in brokers[number]}
         for name in settled.names
@@ -168,7 +168,7 @@ def misses(settled: Settled, brokers: Sequence[Sequence[int]]) -> int:
 
 
 def moved(before: Settled, after: Settled) -> int:
-    """How many partitions another member has."""
+    """The number of partitions that changed their owner."""
     return sum(
         len(set(numbers) - set(before.of(name).get(topic, ())))
         for name in after.names
@@ -177,10 +177,10 @@ def moved(before: Settled, after: Settled) -> int:
 
 
 def measure(kafka: KafkaCluster, groups: Sequence[GroupOfMembers], records: int = RECORDS) -> Crossing:
-    """What crosses racks while the members of each group consume `records` more of each partition."""
+    """The share that crosses racks while the members of each group consume `records` more of each partition."""
     rack_of_port = dict(zip(kafka.ports, RACKS, strict=True))
-    # A fetch of an earlier assignment may still wait at a broker, and its answer comes once more.
-    # Who has not fetched a partition yet does not know the replica in its rack. One record settles both.
+    # One record completes pending fetches of an earlier assignment. It also tells members that have not
+    # fetched a partition yet which replica is in their rack.
     deliver(kafka, groups, 1)
     before = {group.id: received(group) for group in groups}
     deliver(kafka, groups, records)
@@ -199,7 +199,7 @@ def measure(kafka: KafkaCluster, groups: Sequence[GroupOfMembers], records: int 
 
 
 def received(group: GroupOfMembers) -> Mapping[str, Mapping[str, int]]:
-    """The bytes that each member has received so far from each port."""
+    """The bytes that each member has received so far, by port."""
     now = str(time.monotonic())
     for member in group.members:
         group.tell(member, count=now)
@@ -207,7 +207,7 @@ def received(group: GroupOfMembers) -> Mapping[str, Mapping[str, int]]:
 
 
 def deliver(kafka: KafkaCluster, groups: Sequence[GroupOfMembers], records: int) -> None:
-    """Write so many records to each partition, and wait until every group has consumed them."""
+    """Write this many records to each partition, and wait until every group has consumed them."""
     already = {group.id: len(group.consumed()) for group in groups}
     ((topic, partitions),) = groups[0].topics.items()
     produce(kafka, topic, partitions, records)

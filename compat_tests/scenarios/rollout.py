@@ -1,4 +1,4 @@
-"""Rolling deployments and members that drain, with real members of each client: subclassed by its tests."""
+"""Rolling deployments and draining members, with real members of each client."""
 
 from __future__ import annotations
 

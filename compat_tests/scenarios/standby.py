@@ -1,6 +1,7 @@
-"""A standby member beside an active one that is killed and comes back, on a real broker.
+"""A standby member that takes over from a killed active member, on a real broker.
 
-The same for every client: a test module subclasses `StandbyScenarios` and names its member programs.
+Every client runs the same scenarios: a test module subclasses `StandbyScenarios` and names its member
+programs.
 """
 
 from __future__ import annotations

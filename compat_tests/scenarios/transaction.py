@@ -1,7 +1,7 @@
-"""Groups that read what transactions wrote: only what was committed, and once, under any owners.
+"""Groups that read transactional records: each committed record is delivered once, also across rebalances.
 
-The same for every client that knows isolation levels: a test module subclasses the scenarios and names its
-member program.
+Every client with isolation levels runs the same scenarios: a test module subclasses them and names its member
+program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TransactionalWriter:
     """Writes records to all partitions of a group's topics, in transactions that the test ends."""
 
     def __init__(self, group: GroupOfMembers, *, timeout_ms: int = 60_000) -> None:
-        """`timeout_ms`: a transaction that is open for longer is aborted by the broker."""
+        """`timeout_ms`: the broker aborts a transaction that is open for longer."""
         from confluent_kafka import Producer
 
         self._group = group
@@ -41,7 +41,7 @@ class TransactionalWriter:
 
     @contextlib.contextmanager
     def transaction(self, *, commit: bool, records_per_partition: int = 5) -> Iterator[None]:
-        """A transaction whose records are on the broker, and which stays open until the block is left."""
+        """Write a transaction's records to the broker, and leave it open until the block ends."""
         written: set[Record] = set()
 
         def delivered(error: object, message: Any) -> None:
@@ -83,7 +83,7 @@ class TransactionScenarios:
             settled = group.settle()
             group.wait_for("what was committed", lambda: writer.committed <= group.consumed().keys())
 
-            # Transactions that are open while the partitions move, of which one commits and one does not.
+            # Two transactions are open while partitions move: the first aborts, the second commits.
             for name, commit in (("c", False), ("d", True)):
                 with writer.transaction(commit=commit):
                     group.start(name, [self.strategy], isolation_level="read_committed")

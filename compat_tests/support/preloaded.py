@@ -66,7 +66,7 @@ class PreloadedProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code; raises `subprocess.TimeoutExpired` if the process runs on after `timeout` seconds."""
+        """The exit code; raises `subprocess.TimeoutExpired` if it does not end within `timeout` seconds."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while (code := self.poll()) is None:
             if timeout is not None and deadline is not None and time.monotonic() > deadline:
