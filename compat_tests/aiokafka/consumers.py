@@ -1,4 +1,4 @@
-"""Consumers of the test's own process, where a test has to see or hold what happens inside."""
+"""Stock consumers in the test's process, for tests that observe or hold their internals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["consumer_of", "settle", "stopping"]
 
 
 def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOKafkaConsumer:
-    """A consumer of all topics of the group, not started yet."""
+    """A consumer of all topics of the group, not yet started."""
     return AIOKafkaConsumer(
         *group.topics,
         **{
@@ -25,7 +25,7 @@ def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOK
             "group_id": group.id,
             "partition_assignment_strategy": list(assignors),
             "heartbeat_interval_ms": 200,
-            "session_timeout_ms": 30_000,  # Longer than a busy machine stands still.
+            "session_timeout_ms": 30_000,  # Longer than a busy machine stalls.
             **settings,
         },
     )
@@ -33,7 +33,7 @@ def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOK
 
 @contextlib.asynccontextmanager
 async def stopping(*consumers: AIOKafkaConsumer) -> AsyncIterator[None]:
-    """Stop them when the block is left."""
+    """Stop the consumers when the block ends."""
     try:
         yield
     finally:
@@ -42,7 +42,7 @@ async def stopping(*consumers: AIOKafkaConsumer) -> AsyncIterator[None]:
 
 
 async def settle(group: GroupOfMembers, *consumers: AIOKafkaConsumer) -> None:
-    """Wait until the consumers have everything between them, in equal shares."""
+    """Wait until the consumers own all partitions, in equal shares."""
 
     def shares() -> list[int]:
         return [len(consumer.assignment()) for consumer in consumers]

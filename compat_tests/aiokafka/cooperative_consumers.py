@@ -1,4 +1,4 @@
-"""CooperativeAIOKafkaConsumers of the test's own process, and a listener that remembers."""
+"""CooperativeAIOKafkaConsumers in the test's process, and a listener that records its calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Listener", "consuming", "of", "until"]
 
 
 class Listener(ConsumerRebalanceListener):
-    """Remembers what it was told, in order, and does what the test wants."""
+    """Records its calls in order, and runs the test's action for each."""
 
     def __init__(self, **actions: Callable[[set[TopicPartition]], Any]) -> None:
         self.calls: list[tuple[str, set[TopicPartition]]] = []
@@ -51,7 +51,7 @@ async def consuming(
             "group_id": group.id,
             "auto_offset_reset": "earliest",
             "heartbeat_interval_ms": 200,
-            "session_timeout_ms": 30_000,  # Longer than a busy machine stands still.
+            "session_timeout_ms": 30_000,  # Longer than a busy machine stalls.
             "enable_auto_commit": False,
             **settings,
         }

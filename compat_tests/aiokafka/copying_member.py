@@ -1,7 +1,7 @@
-"""A member program (see `compat_tests.support.member_reports`): one copying transactional consumer.
+"""A member program (see `compat_tests.support.member_reports`): a transactional consumer that copies records.
 
-What a record became and the offset behind it are committed together (`send_offsets_to_transaction`), and a
-transaction ends before the partitions it read from go to another member.
+It commits the copies and the consumed offsets together (`send_offsets_to_transaction`). A transaction ends
+before its partitions go to another member.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Listener(ConsumerRebalanceListener):
 
 
 async def copy(spec: MemberSpec, reporter: Reporter) -> None:
-    """Writes topic/partition/offset of each record to the topic with "copies-of-" before the name."""
+    """Write topic/partition/offset of each record to the topic whose name has the prefix "copies-of-"."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=spec.bootstrap,
         group_id=spec.group,

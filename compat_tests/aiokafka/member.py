@@ -45,7 +45,7 @@ STOCK = {
 
 
 class Garbage:
-    """An assignor that joins with bytes of the test's choice."""
+    """An assignor that joins with arbitrary bytes."""
 
     def __init__(self, name: str, metadata: bytes) -> None:
         self.name = name
@@ -104,7 +104,7 @@ class Listener(ConsumerRebalanceListener):
 
 
 def optional_settings(spec: MemberSpec) -> dict[str, Any]:
-    """The settings that a member may leave out, and `client_rack` where aiokafka has it (from 0.14 on)."""
+    """The optional settings of a member; `client_rack` only if aiokafka has it (0.14 and later)."""
     known = inspect.signature(AIOKafkaConsumer).parameters
     settings: dict[str, Any] = {"client_rack": spec.rack} if "client_rack" in known else {}
     if spec.max_poll_interval_ms is not None:
@@ -113,7 +113,7 @@ def optional_settings(spec: MemberSpec) -> dict[str, Any]:
 
 
 def settings_of(spec: MemberSpec) -> dict[str, Any]:
-    """What the consumer of a member is constructed with."""
+    """The arguments of the member's consumer."""
     return {
         "bootstrap_servers": spec.bootstrap,
         "group_id": spec.group,
@@ -135,7 +135,7 @@ def settings_of(spec: MemberSpec) -> dict[str, Any]:
 async def consume(
     consumer: AIOKafkaConsumer, listener: ConsumerRebalanceListener, spec: MemberSpec, reporter: Reporter
 ) -> None:
-    """Consume, and do what the test orders, until SIGTERM."""
+    """Consume, and obey the test's orders, until SIGTERM."""
     consumer.subscribe(() if spec.pattern else spec.topics, pattern=spec.pattern, listener=listener)
     orders = Orders(reporter)
     stopping = asyncio.Event()

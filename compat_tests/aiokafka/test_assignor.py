@@ -29,7 +29,7 @@ ASSIGNORS = {
 
 
 def cluster() -> ClusterMetadata:
-    """Two brokers, of which one has a rack, and a topic whose partitions lie on one, the other, and both."""
+    """Two brokers, one of them with a rack, and a topic with replicas on the first, the second, and both."""
     metadata = ClusterMetadata()
     partitions = [(0, 0, 1, [1], [1]), (0, 2, 2, [1, 2], [1]), (0, 1, 2, [2], [2])]
     brokers = [(1, "one", 9092, "a"), (2, "two", 9092, None)]

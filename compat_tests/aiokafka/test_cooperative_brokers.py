@@ -1,4 +1,4 @@
-"""Groups of CooperativeAIOKafkaConsumers whose brokers go away, or get and lose replicas."""
+"""Groups of CooperativeAIOKafkaConsumers whose brokers fail, restart, or gain and lose replicas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commits of CooperativeAIOKafkaConsumers: answers in part, bad arguments, thousands at once."""
+"""Commits of CooperativeAIOKafkaConsumers: partial responses, bad arguments, thousands at once."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_argument_that_the_client_cannot_send_fails_as_in_stock_and_the_consu
             assert await consumer.committed(tp) == 4
             await asyncio.wait_for(consumer.getone(), HANG_S)
         async with consuming(group) as next_one:
-            assert next_one.assignment()  # The first has left.
+            assert next_one.assignment()  # The first consumer has left.
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
         group.produce(10)

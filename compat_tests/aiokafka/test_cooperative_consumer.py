@@ -1,4 +1,4 @@
-"""CooperativeAIOKafkaConsumers of the test's own process: listener, commits, positions, subscriptions."""
+"""CooperativeAIOKafkaConsumers in the test's process: listener, commits, positions, subscriptions."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_next_read_raises_the_error_of_a_listener_and_the_consumer_goes_on(
     refusals: list[set[TopicPartition]] = []
 
     def refuse(partitions: set[TopicPartition]) -> None:
-        # Once, and not when everything is assigned at first, where `start` would raise it.
+        # Raise once, and not in the first assignment, where `start` would raise the error.
         if partitions and not refusals and (what, len(partitions)) != ("assigned", 4):
             refusals.append(partitions)
             raise ValueError("I will not")
@@ -185,9 +185,9 @@ def test_next_read_raises_the_error_of_a_listener_and_the_consumer_goes_on(
         settings: dict[str, Any] = {"max_poll_interval_ms": 1000} if what == "lost" else {}
         async with consuming(group, listener, **settings) as first:
             async with consuming(group) as second:
-                # The first loses what it has because it does not poll.
+                # The first consumer loses its partitions because it does not poll.
                 await until(lambda: len(second.assignment()) == (4 if what == "lost" else 2))
-            # What the other had is assigned to it now.
+            # The second consumer has stopped, so the first is assigned its partitions.
             refused = rf"on_partitions_{what} of .* failed: .*I will not"
             with pytest.raises(KafkaError, match=refused) as raised:
                 await read_while(lambda: True, first)
@@ -326,7 +326,8 @@ def test_a_fenced_consumer_can_neither_commit_nor_read_and_the_other_keeps_its_c
                     with pytest.raises(FencedInstanceIdError, match="another process joined with the same"):
                         await asyncio.wait_for(zombie.getone(), HANG_S)
 
-                # Had the zombie not stopped by itself: the broker refuses all its requests.
+                # The broker refuses every request of the zombie, even if the zombie had not stopped by
+                # itself.
                 offset = {tp: OffsetAndMetadata(4, "")}
                 transport = coordinator._session._transport
                 assert await transport.heartbeat(was) == FENCED_INSTANCE_ID

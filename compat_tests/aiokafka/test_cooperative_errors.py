@@ -1,4 +1,4 @@
-"""What a CooperativeAIOKafkaConsumer has to tell its user is raised once, and in a call that hears it."""
+"""A CooperativeAIOKafkaConsumer raises each error once, in a call of the user."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change
             bootstrap_servers=kafka.bootstrap,
             group_id=group.id,
             heartbeat_interval_ms=200,
-            metadata_max_age_ms=500,  # A broker may not know the new topic yet at the first join.
+            metadata_max_age_ms=500,  # At the first join, a broker may not know the new topic yet.
         )
         await asyncio.wait_for(stock.start(), HANG_S)
         try:
@@ -136,7 +136,7 @@ def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_it(
             waiting = asyncio.create_task(call(consumer))
             state = consumer._subscription
             await until(lambda: state._fetch_waiters or state._assignment_waiters)
-            # It has been woken, and is about to look.
+            # The call has been woken, and is about to look for records.
             for waiter in (*state._fetch_waiters, *state._assignment_waiters):
                 waiter.set_result(None)
             consumer._coordinator.tell_user(KafkaError("what it has to know"))

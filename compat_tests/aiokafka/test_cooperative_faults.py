@@ -1,4 +1,4 @@
-"""CooperativeAIOKafkaConsumers under faults: silent connections, late answers, other releases of aiokafka."""
+"""CooperativeAIOKafkaConsumers under faults: silent connections, late responses, other aiokafka releases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 
 def through(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every connection of aiokafka pass through the proxy, wherever the broker says it listens."""
+    """Route every connection of aiokafka through the proxy, regardless of the broker's advertised address."""
     connect = aiokafka.client.create_conn
 
     async def connect_to_proxy(host: str, port: int, **settings: Any) -> AIOKafkaConnection:
@@ -39,14 +39,14 @@ def test_a_connection_to_the_coordinator_that_dies_in_silence_is_given_up_for_an
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def consume() -> None:
-        # No request of the client itself times out: that would close the connection as well.
+        # The requests of the client do not time out, because a timeout would also close the connection.
         async with consuming(
             group, client_id="silent", session_timeout_ms=6000, request_timeout_ms=3 * int(HANG_S) * 1000
         ) as consumer:
             coordinator = consumer._coordinator
             with proxy.fault(Fault(Effect.SWALLOW, coordinator_only=True)):
                 await until(lambda: proxy.connections("silent", swallowed=True))
-            # The network is in order again, and only what was open stays a black hole.
+            # The network works again; only the connections opened before stay black holes.
             before = coordinator._member.lease.heard_at
             await until(lambda: not proxy.connections("silent", swallowed=True))
             await until(lambda: coordinator._member.lease.heard_at > before and coordinator._member.in_group)

@@ -1,4 +1,4 @@
-"""CooperativeAIOKafkaConsumers to whom something happens in the middle of a join: a strategy prolongs it."""
+"""CooperativeAIOKafkaConsumers in the middle of a join, which a slow strategy prolongs."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ LONG_MS = int(HANG_S * 1000)
 
 @dataclass(frozen=True)
 class Waiting:
-    """A group whose two consumers had half of the partitions each, when a third member joined.
+    """A group whose two consumers owned half of the partitions each when a third member joined.
 
-    `leader` thinks about it until `strategy` is released, and `follower` waits for the answer to SyncGroup.
+    The strategy of `leader` blocks until it is released, and `follower` waits for its SyncGroup response.
     """
 
     strategy: StuckWithThree
@@ -71,7 +71,7 @@ async def waiting(
 
 
 def newcomer(group: GroupOfMembers, name: str) -> RawMember:
-    """A member that reads all that it may have, and claims nothing when it joins again."""
+    """A member that accepts every assignment, and claims no partition when it joins again."""
     return RawMember(
         group.kafka.bootstrap,
         group.id,
@@ -87,13 +87,13 @@ def phase_of(consumer: CooperativeAIOKafkaConsumer) -> Phase:
 
 
 def claim_of(consumer: CooperativeAIOKafkaConsumer, group: Group) -> tuple[int, set[TopicPartition]]:
-    """What a consumer said when it joined: a generation and partitions."""
+    """The generation and the partitions that a consumer claimed when it joined."""
     member = group.members[consumer._coordinator.member_id]
     return member.generation, {TopicPartition(topic, n) for topic, ns in member.owned.items() for n in ns}
 
 
 async def consume(consumer: CooperativeAIOKafkaConsumer, records: int) -> set[tuple[TopicPartition, int]]:
-    """The first so many records: partition and offset."""
+    """The first `records` records, as partition and offset."""
     found: set[tuple[TopicPartition, int]] = set()
     while len(found) < records:
         for tp, some in (await asyncio.wait_for(consumer.getmany(timeout_ms=100), HANG_S)).items():
@@ -111,7 +111,7 @@ def test_a_rebalance_that_begins_before_the_sync_group_response_loses_no_partiti
             for listener in listeners:
                 listener.calls.clear()
 
-            # The answer to the follower's SyncGroup is REBALANCE_IN_PROGRESS, and so will be the leader's.
+            # The follower's SyncGroup response is REBALANCE_IN_PROGRESS, and the leader's will be too.
             with newcomer(group, "fourth"):
                 await until(lambda: phase_of(now.follower) is Phase.JOINING)
                 await asyncio.to_thread(group.produce, 10)
@@ -193,7 +193,7 @@ def test_a_follower_waits_for_the_leader_for_longer_than_its_request_timeout(kaf
             now.strategy.released.set()
             await until(lambda: phase_of(now.leader) is Phase.IDLE)
             await until(lambda: now.strategy.asked[-1].generation > generation)
-            # The leader's answer was taken: the next round's claims are of this generation.
+            # The follower applied the leader's assignment: in the next round, its claim has this generation.
             following = next(asked for asked in now.strategy.asked if asked.generation > generation)
             assert claim_of(now.follower, following)[0] == generation
 

@@ -1,4 +1,4 @@
-"""Groups of CooperativeAIOKafkaConsumers that change while they run, migrate, or read transactions."""
+"""Groups of CooperativeAIOKafkaConsumers that change, migrate, or read transactions."""
 
 from __future__ import annotations
 

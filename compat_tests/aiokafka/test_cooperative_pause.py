@@ -1,6 +1,6 @@
-"""How long partitions pause that stay where they are: printed beside the same without an event (`pytest -s`).
+"""How long retained partitions pause in a rebalance, printed next to the pause without one (`pytest -s`).
 
-A process that starts takes time from the others, in any group: that is shown apart.
+A starting process slows down all others, in any group, so a join of another group is measured separately.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INTERVAL_S = 0.02
 
 @contextmanager
 def steady_records(group: CooperativeGroup) -> Iterator[None]:
-    """A record to every partition every 20 ms."""
+    """Write a record to every partition every 20 ms."""
     stopping = threading.Event()
 
     def produce() -> None:
@@ -48,7 +48,7 @@ def steady_records(group: CooperativeGroup) -> Iterator[None]:
 def longest_gaps(
     group: CooperativeGroup, name: str, partitions: set[tuple[str, int]], begin: float, end: float
 ) -> list[float]:
-    """Of each partition, the longest time between two deliveries, in seconds."""
+    """The longest time between two deliveries of each partition, in seconds."""
     times: dict[tuple[str, int], list[float]] = collections.defaultdict(lambda: [begin])
     for report in group.members[name].reports("consumed"):
         partition = (report["topic"], report["partition"])
@@ -61,7 +61,7 @@ def longest_gaps(
 
 
 def delays(group: CooperativeGroup, name: str, since: float) -> list[float]:
-    """Of each partition that a member was given, the seconds from its revocation to its first record."""
+    """The seconds from the revocation of each moved partition to its first record at this member."""
     first: dict[tuple[str, int], float] = {}
     for report in group.members[name].reports("consumed"):
         first.setdefault((report["topic"], report["partition"]), report["at"])

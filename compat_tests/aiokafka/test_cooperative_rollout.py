@@ -1,4 +1,4 @@
-"""Groups of `rollout`: members with CooperativeAIOKafkaConsumer on a real broker."""
+"""Groups with the strategy `rollout` and CooperativeAIOKafkaConsumers, on a real broker."""
 
 from __future__ import annotations
 

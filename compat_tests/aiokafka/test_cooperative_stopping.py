@@ -1,4 +1,4 @@
-"""How a CooperativeAIOKafkaConsumer stops: in every state, with any listener, and more than once."""
+"""A CooperativeAIOKafkaConsumer stops in every state, with any listener, and more than once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaCo
 
 @contextlib.asynccontextmanager
 async def nothing_left() -> AsyncIterator[None]:
-    """What is started in the block has ended some time after it."""
+    """Check that the tasks started in the block end."""
     before = asyncio.all_tasks()
     yield
     await until(lambda: asyncio.all_tasks() <= before)
@@ -61,7 +61,7 @@ def test_a_listener_that_hangs_does_not_keep_a_consumer_that_stops_in_the_group(
             consuming(group, listener) as consumer,
         ):
             await consumer.wait_for_assignment()
-            consumer._coordinator._max_poll_interval = 1.0  # No sooner, so that a slow start is not too late.
+            consumer._coordinator._max_poll_interval = 1.0  # Set after the start, which may be slow.
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(consumer.stop(), 0.1)
             await asyncio.wait_for(consumer.stop(), HANG_S)
@@ -118,7 +118,7 @@ def test_a_consumer_without_a_group_assignment_stops_and_leaves_nothing_behind(
                 consumer.subscribe(list(group.topics))
                 await until(consumer.assignment)
                 consumer.unsubscribe()
-            for _ in range(10):  # The fetcher begins to wait for an assignment.
+            for _ in range(10):  # Let the fetcher begin to wait for an assignment.
                 await asyncio.sleep(0)
             await asyncio.wait_for(consumer.stop(), HANG_S)
 
@@ -154,7 +154,7 @@ def test_calls_that_wait_for_an_assignment_end_when_the_consumer_stops(
     async def run() -> None:
         async with nothing_left(), consuming(group), consuming(group) as consumer:
             assert await consumer.wait_for_assignment(timeout_ms=100) == set()
-            # As after a moment in which the process was frozen.
+            # This is the state after the process was frozen.
             monkeypatch.setattr(CooperativeSubscriptionState, "reassignment_in_progress", True)
             calls = [
                 asyncio.create_task(call)

@@ -1,4 +1,4 @@
-"""What a CooperativeAIOKafkaConsumer says of its assignment as its subscription begins, changes and ends."""
+"""The assignment and the calls of a CooperativeAIOKafkaConsumer as its subscription begins, changes and ends."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_after_unsubscribing_there_is_nothing_to_commit_but_for_the_listener(kaf
             (tp, *_) = consumer.assignment()
             await consumer.commit({tp: 3})
             consumer.unsubscribe()
-            for _ in range(2):  # While the listener is told, and after that.
+            for _ in range(2):  # During the listener call, and after it.
                 assert consumer.assignment() == set()
                 assert consumer.subscription() == set()
                 for offsets in ({tp: 4}, None):

@@ -1,4 +1,4 @@
-"""Each task of a CooperativeAIOKafkaConsumer raises, once, what it never should. And the computer sleeps."""
+"""An unexpected error in each task of a CooperativeAIOKafkaConsumer, and a computer that sleeps."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 
 class InjectedError(Exception):
-    """Not one of Kafka's."""
+    """An error that Kafka does not know."""
 
 
 class Once:
-    """In the place of a function: the first call raises."""
+    """Replaces a function; the first call raises."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -48,7 +48,7 @@ class Once:
 
 
 class Announcing(CooperativeSticky):
-    """A strategy that tells the leader something."""
+    """A strategy that sends member data to the leader."""
 
     name = "announcing"
 
@@ -167,7 +167,7 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
 ) -> None:
     async def consume() -> None:
         async with consuming(group, max_poll_records=1) as consumer:
-            await asyncio.wait_for(consumer.getone(), HANG_S)  # There are more in its buffer.
+            await asyncio.wait_for(consumer.getone(), HANG_S)  # More records are in its buffer.
             coordinator, awake = consumer._coordinator, lease.clock
             send, answering = coordinator._send_req, asyncio.Event()
 
@@ -179,11 +179,11 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
             slept_s = coordinator._session_timeout_ms / 1000 + 60
             monkeypatch.setattr(lease, "clock", lambda: awake() + slept_s)
             generation = coordinator.generation
-            with pytest.raises(asyncio.TimeoutError):  # Without this, they are delivered at once.
+            with pytest.raises(asyncio.TimeoutError):  # Otherwise they would be delivered at once.
                 await asyncio.wait_for(consumer.getone(), 2)
             answering.set()
             await asyncio.wait_for(consumer.getone(), HANG_S)
-            assert coordinator.generation > generation  # It has joined again.
+            assert coordinator.generation > generation  # The consumer has joined again.
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
         group.produce(10)

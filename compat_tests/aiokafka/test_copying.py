@@ -1,4 +1,4 @@
-"""Consume, transform, produce: groups that commit their offsets in the transactions of what they write."""
+"""Consume, transform, produce: groups that commit their offsets in the transactions of their output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROGRAM = "compat_tests.aiokafka.copying_member"
 
 
 def copies(group: GroupOfMembers, expected: int) -> collections.Counter[str]:
-    """The committed records of the topic of copies, once there are as many different ones as expected."""
+    """The committed records in the topic of copies, once `expected` different ones are there."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(

@@ -67,7 +67,7 @@ class TestStaticMembers(StaticMemberScenarios):
 )
 def test_start_refuses_invalid_assignors(kafka: Kafka, assignors: list[Any], message: str) -> None:
     async def start() -> None:
-        # aiokafka raises the error here and keeps it in a task as well, where no code retrieves it.
+        # aiokafka raises the error here. It also keeps it in a task, where no code retrieves it.
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
         consumer = consumer_of(group, *assignors)
         async with stopping(consumer):
@@ -95,7 +95,7 @@ def test_consumers_of_a_process_that_share_an_assignor_are_separate_members(kafk
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         first_before, second_before, first_after, second_after = asyncio.run(share())
-    # Each was told by its own memory: two claims on the same partitions would have counted for neither.
+    # Each consumer claimed its own partitions: two claims on the same partitions cancel each other.
     assert first_after < first_before
     assert second_after < second_before
 

@@ -1,4 +1,4 @@
-"""Groups whose members mean harm, led by our strategies in a stock or a cooperative consumer."""
+"""Groups with malicious members, led by our strategies in a stock or a cooperative consumer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads of leaders: none of the application's, none that outlives its call, and not without bound."""
+"""The threads of leaders: not from the application's executor, gone after each call, and bounded in number."""
 
 from __future__ import annotations
 

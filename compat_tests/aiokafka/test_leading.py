@@ -1,4 +1,4 @@
-"""What a leader does while its strategy thinks, and what it tells the strategy of its own settings."""
+"""A leader while its strategy computes, and the consumer settings that the strategy receives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROGRAM = "compat_tests.aiokafka.member"
 
 @dataclass(frozen=True)
 class StuckOnce(Strategy):
-    """`Reversed`, whose first call for a group of this size does not return before it is released."""
+    """`Reversed`, but its first call for a group of this size blocks until it is released."""
 
     name: str = "test-stuck-once"
     version: int = 1
@@ -45,7 +45,7 @@ class StuckOnce(Strategy):
 
     @contextlib.contextmanager
     def released_in_the_end(self) -> Iterator[None]:
-        """The process waits for its threads when it ends, so none may be stuck for good."""
+        """Release the strategy at the end: the process waits for its threads when it ends."""
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""Groups of stock AIOKafkaConsumers that change while they run, and that read what transactions wrote."""
+"""Groups of stock AIOKafkaConsumers that change, and that read transactions."""
 
 from __future__ import annotations
 

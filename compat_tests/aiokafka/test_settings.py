@@ -1,4 +1,4 @@
-"""The arguments that the cooperative consumer declares are those of the aiokafka that is installed."""
+"""The cooperative consumer declares exactly the arguments of the installed aiokafka."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from compat_tests.support.declared_settings import OUR_OWN, declared_settings
 from kafka_assignors_aiokafka import ConsumerSettings, CooperativeAIOKafkaConsumer
 
 OF_SOME_RELEASES = {"api_version", "client_rack"}
-"""aiokafka 0.13 has no `api_version`, and `client_rack` is new in 0.14."""
+"""Only some releases have these: aiokafka 0.13 lacks `api_version`, and `client_rack` is new in 0.14."""
 
 
 def test_every_argument_of_aiokafka_is_declared_and_no_other() -> None:
@@ -30,6 +30,6 @@ def test_an_argument_of_a_later_aiokafka_is_passed_on(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         AIOKafkaConsumer, "__init__", lambda self, *topics, **settings: given.update(settings)
     )
-    with pytest.raises(RuntimeError):  # Nothing of aiokafka's own constructor has run.
+    with pytest.raises(RuntimeError):  # aiokafka's own constructor has not run.
         CooperativeAIOKafkaConsumer("orders", group_id="g", **later)
     assert given["of_a_later_release"] == 1

@@ -1,4 +1,4 @@
-"""What happens with a release of aiokafka that is older or newer than those checked, without a broker."""
+"""Releases of aiokafka that are older or newer than the checked ones, without a broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ import kafka_assignors_aiokafka._client
 
 
 def import_with(version: str) -> tuple[int, list[str]]:
-    """Exit code and standard error of a process that imports the plugin where `version` is installed."""
+    """Exit code and standard error of a process that imports the plugin with `version` installed."""
     run = subprocess.run([sys.executable, "-c", IMPORT, version], capture_output=True, text=True, check=False)
     return run.returncode, run.stderr.splitlines()
 

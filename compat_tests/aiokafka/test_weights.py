@@ -1,4 +1,4 @@
-"""Leaders that ask for weights, on a real broker."""
+"""Leaders that request weights, on a real broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROGRAM = "compat_tests.aiokafka.member"
 
 
 async def until_shares(expected: list[set[int]], *consumers: Any) -> None:
-    """Wait until the consumers have these partitions, in any order."""
+    """Wait until the consumers own these partitions, in any order."""
     deadline = time.monotonic() + HANG_S
     while True:
         shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
@@ -60,7 +60,7 @@ def test_eager_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
 
 def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka) -> None:
     async def run() -> None:
-        # Every partition lags, partition 4 most; what came in between two looks is what counts.
+        # Every partition lags, partition 4 most. Only the records between two measurements count.
         weights = RateWeights(group.id, base=0, drain_s=1e9, bootstrap_servers=kafka.bootstrap)
         assert await weights(group.topics) == dict.fromkeys(group.topics, [0] * 6)
         await asyncio.to_thread(write, group, {2: 1000, **dict.fromkeys((0, 1, 3, 4, 5), 20)})
@@ -103,7 +103,7 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
             await until_shares([{0}, {1, 2, 3}], first, second)
             weigh(5, 5, 5, 5)
             async with consuming(group, partition_assignment_strategy=strategies):
-                pass  # A member comes and goes: the next rebalance has the new weights.
+                pass  # A member joins and leaves; the next rebalance uses the new weights.
             await until_shares_even(first, second)
 
     async def until_shares_even(*consumers: AIOKafkaConsumer) -> None:
@@ -117,7 +117,7 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
 
 
 class Leader:
-    """What is asked of a coordinator besides its group."""
+    """The attributes of a coordinator that the weights need, apart from its group."""
 
     _session_timeout_ms = 300
 
@@ -157,11 +157,11 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
 
             async def weights(topics: Mapping[str, int]) -> Any:
                 asked.append(topics)
-                # Not in the time that the answer may take, which is over soon on a busy machine.
+                # Look up the member ids outside the weights' timeout, which expires soon on a busy machine.
                 looking.append(asyncio.create_task(asyncio.to_thread(member_ids, group)))
                 return await silent(topics)
 
-            # A minute was asked for; the session allows for five seconds.
+            # The assignor allows HANG_S, but the session limits the wait to five seconds.
             assignor = WeightedAssignor(weights, weights_timeout_s=HANG_S)
             consumer = consumer_of(group, assignor, session_timeout_ms=15_000, rebalance_timeout_ms=60_000)
             async with stopping(consumer):
@@ -170,7 +170,7 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
                 await until_shares([{0, 1, 2, 3}], consumer)
                 took = time.monotonic() - began
                 await asyncio.sleep(1)
-                # One that was expelled would have come back under another id.
+                # An expelled member would have come back with another id.
                 assert await asyncio.gather(*looking) == [member_ids(group)]
             return took
 
