@@ -151,8 +151,7 @@ def run(folder: Path, command: Sequence[str]) -> int:
     """Run a command that writes its results to an emptied folder, print them, and return its exit code."""
     for old in folder.glob("*.json"):
         old.unlink()
-    # Ctrl-C reaches the whole foreground process group. tox then ends its environments, and this process
-    # waits.
+    # Ctrl-C reaches the whole foreground process group; tox ends its environments, and this process waits.
     previous = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         process = subprocess.Popen(command)

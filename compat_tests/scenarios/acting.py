@@ -92,8 +92,7 @@ class ActingScenarios:
             before = group.settle()
             weights.write(owned(before, "b"))
             group.wait_for("the leader to die", lambda: not all(m.running for m in group.members.values()))
-            # The next leader would also die if it acted. It does not: the join after a death already uses the
-            # new weights.
+            # The next leader would also die if it acted. The join after a death already uses the new weights.
             after = _spread(group, weights)
             assert len(after.names) == 2
             _judged(group, 6)

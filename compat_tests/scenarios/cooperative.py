@@ -433,8 +433,8 @@ class RollingBrokersScenarios:
             wait_until_the_logs_are_consumed(group)
             consumed = group.consumed()
             assert max(consumed.values()) == 1
-            # A record that the producer retries while brokers restart may be in the log twice. No offset is
-            # left out.
+            # A record that the producer retries while brokers restart may be in the log twice. None is left
+            # out.
             for partition in range(6):
                 offsets = sorted(offset for _, number, offset in consumed if number == partition)
                 assert offsets == list(range(len(offsets)))
@@ -444,8 +444,7 @@ class SteadyWriter:
     """Writes to all partitions of a group's topics from entering the context to leaving it.
 
     Attributes:
-        acknowledged: how many records the brokers have acknowledged. The producer does not know the offsets
-            of retried records.
+        acknowledged: how many records the brokers have acknowledged.
     """
 
     def __init__(self, group: CooperativeGroup) -> None:

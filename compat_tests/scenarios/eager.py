@@ -193,8 +193,7 @@ class EagerScenarios:
             group.thaw("sleeper")
             again = group.settle("leader", "sleeper", after=alone)
             assert by_size(again) == [4, 4]
-            # The claim carries the generation in which the sleeper owned the partitions, so the later claim
-            # wins.
+            # The claim carries the generation in which the sleeper owned the partitions, so it loses.
             group.wait_for_report("leader", "logged", "claims them in a later generation")
 
     def test_a_member_whose_bytes_do_not_decode_gets_nothing_and_is_named_and_the_others_go_on(

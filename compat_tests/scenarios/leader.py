@@ -60,8 +60,7 @@ class LeaderScenarios:
     ) -> None:
         """Start a member that requests metadata only if it has a reason.
 
-        Its polls are long, because kafka-python 3 discards a join that completes between two polls, and joins
-        again.
+        The polls are long: kafka-python 3 discards a join that completes between two polls, and joins again.
         """
         group.start(
             member, [assignor], topics=[topic], metadata_max_age_ms=ONE_HOUR_MS, poll_ms=4000, **options
@@ -208,8 +207,7 @@ class ConversionScenarios:
             group.start("c", [self.guarded])
             joined = group.settle("a", "b", "c", after=before)
             assert by_size(joined) == [2, 2, 2]
-            # Cooperative members need two generations, and a few more under load; a rebalance storm makes
-            # hundreds.
+            # Cooperative members need two generations, and a few more under load; a storm makes hundreds.
             assert joined.generation < before.generation + 20
 
             group.stop("a", "b", "c")

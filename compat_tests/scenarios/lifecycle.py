@@ -105,7 +105,7 @@ class LifecycleScenarios(DeletedTopicScenarios):
 
 
 class LostWithTopicScenarios:
-    """For clients that, with any response, join again only after they have committed what they read."""
+    """For clients that retry a commit until it succeeds before they join again."""
 
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"

@@ -177,7 +177,7 @@ def moved(before: Settled, after: Settled) -> int:
 
 
 def measure(kafka: KafkaCluster, groups: Sequence[GroupOfMembers], records: int = RECORDS) -> Crossing:
-    """The share that crosses racks while the members of each group consume `records` more of each partition."""
+    """The share of bytes that cross racks while every group consumes `records` more of each partition."""
     rack_of_port = dict(zip(kafka.ports, RACKS, strict=True))
     # One record completes pending fetches of an earlier assignment. It also tells members that have not
     # fetched a partition yet which replica is in their rack.

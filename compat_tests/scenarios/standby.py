@@ -1,7 +1,6 @@
 """A standby member that takes over from a killed active member, on a real broker.
 
-Every client runs the same scenarios: a test module subclasses `StandbyScenarios` and names its member
-programs.
+Every client runs the same scenarios: a test module subclasses them and names its member programs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Groups that read transactional records: each committed record is delivered once, also across rebalances.
 
-Every client with isolation levels runs the same scenarios: a test module subclasses them and names its member
-program.
+Every client with isolation levels runs them: a test module subclasses the scenarios and names its program.
 """
 
 from __future__ import annotations
