@@ -1,7 +1,7 @@
 """A member program (see `compat_tests.support.member_reports`): one CooperativeKafkaConsumer.
 
-It reports all that it owns in every generation, so that a group of them can settle, and apart from that what
-was `added`. Without automatic commits, the listener commits what goes.
+In every generation it reports all partitions that it owns, so that a test can wait for the group to settle,
+and separately the `added` ones. Without automatic commits, the listener commits revoked partitions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What kafka-python has decoded, made up for tests: the same values in the interfaces of 2 and of 3."""
+"""Decoded kafka-python objects for tests: the same values in the interfaces of 2 and of 3."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ REPLICAS: Mapping[int, Sequence[int]] = {0: [1], 2: [1, 2], 1: [2]}
 
 
 def assign_interface() -> int:
-    """2 or 3. Version 2 has a list of response classes, version 3 one class that knows its versions."""
+    """2 or 3. Version 2 has a list of response classes, version 3 one class for all versions."""
     return 2 if isinstance(MetadataResponse, list) else 3
 
 
 def cluster_of() -> ClusterMetadata:
-    """Two brokers, of which one has a rack, and a topic whose partitions lie on one, the other, and both."""
+    """Two brokers, one of them with a rack, and a topic with replicas on the first, the second, and both."""
     metadata = ClusterMetadata()
     metadata.update_metadata(_response_2() if assign_interface() == 2 else _response_3())
     return metadata
 
 
 def members_of(*names: str) -> Any:
-    """Members that subscribe to the topic, as `assign` of an assignor is given them."""
+    """Members that subscribe to the topic, in the form that an assignor's `assign` receives."""
     if assign_interface() == 2:
         from kafka.coordinator import protocol
 

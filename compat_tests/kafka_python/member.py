@@ -43,7 +43,7 @@ STOCK = {
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
 }
-with contextlib.suppress(ImportError):  # from 3.0 on
+with contextlib.suppress(ImportError):  # 3.0 and later
     from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as StockCooperative
 
     STOCK["cooperative-sticky"] = StockCooperative
@@ -54,7 +54,7 @@ KNOWS_TRANSACTIONS = "isolation_level" in KafkaConsumer.DEFAULT_CONFIG
 
 
 class Garbage(AbstractPartitionAssignor):
-    """An assignor that joins with bytes of the test's choice."""
+    """An assignor that joins with arbitrary bytes."""
 
     def __init__(self, name: str, metadata: bytes) -> None:
         self._name = name
@@ -92,7 +92,7 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "garbage":
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))
-    # Where the consumer has no such setting, the assignor is told; else it finds out by itself.
+    # If the consumer lacks such a setting, the assignor gets it; otherwise the assignor asks the consumer.
     instance_id = None if KNOWS_STATIC_MEMBERS else spec.instance_id
     rack = None if KNOWS_RACKS else spec.rack
     if kind == "rollout":
@@ -113,7 +113,7 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
 
 
 def optional_settings(spec: MemberSpec) -> dict[str, Any]:
-    """The settings that a member may leave out, or that only some versions of the consumer have."""
+    """The settings that are optional for a member, or that only some versions of the consumer have."""
     settings: dict[str, Any] = {}
     if spec.rebalance_timeout_ms is not None:
         settings["max_poll_interval_ms"] = spec.rebalance_timeout_ms
@@ -135,7 +135,7 @@ class Listener(ConsumerRebalanceListener):
 
     def on_partitions_revoked(self, revoked: Any) -> None:
         self._reporter.revoked(revoked)
-        # Stock cooperative members keep the rest, and are told only of what comes and goes.
+        # The listener of a stock cooperative member receives only the partitions that it loses or gains.
         if kept := self._consumer.assignment() - set(revoked):
             self.on_partitions_assigned(kept)
 
@@ -151,7 +151,7 @@ class Listener(ConsumerRebalanceListener):
 def consume(
     spec: MemberSpec, reporter: Reporter, consumer_class: Any = KafkaConsumer, listener_class: Any = Listener
 ) -> None:
-    """Consume, and do what the test orders, until SIGTERM."""
+    """Consume, and obey the test's orders, until SIGTERM."""
     stopping = sigterms()
     consumer = None
     try:

@@ -1,4 +1,4 @@
-"""What consumers of kafka-python need with its own assignors, so that a busy machine does not stop them."""
+"""A workaround for consumers with kafka-python's own assignors, which may hang on a busy machine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["learn_of"]
 
 
 def learn_of(consumer: KafkaConsumer, topics: Iterable[str]) -> None:
-    """Have a consumer that has subscribed know its topics before it joins.
+    """Make a subscribed consumer learn its topics before it joins.
 
-    A leader that does not assigns nothing, learns of the topic, and joins again. If that second join outlasts
-    the poll in which it began, nothing comes of it and the consumer stands still for good, without an error
+    A leader that does not know a topic does not assign it, learns of it, and joins again. If that second join
+    outlasts the poll in which it began, it has no effect, and the consumer hangs for good without an error
     (docs/kafka-python.md, "Limits of the assignors in the stock consumer").
     """
     for topic in topics:

@@ -1,4 +1,4 @@
-"""Groups of CooperativeKafkaConsumers whose brokers go away, or get and lose replicas."""
+"""Groups of CooperativeKafkaConsumers whose brokers fail, or gain and lose replicas."""
 
 from __future__ import annotations
 

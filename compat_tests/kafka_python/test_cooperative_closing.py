@@ -1,4 +1,4 @@
-"""What is left of a consumer of kafka-python that was closed."""
+"""Sockets and log messages that a closed kafka-python consumer leaves behind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_connection_that_is_being_written_to_is_closed_though_the_io_thread_en
         net, begun = consumer._client._net, threading.Event()
 
         def close_while_something_is_written() -> None:
-            # The I/O thread has begun to write, and looks whether it can when it is told to end.
+            # The I/O thread has begun to write and polls the socket when it is told to end.
             def write_and_stand_still() -> None:
                 for connection in list(consumer._client._manager._conns.values()):
                     connection.send_request(ApiVersionsRequest(version=0))
@@ -51,7 +51,7 @@ def test_a_connection_that_is_being_written_to_is_closed_though_the_io_thread_en
                 while not net._stop and time.monotonic() < deadline:
                     time.sleep(0.01)
 
-            # Any task that is ready gives the thread another turn, in which the write ends.
+            # A ready task would give the thread another turn, in which the write completes.
             cluster = consumer._client._manager.cluster
             cluster.close()
             net.run(consumer._client._manager.wait_for, cluster._refresh_loop_future, HANG_S * 1000)
@@ -75,7 +75,7 @@ def test_a_consumer_that_is_closed_after_its_joins_were_refused_logs_no_error(
         consuming(group, partition_assignment_strategy=[assignor(OfAnotherGroup())]) as other,
     ):
         share(group, other)
-        for number in range(20):  # At another moment between two joins each time.
+        for number in range(20):  # Close at a different moment between two joins each time.
             with consuming(group) as refused:
                 with pytest.raises(Errors.InconsistentGroupProtocolError):
                     refused.poll(timeout_ms=HANG_S * 1000)

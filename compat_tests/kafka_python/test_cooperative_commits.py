@@ -1,4 +1,4 @@
-"""Commits of CooperativeKafkaConsumers: answers in part, bad arguments, thousands at once."""
+"""Commits of CooperativeKafkaConsumers: partial responses, bad arguments, thousands at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafka_assignors_kafka_python.cooperative.commits import TooManyCommitsError
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 UNKNOWN_TOPIC, NOT_COORDINATOR = 3, 16
 MOST_OPEN = 50
-"""Instead of 5,000."""
+"""The limit of open commits in these tests, instead of 5,000."""
 
 
 def at(offset: Any, metadata: Any = "") -> OffsetAndMetadata:
@@ -92,7 +92,7 @@ def test_an_argument_that_the_client_cannot_send_fails_as_in_stock_and_the_consu
         group.produce(10)
         (tp,) = partitions_of(group)
         stock = KafkaConsumer(group_id=f"stock-{group.id}", bootstrap_servers=kafka.bootstrap)
-        # By hand: the stock leader assigns nothing of a new topic that its metadata lack.
+        # Assigned manually: the stock leader does not assign a new topic that is missing in its metadata.
         stock.assign([tp])
         expected = outcomes(stock, tp)
         stock.close()
@@ -169,7 +169,7 @@ def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
         polling_until(lambda: consumer.assignment(), consumer)
         (tp,) = partitions_of(group)
         may_go_on = threading.Event()
-        consumer._coordinator._manager.call_soon(may_go_on.wait)  # The I/O thread takes none meanwhile.
+        consumer._coordinator._manager.call_soon(may_go_on.wait)  # The I/O thread takes no commits meanwhile.
         futures = ask_for_commits(consumer, tp, MOST_OPEN)
         refused = consumer.commit_async({tp: at(7)}, lambda offsets, outcome: answered.append(outcome))
         assert isinstance(refused.exception, TooManyCommitsError)

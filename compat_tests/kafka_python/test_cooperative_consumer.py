@@ -1,4 +1,4 @@
-"""CooperativeKafkaConsumers of the test's own process: listener, commits, positions, subscriptions."""
+"""CooperativeKafkaConsumers in the test's process: listener, commits, positions, subscriptions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROGRAM = "compat_tests.kafka_python.cooperative_member"
 
 
 class Listener(ConsumerRebalanceListener):
-    """Remembers what it was told, in order, and does what the test wants."""
+    """Records its calls in order, and runs the test's action for each."""
 
     def __init__(self, **actions: Callable[[set[TopicPartition]], Any]) -> None:
         self.calls: list[tuple[str, set[TopicPartition]]] = []
@@ -56,7 +56,7 @@ class Listener(ConsumerRebalanceListener):
 
 
 class AsyncListener(AsyncConsumerRebalanceListener):
-    """Awaits what the test wants when partitions are revoked."""
+    """Awaits the test's action when partitions are revoked."""
 
     def __init__(self, revoked: Callable[[set[TopicPartition]], Any]) -> None:
         self._revoked = revoked
@@ -108,7 +108,7 @@ def polling_until(condition: Callable[[], Any], *consumers: CooperativeKafkaCons
 
 
 def share(group: GroupOfMembers, *consumers: CooperativeKafkaConsumer) -> None:
-    """Poll until each has its fair share and has been told so."""
+    """Poll until each consumer has a fair share and its listener has been called."""
     fair = sum(group.topics.values()) // len(consumers)
 
     def is_settled(consumer: CooperativeKafkaConsumer) -> bool:
@@ -119,7 +119,7 @@ def share(group: GroupOfMembers, *consumers: CooperativeKafkaConsumer) -> None:
 
 
 def state_of(consumer: CooperativeKafkaConsumer) -> str:
-    # Not by `group_metadata`, after which joins wait for the next poll.
+    # Not read from `group_metadata`, because joins then wait for the next poll.
     state: str = consumer._coordinator.state
     return state
 
@@ -187,7 +187,7 @@ def test_several_strategies_are_offered_in_one_join(kafka: Kafka) -> None:
 def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records(
     kafka: Kafka, poll_ms: int
 ) -> None:
-    # kafka-python's own consumer stops for good now and then, when a poll ends at the wrong moment.
+    # kafka-python's own consumer occasionally hangs for good when a poll ends at the wrong moment.
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         group.produce(1)
         for _ in range(4):
@@ -242,11 +242,11 @@ def test_offsets_are_committed_in_a_transaction_unless_the_partitions_are_lost(k
         share(group, consumer)
         (tp,) = of(group, 0)
         commit(3)
-        until(lambda: consumer.committed(tp) == 3)  # The broker answers before it has written all of it.
+        until(lambda: consumer.committed(tp) == 3)  # EndTxn returns before the markers are written.
 
         admin.remove_group_members(group.id, [MemberToRemove(consumer.group_metadata().member_id)])
-        until(lambda: state_of(consumer) == MemberState.UNJOINED)  # A heartbeat finds out.
-        # The broker takes offsets from who is no member. This one was, and its user has not been told yet.
+        until(lambda: state_of(consumer) == MemberState.UNJOINED)  # A heartbeat detects the removal.
+        # The broker accepts offsets from a non-member. This one was a member, and its user has not been told.
         with pytest.raises(KafkaError):
             commit(7)
         assert consumer.committed(tp) == 3
@@ -392,7 +392,7 @@ def test_a_consumer_that_unsubscribes_gives_all_partitions_back_and_may_subscrib
 
         consumer.subscribe(list(group.topics), listener=listener)
         share(group, consumer)
-        group.produce(10)  # The polls until then may have had all that was there.
+        group.produce(10)  # The polls so far may have delivered all earlier records.
         record = next(iter(consumer))
         assert TopicPartition(record.topic, record.partition) in consumer.assignment()
 
@@ -461,7 +461,7 @@ def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafk
 
         fetcher.send_fetches = be_slow_and_send_fetches
         assert consumer.poll(timeout_ms=HANG_S * 1000)
-        assert [fetch.is_done for fetch in of_the_other] == [False]  # Poll did not wait for it.
+        assert [fetch.is_done for fetch in of_the_other] == [False]  # The poll did not wait for this fetch.
 
 
 def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_not_join(

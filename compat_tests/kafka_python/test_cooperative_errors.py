@@ -1,4 +1,4 @@
-"""What a CooperativeKafkaConsumer raises and measures, and what it is made of."""
+"""Errors and metrics of a CooperativeKafkaConsumer, and the parts that it consists of."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ def test_heartbeats_that_are_refused_again_and_again_are_one_error_until_it_is_r
                 consumer.poll(timeout_ms=0)
             except Errors.GroupAuthorizationFailedError:
                 raised += 1
-        assert raised in (1, 2)  # One, or one more of the heartbeat at the end.
+        assert raised in (1, 2)  # A second one if the last heartbeat's error was raised too.
 
         until(lambda: len(refused) >= before + 5)
         coordinator.send = send
         last = coordinator.heartbeat.last_receive
         until(lambda: coordinator.heartbeat.last_receive > last)
-        consumer.poll(timeout_ms=0)  # What was wrong is so no longer.
+        consumer.poll(timeout_ms=0)  # The error is over, so the poll does not raise it.
 
 
 def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(kafka: Kafka) -> None:
@@ -141,7 +141,7 @@ def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(ka
         with consuming(group) as second:
             second.poll(timeout_ms=0)
             until(lambda: isinstance(coordinator.listener_calls.asked, Revoke))
-            first.poll(timeout_ms=0)  # The commit is under way, or done.
+            first.poll(timeout_ms=0)  # The commit is in flight or done.
             first.unsubscribe()
         first.subscribe(list(group.topics), listener=listener)
         share(group, first)
@@ -206,7 +206,7 @@ PASSWORD = "right-password"
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[tuple[KafkaCluster, str]]:
-    """A broker where `first` may use one topic and `second` two, and the port for passwords."""
+    """A broker where `first` may use one topic and `second` two, and the port for password logins."""
     plain, controller, password = free_ports(3)
     doors = f"PLAINTEXT://127.0.0.1:{plain},PASSWORD://localhost:{password}"
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -280,7 +280,7 @@ def test_topics_of_others_that_a_leader_may_not_describe_do_not_concern_its_user
             polling_until(lambda: len(leader.assignment()) == 1 and other.assignment(), leader, other)
             cluster = leader._coordinator._cluster
             polling_until(lambda: cluster.unauthorized_topics, leader, other)
-            for _ in range(3):  # Each refresh tells the leader again.
+            for _ in range(3):  # Each refresh reports the unauthorized topic again.
                 seen = cluster._last_successful_refresh_ms
                 polling_until(lambda seen=seen: cluster._last_successful_refresh_ms > seen, leader, other)
 

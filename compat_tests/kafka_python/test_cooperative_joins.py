@@ -1,4 +1,4 @@
-"""A CooperativeKafkaConsumer to which something happens in the middle of a join: a strategy prolongs it."""
+"""A CooperativeKafkaConsumer in the middle of a join, which a slow strategy prolongs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_consumer_that_leaves_while_it_waits_for_its_assignment_can_join_again
                 lambda: strategy.stuck.is_set() and phase_of(follower) is Phase.SYNCING, third, follower
             )
             leave(follower)
-            polling_until(lambda: phase_of(third) is Phase.JOINING, third)  # since the follower has left
+            polling_until(lambda: phase_of(third) is Phase.JOINING, third)  # because the follower has left
         finally:
             strategy.released.set()
         share(group, leader, follower, third)
@@ -72,7 +72,7 @@ def test_a_join_that_begins_while_the_user_unsubscribes_is_no_error(kafka: Kafka
         coordinator, topics = consumer._coordinator, sorted(consumer.subscription())
 
         def begin_a_join_too_late() -> None:
-            # The machine asks for the join, which is sent when this function has returned.
+            # The member state requests the join, which is sent after this function has returned.
             coordinator.handle(RejoinRequested("the test wants it"))
             coordinator.handle(AboutToJoin(coordinator._session.protocol))
             consumer._subscription.unsubscribe()

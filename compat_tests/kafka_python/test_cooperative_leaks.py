@@ -1,4 +1,4 @@
-"""What polls of a quiet CooperativeKafkaConsumer leave behind: nothing."""
+"""Polls of an idle CooperativeKafkaConsumer leave no objects behind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafka_assignors_kafka_python._client import watch_topics_if_static
 ROUNDS = 5
 POLLS = 100
 POLL_MS = 20
-"""With a `retry_backoff_ms` of 1 each poll starts several waits, also on a slow machine."""
+"""With a `retry_backoff_ms` of 1, each poll starts several waits, also on a slow machine."""
 
 
 def pause_everything(consumer: CooperativeKafkaConsumer) -> None:
@@ -31,7 +31,7 @@ def do_nothing(consumer: CooperativeKafkaConsumer) -> None:
 
 
 def held() -> tuple[int, int]:
-    """How many callbacks wait in futures, and how many objects there are."""
+    """The number of callbacks in futures, and the number of objects."""
     gc.collect()
     objects = gc.get_objects()
     futures = [one for one in objects if type(one) is Future]
@@ -45,9 +45,9 @@ def poll_often(consumer: CooperativeKafkaConsumer) -> None:
 
 
 def assert_flat(consumer: CooperativeKafkaConsumer) -> None:
-    """Polls leave neither callbacks nor objects.
+    """Check that polls leave neither callbacks nor objects.
 
-    A leak leaves some in every round of polls. What goes on at the same time leaves some in a few rounds.
+    A leak adds some in every round of polls. Concurrent activity adds some in a few rounds.
     """
     poll_often(consumer)
     growth, before = [], held()
@@ -114,7 +114,7 @@ def test_a_static_member_that_waits_for_metadata_again_and_again_listens_for_the
 
 
 def settle(*consumers: CooperativeKafkaConsumer, owned: int) -> None:
-    """Poll until all are in one generation, and own that many partitions together."""
+    """Poll until all consumers are in one generation, and own that many partitions together."""
     deadline = time.monotonic() + HANG_S
     while True:
         for consumer in consumers:

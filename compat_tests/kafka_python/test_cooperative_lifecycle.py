@@ -1,6 +1,6 @@
-"""Groups of CooperativeKafkaConsumers that lose a topic, meet KIP-848, or read what transactions wrote.
+"""Groups of CooperativeKafkaConsumers that lose a topic, meet KIP-848, or read transactions.
 
-What else of `scenarios.lifecycle` concerns them, `scenarios.cooperative` has too.
+The other lifecycle scenarios that apply to them are in `scenarios.cooperative`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups of `rollout`: members with CooperativeKafkaConsumer on a real broker."""
+"""Groups with the strategy `rollout` and CooperativeKafkaConsumers, on a real broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arguments that the cooperative consumer declares are those of the kafka-python that is installed."""
+"""The cooperative consumer declares exactly the arguments of the installed kafka-python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consume, transform, produce: what a transaction commits while members join and leave."""
+"""Consume, transform, produce: transactions that commit while members join and leave."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_metadata_of_the_group_are_good_until_the_next_poll(kafka: Kafka) -> Non
         calls = list(listener.calls)
         second.poll(timeout_ms=0)
         until(lambda: phase_of(second) is Phase.JOINING)
-        several_heartbeats_later(first)  # They say that the group is rebalancing.
+        several_heartbeats_later(first)  # The responses report that the group is rebalancing.
         assert first._coordinator._member.must_join
 
         (tp,) = of(group, 0)
@@ -107,7 +107,7 @@ def test_metadata_of_the_group_wait_for_the_join_that_is_under_way(kafka: Kafka)
         share(group, first, second)
         group.produce(5)
         read_from_each(first)
-        # The second one does not join before its next poll, and the first one's JoinGroup waits for it.
+        # The second consumer joins only in its next poll, and the JoinGroup of the first one waits for it.
         second.group_metadata()
         polling_until(lambda: phase_of(first) is Phase.JOINING, third, first)
         before = first._coordinator.member.membership.generation
@@ -153,14 +153,14 @@ def test_a_listener_that_asks_for_metadata_does_not_hold_the_next_join_back(kafk
         with consuming(group, listener) as first, consuming(group) as second:
             share(group, first)
             second.poll(timeout_ms=0)
-            # Revocation asks for a second round, which begins without another poll.
+            # The revocation requires a second rebalance, which begins without another poll.
             polling_until(lambda: listener.told("revoked"), first)
             until(lambda: first._coordinator.member.membership.generation >= 3)
             share(group, first, second)
 
 
 class Copier:
-    """A member that copies records of a topic to another one in transactions, on a thread of its own."""
+    """A member that copies the records of a topic to another topic in transactions, on its own thread."""
 
     def __init__(self, kind: Any, strategy: Any, group: GroupOfMembers, name: str) -> None:
         self.refused = 0
@@ -202,7 +202,7 @@ class Copier:
                 if not batch:
                     continue
                 metadata = consumer.group_metadata()
-                time.sleep(0.1)  # The work that a transaction encloses.
+                time.sleep(0.1)  # The work within a transaction.
                 try:
                     producer.begin_transaction()
                     for tp, records in batch.items():
@@ -214,7 +214,7 @@ class Copier:
                     producer.commit_transaction()
                 except KafkaError:
                     self.refused += 1
-                    # A new producer: kafka-python commits what was refused with the next transaction.
+                    # The old producer would commit the refused offsets in the next transaction.
                     producer.abort_transaction()
                     stack.close()
                     producer = stack.enter_context(transactional_producer(group, self._name))

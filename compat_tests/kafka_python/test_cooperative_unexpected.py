@@ -1,4 +1,4 @@
-"""Each task of a CooperativeKafkaConsumer raises, once, what it never should. And the computer sleeps."""
+"""An unexpected error in each task of a CooperativeKafkaConsumer, and a computer that sleeps."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ PROGRAM = "compat_tests.kafka_python.cooperative_member"
 
 
 class InjectedError(Exception):
-    """Not one of Kafka's."""
+    """An error that Kafka does not know."""
 
 
 class Once:
-    """In the place of a function: the first call raises."""
+    """Replaces a function; the first call raises."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -48,7 +48,7 @@ class Once:
 
 
 class Announcing(CooperativeSticky):
-    """A strategy that tells the leader something."""
+    """A strategy that sends member data to the leader."""
 
     name = "announcing"
 
@@ -73,7 +73,7 @@ def members_of(kafka: Kafka, group_id: str) -> int:
 
 
 class Reader:
-    """Polls, and remembers records and errors."""
+    """Polls, and records the number of records and the errors."""
 
     def __init__(self, consumer: CooperativeKafkaConsumer) -> None:
         self.consumer = consumer
@@ -172,7 +172,7 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
         group.produce(100)
         with consuming(group, max_poll_records=1) as consumer:
             reader = Reader(consumer)
-            reader.until(lambda: reader.read)  # There are more in its buffer.
+            reader.until(lambda: reader.read)  # More records are in the buffer.
             coordinator, awake = consumer._coordinator, lease.clock
             send, answering = coordinator.send, threading.Event()
 
@@ -190,4 +190,4 @@ def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator
             answering.set()
             before = reader.read
             reader.until(lambda: reader.read > before)
-            assert consumer.group_metadata().generation_id > generation  # It has joined again.
+            assert consumer.group_metadata().generation_id > generation  # The consumer has joined again.

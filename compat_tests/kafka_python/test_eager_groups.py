@@ -30,7 +30,7 @@ PROGRAM = "compat_tests.kafka_python.member"
 COOPERATIVE = "compat_tests.kafka_python.cooperative_member"
 
 MAKES_INSTANCES = hasattr(AbstractPartitionAssignor, "supported_protocols")
-"""From 3.0 on; 2.x calls the class as if it were an instance."""
+"""kafka-python 3 makes an instance of an assignor class; 2.x uses the class itself."""
 
 
 class TestEagerGroups(EagerScenarios):
@@ -56,15 +56,15 @@ class TestConversion(ConversionScenarios):
     program = PROGRAM
 
 
-if KNOWS_STATIC_MEMBERS:  # from 2.3 on
+if KNOWS_STATIC_MEMBERS:  # 2.3 and later
 
     class TestStaticMembers(StaticMemberScenarios):
         program = PROGRAM
 
 
 def test_a_consumer_that_polls_in_steps_shorter_than_a_join_does_not_stand_still(kafka: Kafka) -> None:
-    # With kafka-python's own assignors it does: the leader learns of "payments" only after it has assigned,
-    # joins again because of it, and the poll that sends the request is over before the answer is there.
+    # With kafka-python's own assignors it hangs. The leader learns of "payments" only after it has assigned,
+    # and joins again. The poll that sends the JoinGroup request ends before the response arrives.
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4, "payments": 2}) as group:
         group.start("leader", ["sticky"], topics=["orders"], poll_ms=10)
         group.wait_for("the leader", lambda: group.members["leader"].reports("assigned"))
@@ -75,14 +75,14 @@ def test_a_consumer_that_polls_in_steps_shorter_than_a_join_does_not_stand_still
 
 @contextlib.contextmanager
 def polling(group: GroupOfMembers, assignor: Any) -> Iterator[KafkaConsumer]:
-    """A consumer of this process, polled in a thread of its own."""
+    """A consumer in this process, polled on its own thread."""
     consumer = KafkaConsumer(
         *group.topics,
         bootstrap_servers=group.kafka.bootstrap,
         group_id=group.id,
         partition_assignment_strategy=[assignor],
         heartbeat_interval_ms=200,
-        session_timeout_ms=30_000,  # Longer than a busy machine stands still.
+        session_timeout_ms=30_000,  # Longer than a busy machine stalls.
     )
     stopping = threading.Event()
 
@@ -101,7 +101,7 @@ def polling(group: GroupOfMembers, assignor: Any) -> Iterator[KafkaConsumer]:
 
 
 def settled(group: GroupOfMembers, consumers: Sequence[KafkaConsumer]) -> list[set[Any]]:
-    """Wait until the consumers have everything between them, in equal shares."""
+    """Wait until the consumers own all partitions, in equal shares."""
     fair = sum(group.topics.values()) // len(consumers)
     deadline = time.monotonic() + HANG_S
     while True:
@@ -135,7 +135,7 @@ def test_consumers_of_a_process_that_share_an_assignor_are_separate_members(kafk
             before = settled(group, [first, second])
             with polling(group, shared) as third:
                 after = settled(group, [first, second, third])
-    # Each was told by its own memory: two claims on the same partitions would have counted for neither.
+    # Each consumer claimed its own partitions: two claims on the same partitions cancel each other.
     assert after[0] < before[0]
     assert after[1] < before[1]
 
@@ -188,7 +188,7 @@ def test_a_wrong_configuration_is_refused_as_early_as_the_client_shows_it(
         if MAKES_INSTANCES:
             with pytest.raises(error, match=message):
                 construct()
-        else:  # 2.x does not show its settings before it joins
+        else:  # 2.x reveals its settings only when it joins
             with contextlib.closing(construct()) as consumer, pytest.raises(error, match=message):
                 consumer.poll(timeout_ms=10_000)
 

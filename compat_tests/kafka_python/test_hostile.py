@@ -1,4 +1,4 @@
-"""Groups whose members mean harm, led by our strategies in a stock consumer, on a real broker."""
+"""Groups with malicious members, led by our strategies in a stock consumer, on a real broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class TestHostileMembers(HostileScenarios):
     program = "compat_tests.kafka_python.member"
 
 
-if KNOWS_STATIC_MEMBERS:  # from 2.3 on
+if KNOWS_STATIC_MEMBERS:  # 2.3 and later
 
     class TestStolenInstanceIds(StolenInstanceScenarios):
         program = "compat_tests.kafka_python.member"

@@ -1,4 +1,4 @@
-"""Groups of stock KafkaConsumers that change while they run, and that read what transactions wrote."""
+"""Groups of stock KafkaConsumers that change, and that read transactions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if COMMITS_WITHOUT_END:
         program = PROGRAM
 
 
-if KNOWS_TRANSACTIONS:  # from 2.2 on
+if KNOWS_TRANSACTIONS:  # 2.2 and later
 
     class TestTransactions(TransactionScenarios):
         program = PROGRAM

@@ -1,4 +1,4 @@
-"""Leaders that ask for weights, on a real broker."""
+"""Leaders that request weights, on a real broker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KINDS = [KafkaConsumer] if IS_2 else [KafkaConsumer, CooperativeKafkaConsumer]
 def polling(
     group: GroupOfMembers, kind: Callable[..., Any], weights: Any, count: int, **settings: Any
 ) -> Iterator[list[Any]]:
-    """So many consumers, each polled in a thread of its own."""
+    """`count` consumers, each polled on its own thread."""
     consumers = [
         kind(
             *group.topics,
@@ -60,7 +60,7 @@ def polling(
 
 
 def until_shares(expected: list[set[int]], consumers: list[Any]) -> None:
-    """Wait until the consumers have these partitions, in any order."""
+    """Wait until the consumers own these partitions, in any order."""
     deadline = time.monotonic() + HANG_S
     while True:
         shares = [{tp.partition for tp in consumer.assignment()} for consumer in consumers]
@@ -83,7 +83,7 @@ def test_members_share_the_lag_and_not_the_number(kafka: Kafka, kind: Callable[.
 def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka, kind: Callable[..., Any]) -> None:
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         lag(group, {4: 500, 2: 20})
-        # Every partition lags, partition 4 most; what came in between two looks is what counts.
+        # Every partition lags, partition 4 most. Only the records between two measurements count.
         weights = RateWeights(group.id, base=0, drain_s=1e9, bootstrap_servers=kafka.bootstrap)
         assert weights(group.topics) == dict.fromkeys(group.topics, [0] * 6)
         write(group, {2: 1000, **dict.fromkeys((0, 1, 3, 4, 5), 20)})
@@ -109,17 +109,17 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
             before.append(member_ids(group))
             return silent(topics)
 
-        # A minute was asked for; the session allows for five seconds.
+        # The assignor allows HANG_S, but the session limits the wait to five seconds.
         began = time.monotonic()
         with polling(group, KafkaConsumer, weights, 1, session_timeout_ms=15_000) as consumers:
             until_shares([{0, 1, 2, 3}], consumers)
             took = time.monotonic() - began
             time.sleep(1)
-            # One that was expelled would have come back under another id.
+            # An expelled member would have come back with another id.
             assert before == [member_ids(group)]
         assert asked == [dict(group.topics)]
     assert took >= 5
-    # There may be a second rebalance for another reason; no source is asked again before it has answered.
+    # There may be a second rebalance for another reason; a source is asked again only after its answer.
     warnings = [m for m in caplog.messages if "no weights from" in m]
     assert "it did not answer within 5 s; all weights count as unknown" in warnings[0]
     assert all("all weights count as unknown" in warning for warning in warnings)
