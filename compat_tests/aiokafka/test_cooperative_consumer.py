@@ -326,8 +326,7 @@ def test_a_fenced_consumer_can_neither_commit_nor_read_and_the_other_keeps_its_c
                     with pytest.raises(FencedInstanceIdError, match="another process joined with the same"):
                         await asyncio.wait_for(zombie.getone(), HANG_S)
 
-                # The broker refuses every request of the zombie, even if the zombie had not stopped by
-                # itself.
+                # The broker refuses every request of the zombie, even if the zombie had not stopped.
                 offset = {tp: OffsetAndMetadata(4, "")}
                 transport = coordinator._session._transport
                 assert await transport.heartbeat(was) == FENCED_INSTANCE_ID

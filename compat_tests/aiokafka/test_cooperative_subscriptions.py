@@ -1,4 +1,4 @@
-"""The assignment and the calls of a CooperativeAIOKafkaConsumer as its subscription begins, changes and ends."""
+"""The assignment of a CooperativeAIOKafkaConsumer as its subscription begins, changes and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads of leaders: not from the application's executor, gone after each call, and bounded in number."""
+"""The threads of leaders: outside the application's executor, gone after each call, bounded in number."""
 
 from __future__ import annotations
 

@@ -433,8 +433,7 @@ class RollingBrokersScenarios:
             wait_until_the_logs_are_consumed(group)
             consumed = group.consumed()
             assert max(consumed.values()) == 1
-            # A record that the producer retries while brokers restart may be in the log twice. None is left
-            # out.
+            # A record that the producer retries while brokers restart may be in the log twice. None is lost.
             for partition in range(6):
                 offsets = sorted(offset for _, number, offset in consumed if number == partition)
                 assert offsets == list(range(len(offsets)))
