@@ -1,4 +1,5 @@
-"""A Kafka broker over a real socket that answers as its groups say; see the package on how to script a scene.
+"""A Kafka broker on a real socket that responds as its groups define; the package shows how to script a
+scene.
 
 The schemas are kafka-python's. A connection belongs to the group whose id is its `client_id`. As in Kafka,
 the requests of one connection are answered one by one.
@@ -47,7 +48,7 @@ VERSIONS: Mapping[str, tuple[int, int]] = {
     "ApiVersions": (0, 4),
     "OffsetForLeaderEpoch": (0, 2),
 }
-"""Kafka 2.3 and 2.4, without sessions of fetches: the first that have everything the consumers need."""
+"""Kafka 2.3 and 2.4, without fetch sessions: the first versions with everything that the consumers need."""
 
 _REQUESTS = {
     getattr(module, f"{name}Request").API_KEY: (name, getattr(module, f"{name}Request"))
@@ -65,14 +66,15 @@ _RESPONSES = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What takes the place of the usual answer."""
+    """Replaces the usual response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Code(Answer):
-    """An error. Nothing comes of the request.
+    """An error. The request has no effect.
 
-    `in_partitions` puts it there in an OffsetFetch response, which has a place for both.
+    `in_partitions` puts the error into the partitions of an OffsetFetch response, which has two places for
+    it.
     """
 
     error_code: int
@@ -81,14 +83,14 @@ class Code(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Late(Answer):
-    """The usual answer, later."""
+    """The usual response, but later."""
 
     after_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Answer):
-    """The usual answer as of when the event is set; `then` takes its place if given."""
+    """The response at the time when the event is set: the usual one, or `then` if it is given."""
 
     released: asyncio.Event
     then: Answer | None = None
@@ -96,32 +98,32 @@ class Held(Answer):
 
 @dataclass(frozen=True, slots=True)
 class Never(Answer):
-    """No answer on this connection any more. Nothing comes of the request."""
+    """No further response on this connection. The request has no effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Torn(Answer):
-    """The request is carried out; half of the answer comes, then the end of the connection."""
+    """The request takes effect, but the connection ends after half of the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Twice(Answer):
-    """The usual answer, two times."""
+    """The usual response, sent twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Closed(Answer):
-    """The end of the connection. Nothing comes of the request."""
+    """The connection ends. The request has no effect."""
 
 
 @dataclass(slots=True)
 class Request:
-    """A request as it came.
+    """A received request.
 
     Attributes:
-        scripted: what took the place of its usual answer.
-        error_code: the error that it was answered with; None if it was not answered, or not whole.
-        answered: whether all was done with it that was to be done.
+        scripted: the answer that replaced the usual response.
+        error_code: the error in the response; None if there was no complete response.
+        answered: whether the broker has finished with the request.
     """
 
     api: str
@@ -144,12 +146,12 @@ class _Connection:
 
 @dataclass
 class ScriptedBroker:
-    """One broker, node 0, and the coordinator of all of its groups."""
+    """One broker, node 0, which coordinates all of its groups."""
 
     versions: Mapping[str, tuple[int, int]] = field(default_factory=lambda: dict(VERSIONS))
     groups: dict[str, Group] = field(default_factory=dict)
     unexpected: list[str] = field(default_factory=list)
-    """Failures of this broker itself, which no test should leave behind."""
+    """Failures of this broker itself; a test fails if there are any."""
 
     async def __aenter__(self) -> ScriptedBroker:
         self._loop = asyncio.get_running_loop()
@@ -168,20 +170,19 @@ class ScriptedBroker:
 
     @property
     def bootstrap(self) -> str:
-        """The address for clients."""
         return f"127.0.0.1:{self.port}"
 
     def group(self, group_id: str, topics: Mapping[str, int], **settings: Any) -> Group:
-        """A new group, and the topics with their partitions that its consumer sees."""
+        """Add a group, and the topics, with their partitions, that its consumer sees."""
         self.groups[group_id] = Group(group_id, dict(topics), self._loop, **settings)
         return self.groups[group_id]
 
     def connections(self, client_id: str) -> int:
-        """How many connections of this client are open."""
+        """The number of open connections of this client."""
         return sum(connection.client_id == client_id for connection in self._connections.values())
 
     def close_connections(self, client_id: str) -> None:
-        """Close what this client has open."""
+        """Close the open connections of this client."""
         for connection in self._connections.values():
             if connection.client_id == client_id:
                 connection.writer.close()
@@ -213,7 +214,7 @@ class ScriptedBroker:
         requests: asyncio.Queue[bytes | None] = asyncio.Queue()
 
         async def read() -> None:
-            # Beside the answers: the end of a connection shows at once, though an answer is held.
+            # Reading goes on while a response is held, so that the end of a connection is seen at once.
             try:
                 while True:
                     (length,) = struct.unpack(">i", await connection.reader.readexactly(4))
@@ -236,7 +237,7 @@ class ScriptedBroker:
             reading.cancel()
 
     async def _answer(self, connection: _Connection, data: bytes) -> bool:
-        """Answer one request; whether the connection goes on."""
+        """Answer one request; returns whether the connection goes on."""
         api_key, version = struct.unpack_from(">hh", data)
         name, schema = _REQUESTS[api_key]
         body = schema.decode(data, version=version, header=True)
@@ -311,7 +312,7 @@ def _encoded(response: Any, version: int, correlation_id: int) -> bytes:
 
 @contextlib.contextmanager
 def broker_in_thread(make: Callable[[], ScriptedBroker] = ScriptedBroker) -> Iterator[ScriptedBroker]:
-    """A broker whose loop runs in a thread of its own: for consumers that stand still, or that block."""
+    """A broker whose loop runs on its own thread, for consumers that block."""
     loop, broker = asyncio.new_event_loop(), make()
 
     def run() -> None:

@@ -1,4 +1,4 @@
-"""Kafka's error codes (`Errors.java`), and which of them Java's client takes for retriable."""
+"""Kafka's error codes (`Errors.java`), with Java's judgement of which are retriable."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 __all__ = ["ERRORS", "UNKNOWN_CODE", "ErrorCode"]
 
 UNKNOWN_CODE = 9999
-"""No release of Kafka has it."""
+"""A code that no release of Kafka uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorCode:
-    """One constant of `Errors.java`; `retriable`: its exception extends RetriableException."""
+    """One constant of `Errors.java`; `retriable` means that its exception extends RetriableException."""
 
     code: int
     name: str

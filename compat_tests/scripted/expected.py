@@ -1,14 +1,14 @@
-"""What a consumer does with each answer: as Java's, or else in another way for a reason that stands here.
+"""A consumer's reaction to each response: Java's reaction, or a documented difference.
 
 `JAVA` is taken from the response handlers of Java's `AbstractCoordinator`, `ConsumerCoordinator` and
-`OffsetFetcher`. The first line that fits counts.
+`OffsetFetcher`. The first matching line counts.
 
-    retried     the request is sent again, or needs not to be; the user hears nothing
-    looked up   the coordinator is looked up again, and then the same
-    rejoined    the member joins again with the same id, and keeps what it owns
+    retried     the request is sent again, or need not be; the user sees no error
+    looked up   the coordinator is looked up again, then as `retried`
+    rejoined    the member joins again with the same id, and keeps its partitions
     lost        the partitions are lost, and the member joins again
-    raised      the call for records raises it once, or the call that was under way; the consumer goes on
-    fatal       every call raises it from now on
+    raised      a call for records, or the call in flight, raises it once; the consumer goes on
+    fatal       every further call raises it
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ ListOffsets      *                                                              
 Metadata         TOPIC_AUTHORIZATION_FAILED INVALID_TOPIC_EXCEPTION                 raised
 Metadata         *                                                                  retried
 """
-"""`Partitions` are the errors of single partitions in an OffsetFetch response."""
+"""`Partitions` stands for the errors of single partitions in an OffsetFetch response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where a consumer of ours does something else. Empty fields stand for all."""
+    """A reaction of our consumers that differs from Java's. An empty field matches everything."""
 
     api: str
     codes: str
@@ -210,7 +210,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("Partitions", "retriable", "retried", _THE_CLIENT_ITSELF, client="kafka-python"),
     Difference("ListOffsets Metadata", "*", "retried-or-raised", _THE_CLIENT_ITSELF),
 )
-"""The first that fits counts, then `JAVA`."""
+"""The first match counts; without a match, `JAVA` applies."""
 
 BROKEN: dict[str, Answer] = {
     "late": Late(0.3),
@@ -219,7 +219,7 @@ BROKEN: dict[str, Answer] = {
     "twice": Twice(),
     "closed": Closed(),
 }
-"""What is no error code: the coordinator is looked up again, and the member may have to rejoin."""
+"""Answers without an error code: the coordinator is looked up again, and the member may have to rejoin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +233,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Short enough for the output of pytest."""
+        """A short name for pytest's output."""
         return f"{self.client}, {self.scene.name}, {self.label}"
 
 
 def cells() -> Iterator[Cell]:
-    """All of them."""
     for client in CLIENTS:
         for scene in SCENES:
             for error in ERRORS.values():
@@ -258,11 +257,11 @@ _ALWAYS_SAMPLED = (
     ("first join", "Metadata", "never"),
     ("closing", "JoinGroup", "MEMBER_ID_REQUIRED"),
 )
-"""Cells in which a consumer has failed that passes in all others: phase, request and answer."""
+"""Cells in which a faulty consumer once failed while it passed all others: phase, request and answer."""
 
 
 def sample() -> Iterator[Cell]:
-    """Some of each request, phase, outcome and broken answer."""
+    """Some cells of each request, phase, outcome and broken answer."""
     seen: set[object] = set()
     number = 0
     for cell in cells():
@@ -270,7 +269,7 @@ def sample() -> Iterator[Cell]:
         if not always and cell.label not in _SAMPLED:
             continue
         kinds = kinds_of(cell)
-        # The number of answers is no multiple of three, so each scene has others.
+        # The number of answers is not a multiple of three, so the sampled answers differ from scene to scene.
         if always or number % 3 == 0 or not kinds <= seen:
             seen |= kinds
             yield cell
@@ -278,7 +277,7 @@ def sample() -> Iterator[Cell]:
 
 
 def kinds_of(cell: Cell) -> set[object]:
-    """What a sample has to have at least one cell of, for each client."""
+    """The kinds of which a sample needs at least one cell for each client."""
     kinds = {cell.scene.api, cell.scene.phase, allowed(cell).must}
     if cell.label in BROKEN:
         kinds.add(cell.label)
@@ -287,7 +286,8 @@ def kinds_of(cell: Cell) -> set[object]:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Which labels must be observed, which may be, and why that is not as in Java; empty if it is."""
+    """The labels that must and may be observed, and the reason for a difference from Java; empty if there
+    is none."""
 
     must: frozenset[str]
     may: frozenset[str]
@@ -298,7 +298,6 @@ class Allowed:
 
 
 def java(scene: Scene, error: ErrorCode) -> str:
-    """The outcome in Java's consumer."""
     return _line_of(scene, error)[1]
 
 
@@ -334,7 +333,7 @@ def _is_retriable(client: str, error: ErrorCode) -> bool:
 
 
 def difference(client: str, scene: Scene, error: ErrorCode) -> Difference | None:
-    """The line of `DIFFERENCES` that counts."""
+    """The line of `DIFFERENCES` that applies."""
     for one in DIFFERENCES:
         if (
             _api(scene) in one.api.split()
@@ -347,7 +346,7 @@ def difference(client: str, scene: Scene, error: ErrorCode) -> Difference | None
 
 
 def allowed(cell: Cell) -> Allowed:
-    """What the cell may come to, beside what its scene brings about by itself."""
+    """The allowed labels of the cell, including those that its scene causes regardless of the answer."""
     scene, by_itself = cell.scene, _by_itself(cell.scene)
     if cell.label in BROKEN:
         return Allowed(frozenset(), _of_broken(cell) | by_itself)
@@ -364,13 +363,13 @@ def allowed(cell: Cell) -> Allowed:
     if scene.phase == "closing":
         may |= {"looked up"}
     if (scene.phase, scene.api) == ("closing", "FindCoordinator"):
-        # A heartbeat or the commit of the listener looks it up, which comes first; the commit raises.
+        # A heartbeat, or the listener's commit, looks the coordinator up first; the commit raises.
         may |= {"raised"}
     return Allowed(must - by_itself, may, reason)
 
 
 def _by_itself(scene: Scene) -> frozenset[str]:
-    """What happens in a scene though the answer be the usual one."""
+    """The labels that a scene causes even with the usual response."""
     labels = set()
     if scene.phase == "first join" or scene.api == "FindCoordinator":
         labels.add("looked up")
@@ -382,17 +381,17 @@ def _by_itself(scene: Scene) -> frozenset[str]:
 
 
 def _of_broken(cell: Cell) -> frozenset[str]:
-    """A connection that breaks is the end of nothing, except of what a call waits for."""
+    """A broken connection has no consequence except for the calls that wait for it."""
     if cell.label == "late":
         return frozenset()
     labels = {"looked up", "rejoined"}
     if cell.label == "never":
-        # The call has a timeout; and what was not answered for that long may have been given away.
+        # The call times out, and the partitions may have been reassigned after so long without a response.
         labels |= {"raised", "lost"}
     if cell.scene.phase == "closing" and cell.scene.api == "OffsetCommit":
-        # A consumer that is being closed does not wait for another coordinator.
+        # A closing consumer does not wait for another coordinator.
         labels.add("raised")
     if cell.scene.api == "JoinGroup" and cell.label == "torn":
-        # The coordinator has begun a generation of which the member never heard: heartbeats are refused.
+        # The coordinator has begun a generation that the member does not know, so it refuses heartbeats.
         labels.add("lost")
     return frozenset(labels)

@@ -23,7 +23,7 @@ __all__ = ["LATEST_OFFSET", "NODE_ID", "Group", "Partition"]
 
 NODE_ID = 0
 LATEST_OFFSET = 1_000_000
-"""The end of each partition; every offset before it has a record."""
+"""The end of each partition; every earlier offset has a record."""
 
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 22, 25, 27, 79
 _PEER = "peer"
@@ -42,17 +42,17 @@ class _Rule:
 
 @dataclass
 class Group:
-    """One group, and what its consumer sees of the cluster.
+    """One group, and the cluster that its consumer sees.
 
     Attributes:
         peer_leads: whether a scripted member leads. It assigns `assigned`, or all partitions if that is None.
-        others: what the other members have joined with, by member id, if the consumer leads.
-        loading: whether the coordinator is loading the group: it answers OK to every heartbeat, from any
-            member, and COORDINATOR_LOAD_IN_PROGRESS to what needs the group.
+        others: the metadata with which the other members joined, by member id, if the consumer leads.
+        loading: whether the coordinator is loading the group. It then answers OK to every heartbeat, from any
+            member, and COORDINATOR_LOAD_IN_PROGRESS to other group requests.
         fetch_wait_s: how long a fetch takes.
         nodes: how many nodes lead the partitions, in turn. All have the address of this broker.
-        leader_epoch: what metadata say, of each partition.
-        requests: all requests of the consumer, in their order.
+        leader_epoch: the leader epoch of every partition in the metadata.
+        requests: all requests of the consumer, in order.
     """
 
     id: str
@@ -67,9 +67,9 @@ class Group:
     leader_epoch: int = 0
     generation: int = 0
     member_id: str = ""
-    """The one real member; empty if there is none."""
+    """The id of the real member; empty if it has not joined."""
     rebalancing: bool = False
-    """Whether heartbeats are answered REBALANCE_IN_PROGRESS."""
+    """Whether heartbeats get REBALANCE_IN_PROGRESS."""
     syncing: bool = False
     """Whether the generation has members but no assignment yet."""
     committed: dict[Partition, int] = field(default_factory=dict)
@@ -94,23 +94,23 @@ class Group:
         times: float = 1,
         when: Callable[[Request], bool] = lambda _: True,
     ) -> None:
-        """Give the next `times` requests of this kind, those that `when` is true of, another answer."""
+        """Replace the response to the next `times` requests of this API for which `when` is true."""
         self._rules.append(_Rule(api, answer, times, when))
 
     def begin_rebalance(self) -> None:
-        """Another member joins: the consumer has to rejoin."""
+        """Act as if another member joined: the consumer has to rejoin."""
         self.rebalancing = True
 
     def remove_member(self) -> None:
-        """The consumer's session has ended."""
+        """End the consumer's session."""
         self.member_id, self.generation = "", self.generation + 1
 
     def sent(self, api: str, *, since: int = 0) -> list[Request]:
-        """The requests of this kind, from the `since`-th request of all on."""
+        """The requests of this API, from the `since`-th of all requests on."""
         return [request for request in self.requests[since:] if request.api == api]
 
     async def until(self, condition: Callable[[], Any], limit_s: float = HANG_S) -> None:
-        """Wait until it is true, which is looked at whenever a request comes or was answered."""
+        """Wait until the condition is true; it is checked at each request and each response."""
         if condition():
             return
         future: asyncio.Future[None] = self.loop.create_future()
@@ -119,13 +119,13 @@ class Group:
             await future
 
     def wait_until(self, condition: Callable[[], Any], limit_s: float = HANG_S) -> None:
-        """The same from another thread than the broker's."""
+        """As `until`, from another thread than the broker's."""
         asyncio.run_coroutine_threadsafe(self.until(condition, limit_s), self.loop).result()
 
     # ---- what the broker does
 
     def scripted(self, request: Request) -> Answer | None:
-        """What takes the place of the usual answer."""
+        """The scripted answer to this request, if there is one."""
         for rule in self._rules:
             if rule.api == request.api and rule.when(request):
                 rule.times -= 1
@@ -135,12 +135,11 @@ class Group:
         return None
 
     def record(self, request: Request) -> None:
-        """Remember it."""
         self.requests.append(request)
         self.changed()
 
     def changed(self) -> None:
-        """Look again at what is waited for."""
+        """Check the conditions of all waiting calls."""
         for waiting in list(self._waiting):
             condition, future = waiting
             if future.done() or condition():
@@ -149,13 +148,13 @@ class Group:
                     future.set_result(None)
 
     async def answered(self, request: Request, port: int) -> Mapping[str, Any]:
-        """The usual answer; what comes of the request has happened."""
+        """The usual response; the request takes effect."""
         if request.api == "Fetch":
             await asyncio.sleep(self.fetch_wait_s)
         return self._values(request, port, 0, False)
 
     def refused(self, request: Request, error_code: int, in_partitions: bool) -> Mapping[str, Any]:
-        """The answer with an error; nothing comes of the request."""
+        """The response with an error; the request has no effect."""
         return self._values(request, 0, error_code, in_partitions)
 
     def _values(self, request: Request, port: int, code: int, in_partitions: bool) -> Mapping[str, Any]:
@@ -441,5 +440,5 @@ def _a_record() -> bytes:
 
 
 def _record_at(offset: int) -> bytes:
-    # The checksum covers neither the base offset nor the leader epoch, which is 0.
+    # The checksum does not cover the base offset and the leader epoch, which is 0.
     return struct.pack(">q", offset) + _a_record()[8:12] + bytes(4) + _a_record()[16:]

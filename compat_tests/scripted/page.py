@@ -1,6 +1,6 @@
-"""The tables of docs/error-answers.md, from the data that the tests judge by.
+"""The tables of docs/error-answers.md, from the data that the tests check against.
 
-`python -m compat_tests.scripted.page` writes them into the page, between its two marks.
+`python -m compat_tests.scripted.page` writes them between the two markers of the page.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def tables() -> str:
-    """Everything between the marks."""
+    """The text between the markers."""
     return "\n".join([*_java(), *_differences(), *_counts()])
 
 

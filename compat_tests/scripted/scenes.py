@@ -1,4 +1,4 @@
-"""The phases of a consumer, and how each is brought about so that exactly one request gets the answer."""
+"""The phases of a consumer, and scenes in which exactly one request of a phase gets the scripted answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_COORDINATOR, FENCED_INSTANCE_ID = 16, 82
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One request in one phase. `in_partitions`: its errors stand with the partitions."""
+    """One request in one phase. `in_partitions`: its errors are in the partitions of the response."""
 
     phase: str
     api: str
@@ -32,18 +32,17 @@ class Scene:
 
     @property
     def name(self) -> str:
-        """Phase and request."""
         return f"{self.phase}: {self.api}{' (in its partitions)' if self.in_partitions else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What one cell came to.
+    """The result of one cell.
 
     Attributes:
-        labels: "raised" (once, by a call for records or by the call that was under way), "fatal", "lost"
-            (the listener was told so, or the member forgot its id), "looked up", "rejoined".
-        faults: what no answer may lead to.
+        labels: "raised" (once, by a call for records or by the call in flight), "fatal", "lost" (the
+            listener was called, or the member forgot its id), "looked up", "rejoined".
+        faults: behaviour that no answer may cause.
     """
 
     labels: frozenset[str]
@@ -64,7 +63,7 @@ class _Cell:
     def arm(
         self, *, when: Callable[[Request], bool] = lambda _: True, held: asyncio.Event | None = None
     ) -> None:
-        """From now on the next request of the scene's kind gets the answer."""
+        """Give the answer to the scene's next request."""
         if held is not None:
             self.answer = Held(held, self.answer)
         self.since = len(self.group.requests)
@@ -78,21 +77,19 @@ class _Cell:
         )
 
     async def sent(self, api: str) -> None:
-        """Wait until the next request of this kind comes."""
+        """Wait until the next request of this API arrives."""
         since = len(self.group.requests)
         await self.group.until(lambda: self.group.sent(api, since=since))
 
     async def started(self) -> None:
-        """Start, and consume."""
+        """Start the consumer, and wait for records."""
         await self.user.start()
         assert await self.user.consumes()
 
     async def call(self, method: str, *arguments: Any) -> None:
-        """Call a method of the consumer."""
         self.calls.append(await self.user.call(method, *arguments))
 
     async def close(self) -> None:
-        """Close the consumer."""
         self.is_closed = True
         await self.user.close()
 
@@ -114,7 +111,7 @@ async def _rejoin(cell: _Cell) -> None:
 
 
 def _while_held(held: str) -> Callable[[_Cell], Awaitable[None]]:
-    """The request comes while JoinGroup or SyncGroup is not answered."""
+    """The request arrives while JoinGroup or SyncGroup is unanswered."""
 
     async def act(cell: _Cell) -> None:
         await cell.started()
@@ -211,7 +208,7 @@ async def _closing(cell: _Cell) -> None:
         cell.arm()
         await cell.close()
         return
-    # The consumer is being closed for as long as its listener runs.
+    # The consumer is closing for as long as its listener runs.
     user.held = {"revoked", "lost"}
     closing = asyncio.ensure_future(cell.close())
     await user.entered.wait()
@@ -231,7 +228,7 @@ SCENES: tuple[Scene, ...] = (
     *(Scene("first join", api, _first_join) for api in ("FindCoordinator", "JoinGroup", "Metadata")),
     Scene("first join", "OffsetFetch", _first_join),
     Scene("first join", "OffsetFetch", _first_join, in_partitions=True),
-    # A partition that the answer leaves out is looked up again by kafka-python after `request_timeout_ms`.
+    # kafka-python repeats the lookup of a partition missing from the response after `request_timeout_ms`.
     Scene("first join", "ListOffsets", _first_join, settings={"request_timeout_ms": 10_000}),
     Scene("first join", "SyncGroup", _first_join, peer_leads=True),
     Scene("rejoining", "JoinGroup", _rejoin),
@@ -272,10 +269,10 @@ SCENES: tuple[Scene, ...] = (
 
 
 async def play(broker: ScriptedBroker, scene: Scene, client: str, name: str, answer: Answer) -> Observed:
-    """Bring the phase about, give the answer, and see what comes of it until the consumer is closed."""
+    """Reach the phase, give the answer, and observe the consumer until it is closed."""
     group = broker.group(name, {TOPIC: PARTITIONS}, peer_leads=scene.peer_leads, fetch_wait_s=0.1)
-    # A timeout ends the wait for an answer that never comes. In all other cells no timeout plays a part, also
-    # on a machine that gives this process no processor time for minutes.
+    # A short timeout ends the wait for a response that never comes. In all other cells the timeouts are too
+    # long to matter, even if the process gets no processor time for minutes.
     short = isinstance(answer, Never)
     timeouts = {
         "session_timeout_ms": 6000 if short else 400_000,
@@ -320,12 +317,12 @@ _NOT_A_MEMBER = (UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID)
 
 
 def _may_stay(cell: _Cell) -> bool:
-    """Whether there is a reason why the coordinator still has the member.
+    """Whether the coordinator has a reason to still have the member.
 
-    LeaveGroup itself was refused or lost, which no consumer repeats; or the coordinator has said that this is
-    not a member, or is a fenced one; or the consumer is being closed and nothing answers; or it left by its
-    present member id before it read an answer that promises another. A coordinator drops an unused promise
-    after the session timeout.
+    LeaveGroup was refused or lost, and no consumer repeats it. Or the coordinator has answered that the
+    member is unknown or fenced. Or the consumer closes while it gets no response. Or the member left with its
+    present id before it read a response with a new one; a coordinator drops an unused id after the session
+    timeout.
     """
     said = cell.answer.then if isinstance(cell.answer, Held) else cell.answer
     code = said.error_code if isinstance(said, Code) else 0
@@ -340,7 +337,7 @@ def _may_stay(cell: _Cell) -> bool:
 
 
 async def _comes_to_rest(user: User, group: Group) -> bool:
-    """Wait until it consumes, and two heartbeats were fine since it last asked for anything else."""
+    """Wait until the user gets records and the last two group requests are accepted heartbeats."""
 
     def is_quiet() -> bool:
         last = [one for one in group.requests if one.api not in ("Fetch", "Metadata", "ApiVersions")][-2:]
@@ -368,4 +365,4 @@ def _labels(cell: _Cell, raised: tuple[str, ...]) -> set[str]:
 
 
 BASELINE = Late(0.0)
-"""The usual answer."""
+"""The usual response."""

@@ -1,4 +1,4 @@
-"""Consumers that are closed where it is least expected: by their listener, in `start`, before other calls."""
+"""Consumers that are closed at unusual moments: by their listener, during `start`, before other calls."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_member_lea
 
 @pytest.mark.parametrize("requests", [1, 2, 3])
 def test_a_start_that_waits_for_metadata_ends_when_the_consumer_stops(requests: int) -> None:
-    """A pattern has `start` wait for the metadata of all topics, which the broker sends no more."""
+    """With a pattern, `start` waits for the metadata of all topics, which the broker stops sending."""
 
     async def scene() -> None:
         async with ScriptedBroker() as broker, hang_limit(SOON_S):
@@ -176,7 +176,7 @@ def test_an_interval_that_would_make_a_storm_of_requests_is_refused(
 
 
 def test_partitions_that_come_and_go_for_ever_leave_nothing_behind() -> None:
-    """As with a pattern, and topics that are made and deleted again and again."""
+    """Partitions change like this with a pattern and topics that are created and deleted all the time."""
 
     async def scene() -> None:
         assignment = CooperativeAssignment()
@@ -184,7 +184,7 @@ def test_partitions_that_come_and_go_for_ever_leave_nothing_behind() -> None:
         for number in range(1000):
             assignment.become([aiokafka.TopicPartition(f"orders-{number}", 0)])
         assert len(assignment._tp_state) == 1
-        # A fetch of the first may still be under way, and finds a state that gives nothing.
+        # A fetch of the first partition may still be in flight; it finds a state without a valid position.
         assert assignment.state_value(first).paused
         assert not assignment.state_value(first).has_valid_position
 

@@ -1,4 +1,4 @@
-"""Every answer to every request of a member, in every phase: it comes to what the table says."""
+"""Every answer to every request of a member, in every phase, has the outcome in the table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from compat_tests.scripted.scenes import BASELINE, SCENES, Observed, play
 from compat_tests.support.hang_limit import HANG_S
 
 AT_ONCE = {"aiokafka": 60, "kafka-python": 30}
-"""How many consumers there are at a time."""
+"""The number of concurrent consumers."""
 
 PHASES = tuple(dict.fromkeys(scene.phase for scene in SCENES))
 
 
 def wrong(chosen: Iterable[Cell]) -> list[str]:
-    """What is not as the table says, a line for each cell."""
+    """A line for each cell whose outcome differs from the table."""
     return asyncio.run(_wrong(list(chosen)))
 
 
@@ -39,7 +39,7 @@ async def _wrong(chosen: list[Cell]) -> list[str]:
     async with ScriptedBroker() as broker:
         await asyncio.gather(*(judge(number, cell) for number, cell in enumerate(chosen)))
         lines += broker.unexpected
-    # A task of a client that has ended its work may not have been run yet.
+    # A client's task that is done may not have been run yet.
     for _ in range(10):
         await asyncio.sleep(0)
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
@@ -57,7 +57,7 @@ def _wrong_with(cell: Cell, observed: Observed) -> str:
 
 
 def _left(before: set[threading.Thread]) -> set[threading.Thread]:
-    """The threads that do not end. Those of the last consumers may have some work to end."""
+    """The threads that do not end. The threads of the last consumers may still need some time."""
     deadline = time.monotonic() + HANG_S
     while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -69,7 +69,7 @@ def _left(before: set[threading.Thread]) -> set[threading.Thread]:
 def test_some_answers_of_every_kind_come_to_what_the_table_says(client: str) -> None:
     before = set(threading.enumerate())
     chosen = [cell for cell in sample() if cell.client == client]
-    # The usual answers as well: without an error, nothing but what a scene brings about by itself.
+    # The usual responses are tested too: they have no other outcome than the scene's own.
     usual = [Cell(client, scene, "late", BASELINE) for scene in SCENES]
     assert wrong([*usual, *chosen]) == []
     assert _left(before) == set()

@@ -1,4 +1,5 @@
-"""kafka-python's own registry: what the cooperative consumer puts there beside the stock one; its units."""
+"""The metrics of the cooperative consumer in kafka-python's registry, compared with the stock ones, and
+their units."""
 
 from __future__ import annotations
 
@@ -89,7 +90,7 @@ def test_the_cooperative_consumer_has_all_metrics_of_the_stock_one_and_javas_bes
     added = {
         (group, name)
         for group, name in names[CooperativeKafkaConsumer] - names[KafkaConsumer]
-        if not group.startswith("consumer-node-metrics.node-joining-")  # That connection is ours.
+        if not group.startswith("consumer-node-metrics.node-joining-")  # our own connection
     }
     assert names[KafkaConsumer] - names[CooperativeKafkaConsumer] == set()
     assert added == {(GROUP, name) for name in JAVAS}
@@ -139,7 +140,7 @@ def test_lost_partitions_commits_and_refused_heartbeats_count() -> None:
         assert metrics["commit-total"] == 1
         assert 0 < metrics["commit-latency-max"] < 120_000
         assert metrics["partition-lost-latency-max"] >= 0
-        assert metrics["failed-rebalance-total"] == 2  # A member id was required twice.
+        assert metrics["failed-rebalance-total"] == 2  # Both joins first got MEMBER_ID_REQUIRED.
 
 
 def test_metrics_that_are_switched_off_are_not_fed_and_observers_are() -> None:

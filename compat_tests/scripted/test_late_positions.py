@@ -1,4 +1,4 @@
-"""aiokafka looks up where to begin in a partition that goes meanwhile, and perhaps comes back."""
+"""aiokafka looks up the start offset of a partition that is revoked meanwhile, and may come back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Scene = Callable[[Any, Group, asyncio.Event], Awaitable[None]]
 
 
 def play(kind: type[AIOKafkaConsumer], scene: Scene) -> None:
-    """Have a consumer that has read something, the next ListOffsets request of which is held."""
+    """Start a consumer, read some records, and hold the response to its next ListOffsets request."""
 
     async def run() -> None:
         async with ScriptedBroker() as broker:
@@ -52,7 +52,7 @@ def play(kind: type[AIOKafkaConsumer], scene: Scene) -> None:
 
 
 async def asked(group: Group, seeking: Awaitable[bool]) -> asyncio.Future[bool]:
-    """A call whose ListOffsets request has reached the broker."""
+    """Start a call, and wait until its ListOffsets request has reached the broker."""
     before = len(group.requests)
     call = asyncio.ensure_future(seeking)
     await group.until(lambda: group.sent("ListOffsets", since=before))
@@ -60,7 +60,7 @@ async def asked(group: Group, seeking: Awaitable[bool]) -> asyncio.Future[bool]:
 
 
 async def assign(consumer: Any, group: Group, *partitions: TopicPartition) -> None:
-    """The group gives the consumer these partitions."""
+    """Make the group assign these partitions to the consumer."""
     group.assigned = partitions
     group.begin_rebalance()
     while consumer.assignment() != set(partitions):
@@ -80,13 +80,13 @@ def test_a_seek_in_a_partition_that_is_revoked_meanwhile_fails(kind: Any, seek: 
 
 
 def test_an_offset_that_was_looked_up_before_a_partition_went_does_not_count_when_it_is_back() -> None:
-    # The stock consumer gives the request up with the assignment.
+    # The stock consumer drops the request with the assignment.
     async def scene(consumer: Any, group: Group, released: asyncio.Event) -> None:
         earlier = await asked(group, consumer.seek_to_beginning(GOES))
         await assign(consumer, group, STAYS)
         await assign(consumer, group, GOES, STAYS)
         seeking = asyncio.ensure_future(consumer.seek_to_end(GOES))
-        await asyncio.sleep(0)  # It has asked the fetcher.
+        await asyncio.sleep(0)  # The call has reached the fetcher.
         released.set()
         assert await seeking is True
         assert await consumer.position(GOES) == LATEST_OFFSET

@@ -1,7 +1,7 @@
-"""kafka-python validates positions (KIP-320) when leaders change, as in the restart of a broker.
+"""kafka-python validates positions (KIP-320) when leaders change, for example when a broker restarts.
 
-What is validated is not fetched. The scenes are those in which kafka-python's own consumer validates for
-longer than the cluster takes: each is played with it, too.
+A partition is not fetched during validation. In these scenes, kafka-python's own consumer validates for
+longer than the cluster needs, so each scene is also played with that consumer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
 
-# Metadata have leader epochs that kafka-python believes, and ids of topics.
+# The metadata contain leader epochs that kafka-python accepts, and topic ids.
 EPOCHS: Mapping[str, tuple[int, int]] = {**VERSIONS, "Metadata": (0, 10)}
 
 OURS_AND_STOCK = pytest.mark.parametrize("kind", [CooperativeKafkaConsumer, KafkaConsumer])
@@ -61,7 +61,7 @@ def epochs_of(request: Request) -> set[int]:
 
 
 def poll_until(consumer: Any, condition: Callable[[set[int]], Any], within_s: float = HANG_S) -> bool:
-    """Whether it became true of the partitions that were delivered meanwhile."""
+    """Whether the condition became true for the partitions delivered meanwhile."""
     delivered: set[int] = set()
     deadline = time.monotonic() + within_s
     while not condition(delivered):
@@ -72,7 +72,7 @@ def poll_until(consumer: Any, condition: Callable[[set[int]], Any], within_s: fl
 
 
 def change_leaders(consumer: Any, group: Group, epoch: int) -> None:
-    """All partitions have this leader epoch, and the consumer has heard of it."""
+    """Set the leader epoch of all partitions, and wait until the consumer knows it."""
     group.leader_epoch = epoch
     consumer._client.cluster.request_update()
 
@@ -85,7 +85,7 @@ def test_partitions_of_other_leaders_do_not_wait_for_the_one_that_is_silent(
     with closing(consumer_of(kind, broker)) as consumer:
         assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         released = asyncio.Event()
-        # The partitions 1 and 3 have a leader that answers late; that of 0 and 2 has to hear of it first.
+        # The leader of 1 and 3 responds late. The leader of 0 and 2 first does not know the new epoch.
         group.answer("OffsetForLeaderEpoch", Held(released), when=lambda one: 1 in partitions_of(one))
         group.answer(
             "OffsetForLeaderEpoch", Code(UNKNOWN_LEADER_EPOCH), when=lambda one: 0 in partitions_of(one)
@@ -118,7 +118,7 @@ def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
             return not has_heard()
 
         def has_heard() -> bool:
-            # The first answer that is of the older epoch has been read when the client asks once more.
+            # A further Metadata request shows that the client has read the response with the older epoch.
             return bool(hears_since) and len(group.sent("Metadata", since=hears_since[0])) > 2
 
         group.answer(

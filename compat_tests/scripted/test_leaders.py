@@ -1,4 +1,4 @@
-"""A leader of a large group, or of one with a member that sends absurdly much."""
+"""Leaders of a large group, or of a group with a member that sends excessive metadata."""
 
 from __future__ import annotations
 

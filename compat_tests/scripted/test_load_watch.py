@@ -1,5 +1,6 @@
-"""A leader of either client that looks at the weights between rebalances, with a coordinator that follows a
-script. The other member of the group is scripted too, so that the leader assigns to both and is alone to act.
+"""A leader of either client checks the weights between rebalances, with a scripted coordinator.
+
+The other member of the group is scripted too. The leader therefore assigns to both, and only the leader acts.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ PACKAGES: Mapping[str, Any] = {
     "kafka-python": kafka_assignors_kafka_python,
 }
 QUICK = LoadTrigger(check_every_s=0.1, held_s=0.1, cool_down_s=0.0, rebalances_an_hour=3600, undo_after_s=0.0)
-"""Acts when two checks in a row have found the same, and a second has passed since the last action."""
+"""Acts when two checks in a row agree and a second has passed since the last action."""
 
 
 class Source:
-    """Gives weights as the test wants them.
+    """Weights that the test controls.
 
     Attributes:
-        weigh: what it does when it is asked.
-        asked: how often it was asked.
-        at_once: the most questions that it had at one time.
+        weigh: called for each request for weights.
+        asked: the number of requests for weights.
+        at_once: the maximum number of concurrent requests.
     """
 
     def __init__(self, changed: Callable[[], Any]) -> None:
@@ -102,12 +103,12 @@ class Scene:
         await self.group.until(condition)
 
     async def judged(self, times: int = 1) -> None:
-        """Wait for so many more judgements."""
+        """Wait for this many more load checks."""
         enough = len(self.told) + times
         await self.until(lambda: len(self.told) >= enough)
 
     def burden(self) -> None:
-        """From now on what the consumer has is heavy, and the rest is not."""
+        """Make the consumer's partitions heavy, and all others light."""
         self.source.weights = [50 if number in self.own() else 1 for number in range(PARTITIONS)]
 
 
@@ -115,7 +116,7 @@ class Scene:
 async def scene(
     client: str, trigger: LoadTrigger = QUICK, *, eager: bool = False, **of_user: Any
 ) -> AsyncIterator[Scene]:
-    """A consumer of the client; `eager`: it follows the eager protocol, since one of its assignors is so."""
+    """A consumer of the client; `eager`: it uses the eager protocol, because one of its assignors does."""
     async with ScriptedBroker() as broker:
         peer = encode_subscription(Subscription(0, (TOPIC,)))
         group = broker.group("watched", {TOPIC: PARTITIONS}, others={"peer-1": peer})
@@ -173,13 +174,13 @@ def test_a_leader_acts_once_when_the_weights_have_shifted(
             assert not any(facts["acts"] for facts in made.told)
             own, joins = made.own(), made.joins
             made.burden()
-            # What moves is revoked first, so the first of the two joins is the one that was asked for.
+            # Partitions are revoked before they move, so the requested join is the first of two.
             await made.until(lambda: made.joins > joins)
             await made.until(lambda: len(made.own()) == PARTITIONS // 2 and made.own() != own)
             acting = [facts for facts in made.told if facts["acts"]]
             assert [(facts["strategy"], facts["greatest"]) for facts in acting] == [("weighted", 100)]
             assert f"joining: {REASON}" in " ".join(caplog.messages)
-            await made.judged()  # The hand-over is over: before its end there is nothing to judge.
+            await made.judged()  # The rebalance has ended: the leader does not check the load during one.
             settled = made.joins
             await made.judged(20)
             assert made.joins == settled
@@ -201,7 +202,7 @@ def test_an_eager_consumer_acts_if_its_trigger_is_eager(
             own, joins = made.own(), made.joins
             made.burden()
             await made.until(lambda: made.joins > joins)
-            await made.until(lambda: len(set(made.own()) & set(own)) == 1)  # One of two heavy ones.
+            await made.until(lambda: len(set(made.own()) & set(own)) == 1)  # One of two heavy partitions.
             await made.judged(20)
             assert made.joins == joins + 1
 
@@ -236,7 +237,7 @@ def test_a_source_in_trouble_is_logged_once_and_disturbs_nothing(
             assert await made.user.consumes()
             assert made.joins == joins
             assert len(lines(caplog, "no rebalance because of the load", logging.WARNING)) == 1
-            # The watch has survived it.
+            # The load watch goes on after the errors.
             made.burden()
             made.source.weigh = made.source.give
             await made.until(lambda: made.joins > joins)
@@ -269,7 +270,7 @@ def test_a_source_that_hangs_is_asked_once_and_the_consumer_stops_without_it(
     client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
-        # The session allows for a third of it: the question is over long before the source answers.
+        # The leader waits for at most a third of the session, which is long over when the source answers.
         async with scene(client, session_timeout_ms=15_000) as made:
             await made.judged()
             joins = made.joins
@@ -296,7 +297,7 @@ def test_a_consumer_stops_while_a_question_is_under_way(client: str) -> None:
             await made.judged()
             made.source.weigh = made.source.hang
             await made.until(made.source.hanging.is_set)
-            await made.close()  # Long before the question is given up.
+            await made.close()  # Long before the leader stops waiting for the source.
             assert not made.source.released.is_set()
             assert made.user.client.leftovers() == ""
 
@@ -308,7 +309,7 @@ def test_a_join_that_comes_during_a_question_waits_for_it_and_asks_afresh(
     client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def run() -> None:
-        # A source may take a third of the session.
+        # A source may take up to a third of the session.
         async with scene(client, session_timeout_ms=300_000, request_timeout_ms=305_000) as made:
             await made.judged()
             own, joins = made.own(), made.joins
@@ -320,7 +321,7 @@ def test_a_join_that_comes_during_a_question_waits_for_it_and_asks_afresh(
             since = len(made.group.requests)
             await made.until(lambda: len(made.group.sent("Heartbeat", since=since)) >= 5)
             assert made.group.syncing
-            # The answer that is under way is that the weights are even; the join must not go by it.
+            # The pending answer still has even weights; the join must not use it.
             made.burden()
             made.source.released.set()
             await made.until(lambda: len(made.own()) == PARTITIONS // 2 and made.own() != own)
@@ -338,7 +339,7 @@ def test_an_answer_that_comes_when_another_member_leads_is_dropped(
 
     async def run() -> None:
         async with scene(client, replace(QUICK, held_s=0.0)) as made:
-            await made.judged(15)  # By then it may act.
+            await made.judged(15)  # After these checks, the leader may act.
             made.source.weigh = made.source.hang
             await made.until(made.source.hanging.is_set)
             made.burden()
@@ -351,7 +352,7 @@ def test_an_answer_that_comes_when_another_member_leads_is_dropped(
             since = len(made.group.requests)
             await made.until(lambda: len(made.group.sent("Heartbeat", since=since)) >= 5)
             assert (made.joins, made.source.asked) == (joins + 1, asked)
-            # It leads again: a group whose weights were balanced by the join does not rebalance once more.
+            # The consumer leads again. The join has balanced the weights, so no further rebalance follows.
             made.group.peer_leads = False
             made.group.begin_rebalance()
             made.source.weigh = made.source.give
@@ -365,7 +366,7 @@ def test_an_answer_that_comes_when_another_member_leads_is_dropped(
 def test_a_rebalance_that_the_group_has_begun_is_not_asked_for_again(
     client: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The coordinator answers every SyncGroup with REBALANCE_IN_PROGRESS: no generation is settled."""
+    """Every SyncGroup gets REBALANCE_IN_PROGRESS, so no generation settles."""
     caplog.set_level(logging.INFO)
 
     async def run() -> None:
@@ -387,7 +388,7 @@ def test_a_rebalance_that_the_group_has_begun_is_not_asked_for_again(
 def test_a_clock_that_jumps_makes_nothing_older_than_it_is(
     client: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The computer sleeps for an hour: the lease is over, so the member joins, and the join weighs afresh."""
+    """The computer sleeps for an hour. The lease has expired, so the member joins with new weights."""
     caplog.set_level(logging.INFO)
     real, ahead_s = lease.clock, [0.0]
     monkeypatch.setattr(lease, "clock", lambda: real() + ahead_s[0])

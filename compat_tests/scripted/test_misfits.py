@@ -1,4 +1,4 @@
-"""What a member makes of an assignment that its leader should not have made."""
+"""A member whose leader assigns what it should not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Scene = Callable[[User, Group], Awaitable[None]]
 
 
 def play(client: str, scene: Scene) -> None:
-    """Have a follower in a group of which a scripted member is the leader."""
+    """Play a scene with a follower in a group that a scripted member leads."""
 
     async def run() -> None:
         async with ScriptedBroker() as broker:
@@ -54,10 +54,11 @@ def test_a_topic_that_was_not_subscribed_costs_neither_the_others_nor_a_storm_of
         group.assigned = [*ORDERS, ("payments", 0)]
         await user.start()
         assert await user.consumes()
-        # Twelve heartbeats are three seconds, in which it joins again after one and after two more.
+        # Twelve heartbeats take three seconds; in that time the member rejoins after one second and after two
+        # more.
         await group.until(lambda: len(group.sent("Heartbeat")) >= 12)
         joins = len(group.sent("JoinGroup"))
-        assert 2 <= joins <= 5  # The first needs two requests: the coordinator gives a member id.
+        assert 2 <= joins <= 5  # The first join takes two requests: the coordinator gives a member id.
         assert misfits(caplog) == [
             "group 'misfits': the leader 'peer' assigned partitions of 1 topics"
         ] * len(misfits(caplog))

@@ -1,4 +1,4 @@
-"""What observers of both consumers are told, event by event, with a coordinator that follows a script."""
+"""The events that observers of both consumers receive, with a scripted coordinator."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 NOT_AUTHORIZED = 30
 
 TOLD_IN_ANY_GROUP = {*HOOKS} - {"decided", "load_judged"}
-"""A thread tells the first of these two, at its leisure, and a leader with a trigger the second."""
+"""A thread reports `decided` at an arbitrary time, and only a leader with a trigger reports `load_judged`."""
 
 each_client = pytest.mark.parametrize("client", CLIENTS)
 
 
 def observing(tell: Callable[[str, Mapping[str, Any]], None]) -> RebalanceObserver:
-    """An observer of all events."""
+    """An observer that passes every event to `tell`."""
 
     def hook(name: str) -> Callable[..., None]:
         return lambda _, **facts: tell(name, facts)
@@ -40,10 +40,10 @@ def observing(tell: Callable[[str, Mapping[str, Any]], None]) -> RebalanceObserv
 
 
 class Scene:
-    """One consumer with an observer, and what that was told.
+    """One consumer with an observer, and the observer's events.
 
     Attributes:
-        told: the events, in their order, as (name, facts).
+        told: the events, in order, as (name, facts).
     """
 
     def __init__(self, user: User, group: Group, told: list[tuple[str, Mapping[str, Any]]]) -> None:
@@ -53,17 +53,17 @@ class Scene:
         return [facts for told, facts in list(self.told) if told == name]
 
     def counts(self) -> Mapping[str, int]:
-        """How often each event was told, without heartbeats, whose number depends on the time."""
+        """The number of each event, except heartbeats, whose number depends on time."""
         counts = collections.Counter(name for name, _ in list(self.told))
         del counts["heartbeat_answered"]
         return counts
 
     async def until_told(self, name: str, times: int = 1) -> None:
-        """Wait until this event was told so often."""
+        """Wait until this event occurred `times` times."""
         await self.group.until(lambda: len(self.of(name)) >= times)
 
     async def rebalance(self) -> None:
-        """Another member joins, and the group assigns again."""
+        """Make another member join, and wait until the group has assigned again."""
         ended = len(self.of("rebalance_ended"))
         self.group.begin_rebalance()
         await self.until_told("rebalance_ended", ended + 1)
@@ -71,7 +71,8 @@ class Scene:
 
 @asynccontextmanager
 async def scene(client: str, *, started: bool = True, **of_group: Any) -> AsyncIterator[Scene]:
-    """A consumer of the client, which has joined if it is `started`, and nothing failed meanwhile."""
+    """A consumer of the client, which has joined if it is `started`; checks that the broker had no
+    failure."""
     told: list[tuple[str, Mapping[str, Any]]] = []
     async with ScriptedBroker() as broker:
         group = broker.group("observed", {TOPIC: 4}, **of_group)
@@ -232,7 +233,7 @@ def test_a_consumer_that_is_closed_during_a_rebalance_has_ended_it(client: str) 
 
 
 def consumed_and_rebalanced(client: str, observer: RebalanceObserver) -> None:
-    """A consumer with this observer goes through all that has an event, and raises nothing."""
+    """A consumer with this observer goes through every event without an error."""
 
     async def run() -> None:
         async with ScriptedBroker() as broker:

@@ -1,7 +1,7 @@
-"""A member that stood still until it was removed, and wakes while another broker takes its group over.
+"""A member that was frozen until it was removed, and wakes while another broker takes its group over.
 
 A coordinator that loads a group answers OK to every heartbeat (`GroupCoordinatorService.heartbeat` of Kafka),
-also to those of members that were removed. A consumer that believes it delivers records of partitions that
+even to those of removed members. A consumer that trusts this response delivers records of partitions that
 other members own.
 """
 
@@ -31,7 +31,7 @@ Delivered = Mapping[Any, Any]
 
 
 class TrustingMember(MemberState):
-    """A member with a fault: its lease begins again although the coordinator may not know the group yet."""
+    """A faulty member: it renews its lease although the coordinator may not know the group yet."""
 
     def _heartbeat_accepted(self, sent_at: float, now: float) -> MemberState:
         return self._accepted(sent_at, rebalancing=False)
@@ -51,13 +51,13 @@ def settings(broker: ScriptedBroker) -> Mapping[str, Any]:
 
 
 def given_away(group: Group) -> None:
-    """The session of the member is over, and then a coordinator loads the group that does not know it."""
+    """End the member's session, and make the coordinator load the group without this member."""
     group.remove_member()
     group.loading = True
 
 
 def has_believed_or_rejoined(group: Group, since: int, delivered: Delivered) -> Callable[[], bool]:
-    """Whether it was told OK, and then has delivered records or has tried to join more than once."""
+    """Whether the consumer got OK, and then delivered records or tried to join more than once."""
 
     def decided() -> bool:
         told_ok = [one for one in group.sent("Heartbeat", since=since) if one.error_code == 0]
@@ -73,12 +73,12 @@ async def aiokafka_zombie(broker: ScriptedBroker, group: Group) -> Delivered:
     try:
         before = await consumer.getmany(timeout_ms=HANG_MS, max_records=1)
         assert before
-        # The loop stands still, and with it the consumer.
+        # The sleep blocks the event loop, and with it the consumer.
         given_away(group)
         time.sleep(1.5 * SESSION_TIMEOUT_S)
         since, delivered = len(group.requests), {}
         decided = has_believed_or_rejoined(group, since, delivered)
-        # A call for records waits for as long as there is no lease, as it does in a rebalance of aiokafka's.
+        # A call for records waits while there is no lease, as it does during a rebalance of aiokafka.
         calling = asyncio.ensure_future(consumer.getmany(timeout_ms=20))
         deadline = time.monotonic() + HANG_S
         while not decided():
@@ -101,7 +101,7 @@ def kafka_python_zombie(broker: ScriptedBroker, group: Group) -> Delivered:
         deadline = time.monotonic() + HANG_S
         while not consumer.poll(timeout_ms=100, max_records=1):
             assert time.monotonic() < deadline
-        # Its I/O thread stands still, and the user's thread waits for that.
+        # The I/O thread is blocked, and the user's thread waits for it.
         given_away(group)
         consumer._coordinator.on_io_thread(time.sleep, 1.5 * SESSION_TIMEOUT_S)
         since, delivered = len(group.requests), {}

@@ -1,4 +1,4 @@
-"""Consumers of both clients with a user who polls them all the time, behind one asynchronous interface."""
+"""Consumers of both clients with a user that polls them all the time, behind one asynchronous interface."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ __all__ = ["CLIENTS", "TOPIC", "User", "name_of"]
 
 TOPIC = "orders"
 _ENOUGH = 3
-"""A consumer that raises the same error this often, and delivers nothing meanwhile, goes on raising it."""
+"""A consumer that raises the same error this often without delivering a record counts as fatally failed."""
 
 
 def name_of(outcome: object) -> str:
-    """How an outcome of a call is written down."""
+    """The name of a call's outcome: "ok" or the type of the error."""
     return type(outcome).__name__ if isinstance(outcome, BaseException) else "ok"
 
 
@@ -39,14 +39,14 @@ class _Client(Protocol):
 
 
 class User:
-    """One consumer, and the user who polls it.
+    """A consumer, and the user that polls it.
 
     Attributes:
-        raised: what the calls for records have raised, in their order.
-        delivered: how many records there were.
-        listened: the calls of the listener that named partitions: "assigned", "revoked", "lost".
-        commits: what the commits have come to that the listener made.
-        polls: whether the user polls; one who does not exceeds the poll interval.
+        raised: the errors raised by calls for records, in order.
+        delivered: the number of delivered records.
+        listened: the listener calls with partitions: "assigned", "revoked", "lost".
+        commits: the outcomes of the listener's commits.
+        polls: set while the user polls; a user that does not poll exceeds the poll interval.
     """
 
     def __init__(self, broker: ScriptedBroker, group: Group, client: str, **settings: Any) -> None:
@@ -59,7 +59,7 @@ class User:
             "auto_offset_reset": "earliest",
             "enable_auto_commit": False,
             "heartbeat_interval_ms": 250,
-            "session_timeout_ms": 45_000,  # Longer than a busy machine stands still.
+            "session_timeout_ms": 45_000,  # Longer than a busy machine stalls.
             "retry_backoff_ms": 20,
             **settings,
         }
@@ -78,7 +78,7 @@ class User:
         self.partition = (aiokafka if client == "aiokafka" else kafka).TopicPartition
 
     async def start(self) -> None:
-        """Start the consumer, and poll."""
+        """Start the consumer, and begin to poll."""
         await self.client.start()
         self._polling = asyncio.ensure_future(self._poll())
 
@@ -97,25 +97,25 @@ class User:
 
     @property
     def is_fatal(self) -> bool:
-        """Whether all calls raise the same."""
+        """Whether all calls raise the same error."""
         last = self.raised[-_ENOUGH:]
         return len(last) == _ENOUGH and len({type(one) for one in last}) == 1
 
     async def consumes(self, more: int = 1) -> bool:
-        """Wait until it has delivered so many records more; False if it only raises."""
+        """Wait until this many more records were delivered; False if the consumer only raises."""
         enough = self.delivered + more
         await self.group.until(lambda: self.delivered >= enough or self.is_fatal)
         return self.delivered >= enough
 
     async def call(self, method: str, *arguments: Any) -> str:
-        """Call a method of the consumer; "ok" or the type of what it raised."""
+        """Call a method of the consumer; returns "ok" or the type of the error."""
         try:
             return name_of(await self.client.call(method, *arguments))
         except Exception as error:
             return name_of(error)
 
     async def close(self) -> None:
-        """Close the consumer; what a poll raises that is still waiting does not count."""
+        """Close the consumer; errors of a pending poll are ignored."""
         self.polls.clear()
         await self.client.close()
         if self._polling is not None:
@@ -124,7 +124,7 @@ class User:
                 await self._polling
 
     def told(self, what: str) -> None:
-        """The listener was called."""
+        """Note a call of the listener."""
         self.listened.append(what)
         if what in self.held:
             self.entered.set()
