@@ -1,5 +1,4 @@
-"""A Kafka broker on a real socket that responds as its groups define; the package shows how to script a
-scene.
+"""A Kafka broker on a real socket that responds as its groups define; see the package for how to script it.
 
 The schemas are kafka-python's. A connection belongs to the group whose id is its `client_id`. As in Kafka,
 the requests of one connection are answered one by one.
@@ -73,8 +72,7 @@ class Answer:
 class Code(Answer):
     """An error. The request has no effect.
 
-    `in_partitions` puts the error into the partitions of an OffsetFetch response, which has two places for
-    it.
+    An OffsetFetch response can also have its error in the partitions (`in_partitions`).
     """
 
     error_code: int

@@ -286,8 +286,7 @@ def kinds_of(cell: Cell) -> set[object]:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """The labels that must and may be observed, and the reason for a difference from Java; empty if there
-    is none."""
+    """The labels that must and may be observed, and the reason for a difference from Java, if any."""
 
     must: frozenset[str]
     may: frozenset[str]

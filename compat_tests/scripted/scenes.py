@@ -321,8 +321,7 @@ def _may_stay(cell: _Cell) -> bool:
 
     LeaveGroup was refused or lost, and no consumer repeats it. Or the coordinator has answered that the
     member is unknown or fenced. Or the consumer closes while it gets no response. Or the member left with its
-    present id before it read a response with a new one; a coordinator drops an unused id after the session
-    timeout.
+    present id before it read a response with a new one, which the coordinator drops after a session timeout.
     """
     said = cell.answer.then if isinstance(cell.answer, Held) else cell.answer
     code = said.error_code if isinstance(said, Code) else 0

@@ -1,5 +1,4 @@
-"""The metrics of the cooperative consumer in kafka-python's registry, compared with the stock ones, and
-their units."""
+"""The metrics of the cooperative consumer in kafka-python's registry: names, units and counts."""
 
 from __future__ import annotations
 

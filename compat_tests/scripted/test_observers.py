@@ -71,8 +71,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(client: str, *, started: bool = True, **of_group: Any) -> AsyncIterator[Scene]:
-    """A consumer of the client, which has joined if it is `started`; checks that the broker had no
-    failure."""
+    """A consumer of the client, which has joined if it is `started`; the broker must have no failure."""
     told: list[tuple[str, Mapping[str, Any]]] = []
     async with ScriptedBroker() as broker:
         group = broker.group("observed", {TOPIC: 4}, **of_group)

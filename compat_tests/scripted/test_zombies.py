@@ -1,8 +1,7 @@
 """A member that was frozen until it was removed, and wakes while another broker takes its group over.
 
 A coordinator that loads a group answers OK to every heartbeat (`GroupCoordinatorService.heartbeat` of Kafka),
-even to those of removed members. A consumer that trusts this response delivers records of partitions that
-other members own.
+even to those of removed members. A consumer that trusts this response delivers records that are not its own.
 """
 
 from __future__ import annotations
