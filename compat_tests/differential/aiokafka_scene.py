@@ -1,4 +1,4 @@
-"""One consumer of aiokafka in one scenario: what it sends, whom it tells, what it leaves behind."""
+"""One consumer of aiokafka in one scenario: its requests, its listener calls, and what it leaves behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SCENE: contextvars.ContextVar[Scene | None] = contextvars.ContextVar("scene", d
 
 
 def scene_loop() -> asyncio.AbstractEventLoop:
-    """An event loop that knows which scene began a task or a connection, be it by tasks in between."""
+    """An event loop that records which scene, directly or indirectly, started a task or a connection."""
     loop = asyncio.new_event_loop()
     connect = loop.create_connection
 
@@ -54,12 +54,12 @@ def scene_loop() -> asyncio.AbstractEventLoop:
 
 
 class AIOStage(Stage):
-    """A stage with an administrator on its event loop."""
+    """A stage with an admin client on its event loop."""
 
     async def __aenter__(self) -> AIOStage:
         self._admin = AIOKafkaAdminClient(bootstrap_servers=self.kafka.bootstrap)
         await self._admin.start()
-        # A new broker has no coordinator until a first lookup has created the topic of committed offsets.
+        # A new broker has no coordinator until a first lookup has created `__consumer_offsets`.
         await until_coordinator_is_known(self._admin)
         return self
 
@@ -67,7 +67,7 @@ class AIOStage(Stage):
         await self._admin.close()
 
     async def committed(self, group: str) -> dict[TopicPartition, int]:
-        """What a group has committed."""
+        """The committed offsets of a group."""
         found = await self._admin.list_consumer_group_offsets(group)
         return {tp: offset.offset for tp, offset in found.items() if offset.offset >= 0}
 
@@ -84,7 +84,7 @@ async def until_coordinator_is_known(admin: AIOKafkaAdminClient) -> None:
 
 
 class Wire:
-    """The requests of a consumer, counted, and held if the scene wants it."""
+    """Counts the requests of a consumer, and holds them if the scene requires it."""
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self.sent: Counter[str] = Counter()
@@ -104,11 +104,11 @@ class Wire:
             self.answered[name] += 1
 
     def hold(self, name: str) -> asyncio.Event:
-        """Keep requests of this kind back until the event is set."""
+        """Hold requests of this API until the event is set."""
         return self._held.setdefault(name, asyncio.Event())
 
     def has_sent_since(self, name: str, earlier: int) -> bool:
-        """Whether more of this kind were sent than so many."""
+        """Whether more than `earlier` requests of this API were sent."""
         return self.sent[name] > earlier
 
     def is_waiting(self, name: str) -> bool:
@@ -116,7 +116,7 @@ class Wire:
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Says what it was told, and does what the scene wants meanwhile."""
+    """Records its calls, and runs the scene's action during a call."""
 
     def __init__(self, scene: Scene, name: str = "") -> None:
         self._scene, self._name = scene, name
@@ -139,7 +139,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has
 
 
 class Scene(Play):
-    """A consumer from its construction to the look at what it left."""
+    """A consumer, from its construction to the check of the resources that it left."""
 
     stage: AIOStage
     ending = ("stop", "__aexit__")
@@ -172,7 +172,7 @@ class Scene(Play):
                 "auto_offset_reset": "earliest",
                 "enable_auto_commit": False,
                 "heartbeat_interval_ms": 100,
-                # A call that waits in a rebalance must cost neither the membership nor the JoinGroup.
+                # A call that waits during a rebalance must not exceed the session or the JoinGroup timeout.
                 "session_timeout_ms": 120_000,
                 "rebalance_timeout_ms": 1_800_000,
                 "request_timeout_ms": 1_800_000,
@@ -185,8 +185,8 @@ class Scene(Play):
 
     @contextlib.asynccontextmanager
     async def first_member(self, role: str) -> AsyncIterator[None]:
-        """Another consumer of this kind owns all of a topic, and keeps what is too little for two."""
-        # Its name comes before the consumer's in the order in which the stock assignor gives partitions.
+        """Another consumer of this kind owns the whole topic, which has too few partitions for two."""
+        # The stock assignor assigns in the order of the member names: "first", then the consumer.
         first = self._made(self.stage.topics[role], client_id="first")
         await self.within(first.start())
         try:
@@ -195,7 +195,7 @@ class Scene(Play):
             await self.within(first.stop())
 
     async def constructed(self, call: Call) -> str:
-        """What comes of a construction."""
+        """The outcome of a construction."""
 
         async def make() -> AIOKafkaConsumer:
             return self.kind(
@@ -207,7 +207,7 @@ class Scene(Play):
             return await self.outcome(make(), only_type=True)
 
     async def own(self, *topics: str, **settings: Any) -> None:
-        """Own all of `orders`, with everything read."""
+        """Own all of `orders`, and read all records."""
         self.construct(**settings)
         self.consumer.subscribe(list(topics) or [self.orders], listener=self.listener)
         await self.consumer.start()
@@ -227,7 +227,7 @@ class Scene(Play):
 
     @contextlib.asynccontextmanager
     async def held_by(self, *holders: Holder) -> AsyncIterator[None]:
-        """These members join, one after the other; in the end they leave together."""
+        """These members join one after the other, and leave together at the end of the block."""
         loop = asyncio.get_running_loop()
         for holder in holders:
             holder.__enter__()
@@ -241,12 +241,12 @@ class Scene(Play):
             await asyncio.gather(*leaving)
 
     async def expel(self) -> None:
-        """Take the consumer out of its group."""
+        """Remove the consumer from its group."""
         member_id = self.consumer._coordinator.member_id
         await asyncio.get_running_loop().run_in_executor(None, expel, self.stage.kafka, self.group, member_id)
 
     async def settled_beside(self, holder: Holder) -> None:
-        """Until both are in one generation, and each partition has a position."""
+        """Wait until the consumer and the holder share a generation, and each partition has a position."""
         await asyncio.get_running_loop().run_in_executor(None, holder.wait_until_assigned)
         await self.until(
             lambda: (
@@ -258,9 +258,9 @@ class Scene(Play):
         )
 
     def hold_lookups_until_join(self) -> Callable[[int], Awaitable[None]]:
-        """From now on committed offsets are looked up behind a JoinGroup, and not before it as it happens.
+        """Make every lookup of committed offsets follow a JoinGroup, because their order is otherwise random.
 
-        Returns what waits until so many have been sent.
+        Returns a function that waits until `count` JoinGroup requests were sent.
         """
         sent, lookups = self.wire.sent["JoinGroup"], self.wire.hold("OffsetFetch")
 
@@ -292,7 +292,7 @@ class Scene(Play):
             told, fetches = len(self.told), self.wire.sent["Fetch"]
             seen = self.note(call, await self._result(call), told, seen)
             if call == UNSENDABLE_SEEK:
-                # What comes of it is seen when it is fetched from there, which waits for a fetch under way.
+                # The effect shows in the next fetch from there, which waits for a fetch in flight.
                 with contextlib.suppress(TimeoutError):
                     await self.until(
                         partial(self.wire.has_sent_since, "Fetch", fetches), self.stage.patience_s
@@ -318,9 +318,9 @@ class Scene(Play):
         ends: bool = False,
         patience_s: float | None = None,
     ) -> str:
-        """What a call returned or raised, or that it waits.
+        """The result or the error of a call, or that it waits.
 
-        One that waits is cancelled, unless it `ends` the consumer.
+        A waiting call is cancelled, unless it `ends` the consumer.
         """
         task = asyncio.ensure_future(what)
         done, _ = await asyncio.wait([task], timeout=patience_s or self.stage.patience_s)
@@ -347,7 +347,7 @@ class Scene(Play):
     # ---- the end
 
     async def deliver(self) -> str:
-        """Whether records come, once nothing keeps them back."""
+        """Whether the consumer delivers records, once no partition is paused."""
 
         async def any_record() -> None:
             for doubling in itertools.count():
@@ -359,7 +359,7 @@ class Scene(Play):
                     return
 
         self.observed.setdefault(self.scenario.end, {})
-        # The group may have to rejoin several times before that.
+        # The group may have to rejoin several times first.
         said = await self.outcome(any_record(), patience_s=3 * self.stage.patience_s)
         return said.replace("returns None", "delivers")
 
@@ -374,14 +374,14 @@ class Scene(Play):
             self.observe("listener at close", self.told_since(told))
 
     async def look_around(self) -> None:
-        """What is left, after what is ending has had a chance to."""
+        """Observe the resources that are left, after a time in which they may end."""
         deadline = time.monotonic() + self.stage.patience_s
         while (left := self._left()) and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
         self.observe("left", left or "nothing")
 
     async def clean_up(self) -> None:
-        """End what should have ended."""
+        """End the tasks and connections that are left."""
         left = [task for task in self.tasks if not task.done() and task is not asyncio.current_task()]
         for task in left:
             task.cancel()
@@ -396,13 +396,13 @@ class Scene(Play):
         return ", ".join([*_counted(tasks), *([f"{open_sockets} sockets"] if open_sockets else [])])
 
     async def look_up_committed(self) -> None:
-        """The offsets of the group, read by another client."""
+        """Observe the group's committed offsets, as read by another client."""
         found = await self.stage.committed(self.group)
         self.observe("committed", self.by_partition(found))
 
 
 def enter(scene: Scene) -> None:
-    """What this task begins from now on is the scene's."""
+    """Everything that this task starts from here on belongs to the scene."""
     _SCENE.set(scene)
 
 

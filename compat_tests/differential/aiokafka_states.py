@@ -1,4 +1,4 @@
-"""The states that a consumer of aiokafka can be in: how it gets there, and stays there during the calls."""
+"""The states of an aiokafka consumer: how it reaches each state, and stays there during the calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ State = Callable[[Scene], Awaitable[None]]
 
 
 async def not_constructed(scene: Scene) -> None:
-    """Nothing is there yet."""
+    """There is no consumer yet."""
     for call in scene.scenario.calls:
         scene.observed[str(call)] = {"result": await scene.constructed(call)}
     scene.construct()
@@ -35,7 +35,7 @@ async def not_started_without_topics(scene: Scene) -> None:
 
 
 async def without_subscription(scene: Scene) -> None:
-    """Started; subscribed to nothing."""
+    """Started without a subscription."""
     scene.construct()
     await scene.consumer.start()
     await scene.perform()
@@ -51,7 +51,7 @@ async def assigned_by_hand(scene: Scene) -> None:
 
 
 async def joining(scene: Scene) -> None:
-    """The first JoinGroup is not answered: another member has not joined again."""
+    """The first JoinGroup is unanswered, because another member has not rejoined."""
     holder = scene.holder()
     scene.construct()
     async with scene.held_by(holder):
@@ -59,7 +59,7 @@ async def joining(scene: Scene) -> None:
         await scene.consumer.start()
         scene.consumer.subscribe([scene.orders], listener=scene.listener)
         await scene.until(
-            # The first one only gives the member its id.
+            # The first JoinGroup only gets the member its id.
             lambda: scene.wire.sent["JoinGroup"] == 2
         )
         await scene.perform()
@@ -94,7 +94,7 @@ async def owning_as_a_static_member(scene: Scene) -> None:
 
 
 async def standing_by(scene: Scene) -> None:
-    """`start` has returned with nothing assigned: another member has the only partition."""
+    """`start` has returned without an assignment: another member owns the only partition."""
     scene.construct(scene.stage.topics["elsewhere"])
     async with scene.first_member("elsewhere"):
         await scene.within(scene.consumer.start())
@@ -103,7 +103,7 @@ async def standing_by(scene: Scene) -> None:
 
 async def polling(scene: Scene) -> None:
     """A `getmany` waits for records."""
-    scene.unobserved.add("positions")  # It may read what a seek makes it find.
+    scene.unobserved.add("positions")  # It may read the records that a seek makes available.
     await scene.own()
     pending = asyncio.ensure_future(scene.outcome(scene.consumer.getmany(timeout_ms=600_000)))
     await scene.until(lambda: scene.consumer._subscription._fetch_count)
@@ -114,7 +114,7 @@ async def polling(scene: Scene) -> None:
 
 
 async def rejoining(scene: Scene) -> None:
-    """All partitions are owned; the group rebalances, and another member has not joined again."""
+    """All partitions are owned. The group rebalances, and another member has not rejoined."""
     await scene.own()
     holder = scene.holder()
     async with scene.held_by(holder):
@@ -145,35 +145,35 @@ async def revoking(scene: Scene) -> None:
 
 
 async def lost(scene: Scene) -> None:
-    """The member was removed from the group, has found out, and joins again, for which another has to."""
+    """The member was removed, knows it, and joins again; the join waits for another member."""
     await scene.own()
     holder = scene.holder()
     async with scene.held_by(holder):
         await scene.settled_beside(holder)
         join = scene.hold_lookups_until_join()
         await scene.expel()
-        await join(2)  # The first one only gives the member its id.
+        await join(2)  # The first JoinGroup only gets the member its id.
         await scene.perform()
     scene.observe("then", await scene.deliver())
 
 
 async def stalled(scene: Scene) -> None:
-    """Nothing was asked for longer than `max_poll_interval_ms`, and the member has left."""
+    """No call was made for longer than `max_poll_interval_ms`, and the member has left."""
     await scene.own(max_poll_interval_ms=1500)
     left = scene.wire.answered[
         "LeaveGroup"
-    ]  # On a busy machine it may have left, and have come back, before.
+    ]  # On a busy machine the member may have left and rejoined before.
     await scene.until(lambda: scene.wire.answered["LeaveGroup"] > left)
-    if scene.is_stock:  # It tells the listener at once; ours does with the next poll.
+    if scene.is_stock:  # The stock consumer calls the listener at once; ours calls it in the next poll.
         await scene.until(lambda: scene.told[-1].startswith("revoked"))
-    join = scene.wire.hold("JoinGroup")  # A call may bring it back, and the others find it on its way.
+    join = scene.wire.hold("JoinGroup")  # A call may start a rejoin; the later calls find it in flight.
     await scene.perform()
     join.set()
     scene.observe("then", await scene.deliver())
 
 
 async def closing(scene: Scene) -> None:
-    """`stop` runs in another task; its LeaveGroup is on its way."""
+    """`stop` runs in another task, and its LeaveGroup is in flight."""
     await scene.own()
     leave = scene.wire.hold("LeaveGroup")
     stopping = asyncio.ensure_future(scene.consumer.stop())
@@ -222,7 +222,7 @@ STATES: dict[str, State] = {
 
 
 async def play(scene: Scene) -> None:
-    """The whole scenario."""
+    """Play the whole scenario."""
     enter(scene)
     try:
         await STATES[scene.scenario.state](scene)

@@ -1,8 +1,7 @@
-"""The calls of the scenarios: every public method of each consumer, with good arguments and with bad ones.
+"""The calls of the scenarios: every public method of each consumer, with valid and invalid arguments.
 
-Calls that change nothing, and those that are refused or take effect at once, are made one after the other
-in one scenario of a state (`IN_PLACE`); each of the others has a scenario of its own (`ALONE`), since the
-consumer is in another state after it.
+Calls that change nothing, are refused, or take effect at once run one after the other in one scenario of a
+state (`IN_PLACE`). Every other call has its own scenario (`ALONE`), because it changes the consumer's state.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ ORDERS = TopicName()
 HUGE = 2**63 - 1
 
 Calls = tuple[tuple[Call, ...], tuple[Call, ...]]
-"""Those made in place, and those made alone."""
+"""The calls made in place, and the calls made alone."""
 
 
 def _look(*methods: str, bad: tuple[object, ...] = (UNASSIGNED, None, "orders")) -> list[Call]:
@@ -51,7 +50,7 @@ CONSTRUCTING = tuple(
         {"unknown_setting": 1},
     )
 )
-"""Arguments of the constructor."""
+"""Constructor calls."""
 
 _QUERIES = [
     of("assignment"),
@@ -110,7 +109,7 @@ _IN_PLACE = [
 ]
 
 UNSENDABLE_SEEK = of("seek", P0, 2**64)
-"""To an offset that no request can carry."""
+"""A seek to an offset that no request can carry."""
 
 _ALONE = [
     UNSENDABLE_SEEK,
@@ -174,10 +173,10 @@ AIOKAFKA: Calls = (
 )
 
 A_WHILE = Given("a while")
-"""What kafka-python's calls are given where they take a timeout."""
+"""The timeout of kafka-python calls that take one."""
 
 _OTHERWISE = ("committed", "position", "seek_to_end", "assign")
-"""With a timeout, or with an effect that lasts."""
+"""Methods with a timeout, or with a lasting effect."""
 
 KAFKA_PYTHON: Calls = (
     (
@@ -234,7 +233,7 @@ KAFKA_PYTHON: Calls = (
         *(of("seek_to_end", *arguments) for arguments in ((P0,), (), (UNASSIGNED,), (None,))),
         of("commit_async", {P0: Offset(2)}, callback=Given("callback")),
         of("assign", None),
-        # These break the connection to the coordinator.
+        # These calls break the connection to the coordinator.
         of("commit", {P0: Offset("1")}, timeout_ms=A_WHILE),
         of("commit", {P0: Offset(None)}, timeout_ms=A_WHILE),
         of("commit", {P0: Offset(2**64)}, timeout_ms=A_WHILE),

@@ -1,12 +1,11 @@
-"""Two consumers' observations beside each other, and the table of the differences that are allowed.
+"""Compares the observations of two consumers by a table of allowed differences.
 
-A *cell* is a call in a state. It has several observations (`language`), each of which must be the same text
-in both consumers, or match one row of the table. A row that matches nothing is stale, and fails too, as
-does a state or a call of a row that matches nothing.
+A *cell* is a call in a state. It has several observations (`language`). Each must be the same text for both
+consumers, or match one row of the table. A row, state or call in the table that matches no observation is
+stale, and fails too.
 
-A call is given a while, and else counts as one that waits. On a slow machine that may be wrong. So what is
-not as expected is performed once more, with so much time that it is right; a difference is one that
-remains.
+A call that does not return in time counts as waiting, which may be wrong on a slow machine. Scenarios with an
+unexpected result are therefore performed again with ample time, and only the second result counts.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ __all__ = ["Comparison", "Difference", "Found", "anchors_of", "compare", "stale_
 
 @dataclass(frozen=True)
 class Difference:
-    """A row of a table: what may differ, and why.
+    """A row of a table: an allowed difference, and the reason for it.
 
-    In all texts `*` stands for anything.
+    In all texts, `*` matches any text.
 
     Attributes:
-        states, calls, what: where it differs: each state, call and kind of observation must occur.
-        stock, ours: what is observed of each.
+        states, calls, what: where it occurs; every state, call and kind of observation must occur.
+        stock, ours: the observation of each consumer.
         reason: for the reader of the docs.
-        anchor: the heading in the client's page of the docs that has the line about it.
-        line: words of that line.
-        sometimes: what the stock consumer does depends on the moment, so that they may not differ.
+        anchor: the heading of the section, on the client's page of the docs, that describes it.
+        line: words of the line in that section.
+        sometimes: the stock consumer's behaviour depends on timing, so the difference may not occur.
     """
 
     states: tuple[str, ...]
@@ -50,7 +49,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Found:
-    """An observation that differs."""
+    """An observed difference."""
 
     state: str
     call: str
@@ -76,7 +75,7 @@ class Comparison:
     """The outcome of all scenarios of a client."""
 
     cells: dict[str, set[str]] = field(default_factory=dict)
-    """Of each state, the calls that were compared."""
+    """The compared calls of each state."""
     observations: int = 0
     allowed: list[tuple[Found, Difference]] = field(default_factory=list)
     unexpected: list[Found] = field(default_factory=list)
@@ -91,10 +90,10 @@ class Comparison:
 
 
 Both = tuple[Observations, Observations]
-"""What was observed of the stock consumer, and of ours."""
+"""The observations of the stock consumer, and of ours."""
 
 Perform = Callable[[Sequence[Scenario], float], Sequence[Both]]
-"""Performs scenarios, with so many seconds for what may wait."""
+"""Performs scenarios; a call may wait for this many seconds."""
 
 
 def compare(
@@ -106,9 +105,9 @@ def compare(
     certain_s: float,
     complete: bool,
 ) -> Comparison:
-    """Perform the scenarios, those with unexpected outcomes twice, and judge them by the table.
+    """Perform the scenarios, repeat those with unexpected outcomes, and judge them by the table.
 
-    `complete`: these are all scenarios, so that each row has to be found.
+    With `complete`, these are all scenarios, so each row must occur.
     """
     outcomes = list(perform(scenarios, patience_s))
     doubtful = _unexpected(scenarios, outcomes, table)
@@ -135,7 +134,7 @@ def _unexpected(
 
 
 def _missed(scenarios: Sequence[Scenario], outcomes: Sequence[Both], table: Sequence[Difference]) -> set[int]:
-    """The scenarios in which a difference may be that a row names and that was not found."""
+    """The scenarios that could have the missing differences of a row."""
     compared = _judged(scenarios, outcomes, table)
     missed: set[int] = set()
     for row in table:
@@ -172,7 +171,7 @@ def _judged(
 
 
 def stale_parts(row: Difference, compared: Comparison) -> list[str]:
-    """The states, calls and kinds of a row at which nothing differs."""
+    """The states, calls and kinds of observation of a row without a difference."""
     if row.sometimes:
         return []
     of_row = [found for found, allowed in compared.allowed if allowed is row]

@@ -1,4 +1,4 @@
-"""What `CooperativeAIOKafkaConsumer` may do otherwise than aiokafka's `AIOKafkaConsumer`, and why."""
+"""Where `CooperativeAIOKafkaConsumer` may differ from aiokafka's `AIOKafkaConsumer`, and why."""
 
 from __future__ import annotations
 

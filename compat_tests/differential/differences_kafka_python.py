@@ -1,4 +1,4 @@
-"""What `CooperativeKafkaConsumer` may do otherwise than kafka-python's `KafkaConsumer`, and why."""
+"""Where `CooperativeKafkaConsumer` may differ from kafka-python's `KafkaConsumer`, and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that hold a group in one place, in the middle of a join or without one member; and its offsets."""
+"""Members that hold a group in the middle of a join, expel a member, or read the group's offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Holder", "committed", "expel", "subscription_to"]
 _REBALANCE_IN_PROGRESS = 27
 _OFFSET_FETCH = (9, 2)
 _COMES_LATER = (14, 15, 16)
-"""A coordinator that loads, is not there yet, or is elsewhere."""
+"""The coordinator loads the group, is not available yet, or has moved."""
 
 
 def subscription_to(*topics: str) -> bytes:
@@ -30,9 +30,9 @@ def subscription_to(*topics: str) -> bytes:
 
 
 class Holder(RawMember):
-    """A member that stays in its generation while the group rebalances, which therefore waits for it.
+    """A member that stays in its generation while the group rebalances, so that the rebalance waits for it.
 
-    The group goes on as soon as the holder leaves, at the end of the context.
+    The group goes on when the holder leaves, at the end of the context.
     """
 
     def _stay(self, connection: RawConnection) -> None:
@@ -48,11 +48,11 @@ class Holder(RawMember):
         return self._connection
 
     def abandon(self) -> None:
-        """End it without leaving: the group waits for a consumer that does not join again."""
+        """End the holder without leaving, if the group waits for a consumer that does not rejoin."""
         self._connection.shut_down()
 
     def ask_to_end(self) -> None:
-        """Have it leave, without waiting for that."""
+        """Make the holder leave, without waiting."""
         self._stop.set()
 
 
@@ -64,7 +64,7 @@ class _Expeller(RawMember):
 
 
 def expel(kafka: Kafka, group: str, member_id: str) -> None:
-    """Take a member out of its group, as an administrator can. It learns of that with its next request."""
+    """Remove a member from its group, as an administrator can. The next response tells the member."""
     _Expeller(kafka.bootstrap, group, metadata=b"", client_id="administrator").expel(member_id)
 
 
@@ -86,9 +86,9 @@ class _Reader(RawMember):
 
 
 def committed(kafka: Kafka, group: str) -> dict[tuple[str, int], int]:
-    """What a group has committed, by topic and partition.
+    """The committed offsets of a group, by topic and partition.
 
-    librdkafka's administrator, asked by many threads, crashes when it is told that the coordinator loads.
+    librdkafka's admin client, called by many threads, crashes if the coordinator is loading the group.
     """
     deadline = time.monotonic() + HANG_S
     while True:

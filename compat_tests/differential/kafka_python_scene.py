@@ -1,7 +1,7 @@
-"""One consumer of kafka-python in one scenario: what it sends, whom it tells, what it leaves behind.
+"""One consumer of kafka-python in one scenario: its requests, its listener calls, and what it leaves behind.
 
-A scene has a thread of its own, which plays the user's. A call that does not return is left to a thread
-that waits for it, while the scene goes on.
+A scene runs on its own thread, in the user's role. Each call runs on a further thread, so that the scene goes
+on if the call does not return.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from compat_tests.differential.scene import HANG_S, HOLDERS_LEAVE_S, Play, Stage
 __all__ = ["Scene"]
 
 _POLL_MS, _LONG_POLL_MS = 50, 1_500
-"""The stock consumer may stop for good when a poll ends while it joins, so its polls are long."""
+"""The stock consumer may hang for good when a poll ends during a join, so its polls are long."""
 
 _UNSUBSCRIBING = ("assign", "unsubscribe", "close", "__exit__")
 
 
 class Wire:
-    """The requests of a consumer, counted, and held if the scene wants it."""
+    """Counts the requests of a consumer, and holds them if the scene requires it."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self.sent: Counter[str] = Counter()
@@ -58,17 +58,17 @@ class Wire:
         return answer.add_both(lambda _: self.answered.update([name]))
 
     def hold(self, name: str) -> None:
-        """Keep requests of this kind back."""
+        """Hold requests of this API."""
         self._held[name] = []
 
     def let_go(self, name: str) -> None:
-        """Send what was kept back."""
+        """Send the held requests."""
         for send in self._held.pop(name):
             self._manager.call_soon(send)
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Says what it was told, and does what the scene wants meanwhile."""
+    """Records its calls, and runs the scene's action during a call."""
 
     def __init__(self, scene: Scene, name: str = "") -> None:
         self._scene, self._name = scene, name
@@ -91,7 +91,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python
 
 
 class Scene(Play):
-    """A consumer from its construction to the look at what it left."""
+    """A consumer, from its construction to the check of the resources that it left."""
 
     ending = ("close", "__exit__")
     partition = TopicPartition
@@ -130,7 +130,7 @@ class Scene(Play):
         self.wire = Wire(self.consumer)
 
     def constructed(self, call: Call) -> str:
-        """What comes of a construction."""
+        """The outcome of a construction."""
 
         def make() -> object:
             made = self.kind(**self.settings(**call.options))
@@ -140,7 +140,7 @@ class Scene(Play):
         return self.outcome(make, only_type=True)
 
     def own(self, **settings: Any) -> None:
-        """Own all of `orders`, with everything read."""
+        """Own all of `orders`, and read all records."""
         self.construct(**settings)
         self.consumer.subscribe([self.orders], listener=self.listener)
         self.read_all()
@@ -148,7 +148,7 @@ class Scene(Play):
     def read_all(self) -> None:
         wanted = {self.resolve(Part(number)): RECORDS for number in range(PARTITIONS)}
         read: Counter[TopicPartition] = Counter()
-        # Otherwise the stock consumer may join twice, and stop for good ("No standstill" in the docs).
+        # Otherwise the stock consumer may join twice, and hang for good ("No standstill" in the docs).
         self.consumer.partitions_for_topic(self.orders)
 
         def everything() -> bool:
@@ -161,7 +161,7 @@ class Scene(Play):
 
     @contextlib.contextmanager
     def held_by(self, *holders: Holder) -> Iterator[None]:
-        """These members join, one after the other; in the end they leave together."""
+        """These members join one after the other, and leave together at the end of the block."""
         for holder in holders:
             holder.__enter__()
         try:
@@ -180,7 +180,7 @@ class Scene(Play):
                         holder.abandon()
 
     def _poll(self) -> bool:
-        """Have the consumer take part, if it is able to."""
+        """Poll once, and ignore errors; always returns true."""
         try:
             self.consumer.poll(timeout_ms=self._poll_ms)
         except Exception:
@@ -188,7 +188,7 @@ class Scene(Play):
         return True
 
     def settled_beside(self, holder: Holder) -> None:
-        """Poll until both are in one generation, and each partition has a position."""
+        """Poll until the consumer and the holder share a generation, and each partition has a position."""
 
         def settled() -> bool:
             self.consumer.poll(timeout_ms=self._poll_ms)
@@ -208,11 +208,11 @@ class Scene(Play):
         return _LONG_POLL_MS if self.is_stock else _POLL_MS
 
     def poll_until(self, what: Callable[[], object]) -> None:
-        """Poll until that is so, looking before each poll."""
+        """Poll until the condition is true; it is checked before each poll."""
         self.until(lambda: what() or not self._poll())
 
     def expel(self) -> None:
-        """Take the consumer out of its group."""
+        """Remove the consumer from its group."""
         expel(self.stage.kafka, self.group, self.consumer._coordinator._generation.member_id)
 
     def until(self, what: Callable[[], object]) -> None:
@@ -235,7 +235,7 @@ class Scene(Play):
         return super().given(name)
 
     def perform(self, *, here: bool = False) -> None:
-        """Make the calls, and observe each: on a thread that may be left waiting, or `here`."""
+        """Make the calls, and observe each: `here`, or on a thread that may be left waiting."""
         seen = self.begin()
         for call in self.scenario.calls:
             told = len(self.told)
@@ -254,7 +254,7 @@ class Scene(Play):
         return self.outcome(make, only_type=call.only_type, here=here, ends=call.method in self.ending)
 
     def _awaited(self, future: Any, *, looks_up: bool) -> str:
-        """The outcome of a commit. If it looks the coordinator up, its future is that of the lookup alone."""
+        """The outcome of a commit. If it looks the coordinator up, its future only covers the lookup."""
 
         def has_ended() -> bool:
             completed = self.consumer._coordinator.completed_offset_commits
@@ -271,7 +271,7 @@ class Scene(Play):
     def outcome(
         self, what: Callable[[], Any], *, only_type: bool = False, here: bool = False, ends: bool = False
     ) -> str:
-        """What a call returned or raised, or that it waits: then it goes on by itself."""
+        """The result or the error of a call, or that it waits; a waiting call goes on in its thread."""
         said: list[str] = []
 
         def make() -> None:
@@ -297,9 +297,9 @@ class Scene(Play):
     # ---- the end
 
     def observe_delivery(self) -> None:
-        """Observe `then`, but for a subscription to a topic without records.
+        """Observe `then`, except after a subscription to a topic without records.
 
-        After that the stock consumer delivers those of the earlier one or not, as it happens.
+        After such a subscription, the stock consumer may or may not deliver records of the earlier topic.
         """
         if not any(str(call) == "subscribe(['elsewhere'])" for call in self.scenario.calls):
             self.observe("then", self.deliver())
@@ -307,13 +307,13 @@ class Scene(Play):
     def observe_delivery_after_join(self) -> None:
         """Observe `then` after polls that ended during a join.
 
-        The stock consumer may stop for good there, so ours is compared with what should be.
+        The stock consumer may hang for good in this case, so ours is compared with the expected result.
         """
         if not any(call.method in _UNSUBSCRIBING or _changes_topics(call) for call in self.scenario.calls):
             self.observe("then", "delivers" if self.is_stock else self.deliver())
 
     def deliver(self) -> str:
-        """Whether records come, once nothing keeps them back."""
+        """Whether the consumer delivers records, once no partition is paused."""
         deadline = time.monotonic() + self.stage.patience_s
 
         def any_record() -> bool:
@@ -344,7 +344,7 @@ class Scene(Play):
             self.observe("listener at close", self.told_since(told))
 
     def look_around(self) -> None:
-        """What is left, after what is ending has had a chance to."""
+        """Observe the resources that are left, after a time in which they may end."""
         deadline = time.monotonic() + self.stage.patience_s
         while (left := self._left()) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -356,19 +356,19 @@ class Scene(Play):
 
     def _left(self) -> str:
         thread = self.consumer._net._io_thread
-        # A connection that was not closed is still known.
+        # The client still lists a connection that was not closed.
         sockets = {id(sock): sock for sock in [*self._sockets, *self._open_sockets()] if sock is not None}
         is_open = sum(sock.fileno() >= 0 for sock in sockets.values())
         said = ["the I/O thread"] if thread is not None and thread.is_alive() else []
         return ", ".join([*said, *([f"{is_open} sockets"] if is_open else [])])
 
     def clean_up(self) -> None:
-        """End what should have ended."""
+        """Close the client's connections that are left."""
         with contextlib.suppress(Exception):
             self.consumer._client.close()
 
     def look_up_committed(self) -> None:
-        """The offsets of the group, read by another client."""
+        """Observe the group's committed offsets, as read by another client."""
         found = committed(self.stage.kafka, self.group)
         offsets = {TopicPartition(*partition): offset for partition, offset in found.items()}
         self.observe("committed", self.by_partition(offsets))

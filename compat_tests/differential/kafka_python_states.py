@@ -1,4 +1,4 @@
-"""The states that a consumer of kafka-python can be in: how it gets there, and stays there meanwhile."""
+"""The states of a kafka-python consumer: how it reaches each state, and stays there during the calls."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ State = Callable[[Scene], None]
 
 
 def not_constructed(scene: Scene) -> None:
-    """Nothing is there yet."""
+    """There is no consumer yet."""
     for call in scene.scenario.calls:
         scene.observed[str(call)] = {"result": scene.constructed(call)}
     scene.construct()
 
 
 def not_polled(scene: Scene) -> None:
-    """Subscribed, and nothing else."""
+    """Subscribed, but never polled."""
     scene.construct(scene.orders)
     scene.perform()
 
@@ -43,14 +43,14 @@ def assigned_by_hand(scene: Scene) -> None:
 
 
 def joining(scene: Scene) -> None:
-    """The first JoinGroup is not answered: another member has not joined again."""
+    """The first JoinGroup is unanswered, because another member has not rejoined."""
     holder = scene.holder()
     scene.construct()
     with scene.held_by(holder):
         holder.wait_until_assigned()
         scene.consumer.subscribe([scene.orders], listener=scene.listener)
         scene.poll_until(
-            # The first one only gives the member its id.
+            # The first JoinGroup only gets the member its id.
             lambda: scene.wire.sent["JoinGroup"] == 2
         )
         scene.perform()
@@ -65,7 +65,7 @@ def owning(scene: Scene) -> None:
 
 
 def owning_by_pattern(scene: Scene) -> None:
-    scene.unobserved.add("subscription")  # A refresh of the metadata empties it for a moment.
+    scene.unobserved.add("subscription")  # A metadata refresh empties it for a moment.
     scene.construct()
     scene.consumer.subscribe(pattern=f"^{scene.orders}$", listener=scene.listener)
     scene.read_all()
@@ -85,7 +85,7 @@ def owning_as_a_static_member(scene: Scene) -> None:
 
 
 def rejoining(scene: Scene) -> None:
-    """All partitions are owned; the group rebalances, and another member has not joined again."""
+    """All partitions are owned. The group rebalances, and another member has not rejoined."""
     scene.own()
     holder = scene.holder()
     with scene.held_by(holder):
@@ -117,7 +117,7 @@ def revoking(scene: Scene) -> None:
 
 
 def lost(scene: Scene) -> None:
-    """The member was removed from the group, has found out, and joins again, for which another has to."""
+    """The member was removed, knows it, and joins again; the join waits for another member."""
     scene.own()
     holder = scene.holder()
     with scene.held_by(holder):
@@ -133,14 +133,14 @@ def stalled(scene: Scene) -> None:
     """`poll` was not called for longer than `max_poll_interval_ms`, and the member has left."""
     scene.own(max_poll_interval_ms=1500)
     scene.until(lambda: scene.wire.answered["LeaveGroup"])
-    scene.wire.hold("JoinGroup")  # A call may bring it back, and the others find it on its way.
+    scene.wire.hold("JoinGroup")  # A call may start a rejoin; the later calls find it in flight.
     scene.perform()
     scene.wire.let_go("JoinGroup")
     scene.observe_delivery()
 
 
 def closing(scene: Scene) -> None:
-    """`close` runs in another thread; its LeaveGroup is on its way."""
+    """`close` runs in another thread, and its LeaveGroup is in flight."""
     scene.own()
     scene.wire.hold("LeaveGroup")
     said: list[str] = []
@@ -189,7 +189,7 @@ STATES: dict[str, State] = {
 
 
 def play(scene: Scene) -> None:
-    """The whole scenario."""
+    """Play the whole scenario."""
     try:
         STATES[scene.scenario.state](scene)
     except Exception as error:

@@ -1,18 +1,18 @@
-"""The language of the scenarios: calls with symbolic arguments, and what one consumer makes of them.
+"""The language of the scenarios: calls with symbolic arguments, and the observations of one consumer.
 
-A *scenario* is a state, some calls, and what is observed of each. It is written once, and performed by the
-stock consumer and by ours, whose observations are then compared as text. So arguments and values are
-symbolic: `Part(0)` is the first partition of the topic of the scenario, and a value that names that
-partition reads `orders-0` in every run, in which the topic has a name of its own.
+A *scenario* is a state, some calls, and the observations of each call. It is written once, and performed by
+the stock consumer and by ours; their observations are compared as text. Arguments and values are therefore
+symbolic: `Part(0)` is the first partition of the scenario's topic, and a value with that partition reads
+`orders-0` in every run, although each run has its own topic.
 
     seek(orders-0, 1)          a call: method and arguments, which name its row in the tables
     owning                     a state (`aiokafka_states`, `kafka_python_states`)
     result                     what the call returned or raised, or that it waits as long as the state lasts
     after                      assignment, subscription, paused partitions and positions right after the call
-    listener                   what the listener was told during the call
+    listener                   the listener calls during the call
     then                       whether the consumer delivers records when the state has ended
-    close                      what closing it returned or raised
-    left                       tasks, threads and sockets that closing it has left behind
+    close                      what closing the consumer returned or raised
+    left                       tasks, threads and sockets that closing the consumer has left behind
     committed                  the committed offsets of the group at the end
 """
 
@@ -40,18 +40,18 @@ __all__ = [
 ]
 
 PARTITIONS, RECORDS = 4, 3
-"""Of the topic `orders`: partitions, and records in each."""
+"""The partitions of the topic `orders`, and the records in each."""
 
 
 THE_STATE = "the state itself"
-"""What is seen before the first call is filed under this."""
+"""The key of the observations before the first call."""
 
 Observations = dict[str, dict[str, str]]
-"""By call, what was observed of it: field and text."""
+"""The observations of each call: field and text."""
 
 
 class LongText(str):
-    """A text too long to print."""
+    """A text that is too long to print."""
 
     def __repr__(self) -> str:
         return f"<{len(self)} characters>"
@@ -62,7 +62,7 @@ LONG_TEXT = LongText("m" * 40_000)
 
 @dataclass(frozen=True)
 class TopicName:
-    """A topic by its role: `orders` is the scenario's, `elsewhere` exists too, `nowhere` does not."""
+    """A topic by its role: `orders` is the scenario's topic, `elsewhere` exists too, `nowhere` does not."""
 
     role: str = "orders"
 
@@ -72,14 +72,14 @@ class TopicName:
 
 @dataclass(frozen=True)
 class Part:
-    """A partition of a topic: there are four of `orders`; those with a greater number do not exist."""
+    """A partition of a topic: `orders` has four; partitions with a greater number do not exist."""
 
     number: int
     role: str = "orders"
 
     @property
     def is_owned(self) -> bool:
-        """Whether the consumer owns it while it owns everything."""
+        """Whether a consumer that owns all partitions owns this one."""
         return self.role == "orders" and self.number < PARTITIONS
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Offset:
-    """What a client takes as offset with metadata."""
+    """An offset with metadata, in the client's form."""
 
     offset: Any
     metadata: Any = ""
@@ -109,10 +109,10 @@ class Given:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a method, or the reading of a property.
+    """A call of a method, or a read of a property.
 
     Attributes:
-        only_type: compare the type of the returned value alone, since the value depends on the moment.
+        only_type: compare only the type of the returned value, because the value depends on timing.
     """
 
     method: str
@@ -126,16 +126,15 @@ class Call:
 
 
 def of(method: str, *arguments: Any, only_type: bool = False, **options: Any) -> Call:
-    """The call `method(*arguments, **options)`."""
     return Call(method, arguments, options, only_type)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Calls in one state, in their order, each observed; the end is observed of the last one.
+    """Calls in one state, in order, each observed; the end is observed after the last call.
 
     Attributes:
-        name: of the scenario if it has several calls.
+        name: the name of a scenario with several calls.
     """
 
     state: str
@@ -144,7 +143,7 @@ class Scenario:
 
     @property
     def end(self) -> str:
-        """What the observations of the end are filed under."""
+        """The key of the observations of the end."""
         return self.name or str(self.calls[0])
 
     def __str__(self) -> str:
@@ -158,11 +157,11 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 @dataclass
 class Names:
-    """The names of one run, and the roles that stand for them in observations.
+    """The names of one run, and the roles that replace them in observations.
 
     Attributes:
-        topics: each role's topic.
-        first: the partition that counts as the first of `orders`; the others follow it in a circle.
+        topics: the topic of each role.
+        first: the partition that counts as the first of `orders`; the others follow cyclically.
     """
 
     topics: Mapping[str, str]
@@ -170,11 +169,11 @@ class Names:
     first: int = 0
 
     def number(self, part: Part) -> int:
-        """The number on the broker."""
+        """The partition number on the broker."""
         return (part.number + self.first) % PARTITIONS if part.is_owned else part.number
 
     def shown_number(self, number: int) -> int:
-        """The number in observations."""
+        """The partition number in observations."""
         return (number - self.first) % PARTITIONS if number < PARTITIONS else number
 
     def text(self, value: Any) -> str:
@@ -192,7 +191,7 @@ class Names:
                 return f"a record of {role}"
             return f"{role}-{self.shown_number(value.partition) if role == 'orders' else value.partition}"
         if isinstance(value, list):
-            # Records come in batches whose size depends on the moment.
+            # Records come in batches whose size depends on timing.
             texts = [self.text(each) for each in value]
             return (
                 "records" if value and hasattr(value[0], "timestamp_type") else "[" + ", ".join(texts) + "]"
@@ -200,7 +199,7 @@ class Names:
         return self._plain(repr(value))
 
     def _known(self, values: Iterable[Any]) -> Iterable[Any]:
-        # Other tests have topics of their own on the broker.
+        # Other tests have their own topics on the broker.
         topics = set(self.topics.values())
         return (each for each in values if not isinstance(each, str) or each in topics)
 

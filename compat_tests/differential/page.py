@@ -1,4 +1,4 @@
-"""The page of the docs that lists all allowed differences.
+"""The page of the docs with all allowed differences.
 
 `python -m compat_tests.differential.page` writes it.
 """
@@ -36,7 +36,6 @@ how many calls were compared in how many states, and how many of them differ.
 
 
 def page() -> str:
-    """The text of the page."""
     sections = [_HEAD]
     for client, (stock, ours, table) in CLIENTS.items():
         sections.append(f"## {client}\n\n{_rows(client, stock, ours, table)}")

@@ -14,11 +14,11 @@ __all__ = ["CONSTRUCTING_STATE", "public_names", "quiet", "sampled", "scenarios_
 CONSTRUCTING_STATE = "not constructed"
 
 _STARTING = ("start", "__aenter__")
-"""Change the state of a consumer that is not started, and are refused by one that is."""
+"""Methods that change the state of a consumer that is not started, and that a started consumer refuses."""
 
 
 def scenarios_of(state: str, calls: Calls) -> Iterable[Scenario]:
-    """Each call in this state: those in place in one scenario, each of the others in its own."""
+    """Each call in this state: one scenario for all calls in place, and one for each other call."""
     if state == CONSTRUCTING_STATE:
         yield Scenario(state, CONSTRUCTING, "constructors")
         return
@@ -32,7 +32,7 @@ def scenarios_of(state: str, calls: Calls) -> Iterable[Scenario]:
 def sampled(scenarios: Iterable[Scenario]) -> list[Scenario]:
     """The scenarios of a default run: all calls in place, and a third of the others, shifted by state.
 
-    So each state is there, and each method in some of them.
+    Every state is included, and every method in some states.
     """
     states: dict[str, int] = {}
     return [
@@ -47,9 +47,9 @@ def _is_not_started(state: str) -> bool:
 
 
 def public_names(consumer: type) -> set[str]:
-    """The public methods and properties of a consumer, those that Python calls by itself included.
+    """The public methods and properties of a consumer, including those that Python calls implicitly.
 
-    Not the constructor, which has a state of its own.
+    The constructor is not included, because it has its own state.
     """
     own = {"__del__", "__aiter__", "__anext__", "__aenter__", "__aexit__"}
     own |= {"__iter__", "__next__", "__enter__", "__exit__"}
@@ -62,7 +62,7 @@ def _defined(consumer: type) -> set[str]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Some thousand errors are provoked here, and would be the report of a test that fails."""
+    """Disable logging: thousands of provoked errors would fill the report of a failed test."""
     logging.disable(logging.CRITICAL)
     try:
         yield

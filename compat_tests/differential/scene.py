@@ -1,4 +1,4 @@
-"""What the scenes of both clients have in common: names, arguments, and what was observed."""
+"""The common part of both clients' scenes: names, arguments, and observations."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from compat_tests.support.kafka_cluster import Kafka
 __all__ = ["ATTEMPTS", "HANG_S", "HOLDERS_LEAVE_S", "READING", "Play", "Stage"]
 
 HANG_S = 60.0
-"""For what certainly comes, on however slow a machine."""
+"""The limit for events that must happen, even on a slow machine."""
 
 HOLDERS_LEAVE_S = 5.0
-"""What holders are given to leave, which they cannot while the group waits for a consumer."""
+"""The time for holders to leave. They cannot leave while the group waits for a consumer."""
 
 ATTEMPTS = 3
-"""To reach a state: the stock consumer of kafka-python may stop for good on the way."""
+"""Attempts to reach a state, because the stock consumer of kafka-python may hang on the way."""
 
 READING = ("getone", "getmany", "__anext__", "poll", "__next__")
-"""Of which partition records come first depends on the moment, and so do the positions afterwards."""
+"""Methods whose first records come from a random partition, which makes the positions random too."""
 
 
 @dataclass
@@ -39,9 +39,9 @@ class Stage:
     """A broker with the topics of all scenarios.
 
     Attributes:
-        topics: by role.
-        run: part of the names of groups.
-        patience_s: what a call is given that may wait for ever.
+        topics: the topics by role.
+        run: a part of the group names.
+        patience_s: the time limit of a call that may wait for ever.
     """
 
     kafka: Kafka
@@ -59,7 +59,7 @@ class Play:
     offset: ClassVar[Callable[..., Any]]
 
     def __init__(self, stage: Stage, kind: Any, scenario: Scenario, number: int, *, protocol: str) -> None:
-        """`protocol`: what the group votes on."""
+        """`protocol`: the protocol that the group votes for."""
         self.stage, self.kind, self.scenario, self.protocol = stage, kind, scenario, protocol
         self.group = f"g-{stage.run}-{number}-{kind.__name__}"
         self.names = Names(stage.topics, self.group)
@@ -67,7 +67,7 @@ class Play:
         self.observed: Observations = {}
         self.consumer: Any = None
         self.unobserved: set[str] = set()
-        """What depends on the moment in this state."""
+        """The observations that depend on timing in this state."""
 
     @property
     def orders(self) -> str:
@@ -80,7 +80,7 @@ class Play:
         return not self.kind.__name__.startswith("Cooperative")
 
     def holder(self, *topics: str, name: str = "holder") -> Holder:
-        """A member that reads these topics; without any, what it does takes nothing from the consumer."""
+        """A member that reads these topics; without topics, it takes no partition from the consumer."""
         return Holder(
             self.stage.kafka.bootstrap,
             self.group,
@@ -88,7 +88,7 @@ class Play:
             client_id=name,
             protocol=self.protocol,
             session_timeout_ms=60_000,
-            # As long as the calls wait altogether: who does not rejoin for so long is removed.
+            # As long as all calls may wait together; a member that does not rejoin by then is removed.
             rebalance_timeout_ms=1_800_000,
         )
 
@@ -110,26 +110,26 @@ class Play:
         return argument
 
     def given(self, name: str) -> Any:
-        """What only a scene has."""
+        """A value that only a scene has."""
         return {"pattern": f"^{self.orders}$"}[name]
 
     # ---- what is observed
 
     def observe(self, what: str, text: str) -> None:
-        """Something about the end of the scenario."""
+        """Record an observation of the end of the scenario."""
         self.observed.setdefault(self.scenario.end, {})[what] = text
 
     @property
     def is_reached(self) -> bool:
-        """Whether the consumer came into the state."""
+        """Whether the consumer reached the state."""
         return "state" not in self.observed.get(self.scenario.end, {})
 
     def told_since(self, told: int) -> str:
-        """What the listener was told after it had been told so much."""
+        """The listener calls after the first `told` ones."""
         return "; ".join(self.told[told:]) or "nothing"
 
     def seen(self) -> dict[str, str]:
-        """What can be seen of the consumer without waiting."""
+        """The observations of the consumer that need no waiting."""
         consumer = self.consumer
         seen = {
             "assignment": self._shown(lambda: self.names.text(consumer.assignment())),
@@ -142,18 +142,18 @@ class Play:
         return {what: text for what, text in seen.items() if what not in self.unobserved}
 
     def position(self, tp: Any) -> int | None:
-        """A position if there is one, without looking it up."""
+        """A known position; it is not looked up."""
         raise NotImplementedError
 
     def by_partition(self, offsets: Mapping[Any, int | None]) -> str:
-        """Offsets of partitions of `orders`."""
+        """The offsets of the partitions of `orders`, as text."""
         shown = {
             self.names.shown_number(tp.partition): at for tp, at in offsets.items() if tp.topic == self.orders
         }
         return " ".join(f"{number}@{at}" for number, at in sorted(shown.items())) or "nothing"
 
     def note(self, call: Any, result: str, told: int, before: Mapping[str, str]) -> dict[str, str]:
-        """Note what came of a call, and return what is seen now."""
+        """Record the observations of a call, and return the present ones."""
         seen = self.seen()
         changes = {what: text if text != before[what] else "as before" for what, text in seen.items()}
         if call.method in READING:
@@ -162,7 +162,7 @@ class Play:
         return seen
 
     def begin(self) -> dict[str, str]:
-        """What is seen before the first call."""
+        """The observations before the first call."""
         seen = self.seen()
         if self.scenario.name:
             self.observed[THE_STATE] = dict(seen)
@@ -175,7 +175,7 @@ class Play:
             return f"raises {type(error).__name__}"
 
     def text_of(self, returned: Any, *, only_type: bool) -> str:
-        """A returned value."""
+        """A returned value as text."""
         if only_type:
             return "returns an object" if returned is not None else "returns None"
         return "returns the consumer" if returned is self.consumer else f"returns {self.names.text(returned)}"

@@ -1,4 +1,4 @@
-"""Every public method of aiokafka's consumer, in every state: ours beside the stock one."""
+"""Compares our consumer with aiokafka's for every public method, in every state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 
 _AT_A_TIME = 40
 _THREADS = 300
-"""For members that hold a group: three in a scene at most."""
+"""Threads for members that hold a group; a scene has three at most."""
 
 
 class Run:

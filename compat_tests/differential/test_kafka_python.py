@@ -1,4 +1,4 @@
-"""Every public method of kafka-python's consumer, in every state: ours beside the stock one."""
+"""Compares our consumer with kafka-python's for every public method, in every state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of allowed differences and the docs say the same."""
+"""The tables of allowed differences match the docs."""
 
 from __future__ import annotations
 

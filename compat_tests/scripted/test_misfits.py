@@ -54,8 +54,7 @@ def test_a_topic_that_was_not_subscribed_costs_neither_the_others_nor_a_storm_of
         group.assigned = [*ORDERS, ("payments", 0)]
         await user.start()
         assert await user.consumes()
-        # Twelve heartbeats take three seconds, in which the member rejoins after one second and after two
-        # more.
+        # Twelve heartbeats take three seconds. Meanwhile the member rejoins after one second, then after two.
         await group.until(lambda: len(group.sent("Heartbeat")) >= 12)
         joins = len(group.sent("JoinGroup"))
         assert 2 <= joins <= 5  # The first join takes two requests: the coordinator gives a member id.
