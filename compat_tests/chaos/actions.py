@@ -1,4 +1,4 @@
-"""What can be done to a group, as values: each says to whom, and for how long."""
+"""The actions of a plan, as values: each names its target and its duration."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A process starts. One that is `static` has an instance id (KIP-345), its name."""
+    """Start a process. A `static` member has its name as instance id (KIP-345)."""
 
     member: str
     kind: str
@@ -51,8 +51,8 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The process of a static member ends, by SIGTERM or `killed`, and is started again under its instance id
-    after so many seconds: within the session, or past it."""
+    """End the process of a static member, by SIGTERM or `killed`, and start it again with its instance id
+    after so many seconds: within the session, or after it."""
 
     member: str
     seconds: float
@@ -68,7 +68,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """SIGSTOP, and SIGCONT after so many seconds: within the session, or past it."""
+    """SIGSTOP, and SIGCONT after so many seconds: within the session, or after it."""
 
     member: str
     seconds: float
@@ -76,7 +76,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The application does not poll for so long, which is more than the poll interval."""
+    """The application does not poll for so many seconds, which exceed the poll interval."""
 
     member: str
     seconds: float
@@ -84,7 +84,7 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class SlowListener:
-    """For some seconds, every call of the member's listener takes `pause_s` longer."""
+    """For some seconds, each call of the member's listener takes `pause_s` longer."""
 
     member: str
     pause_s: float
@@ -93,7 +93,7 @@ class SlowListener:
 
 @dataclass(frozen=True, slots=True)
 class Suspend:
-    """The member's machine sleeps for so many seconds: its process stops, and its CLOCK_MONOTONIC with it."""
+    """The member's machine sleeps for some seconds: its process and its CLOCK_MONOTONIC stop."""
 
     member: str
     seconds: float
@@ -101,7 +101,7 @@ class Suspend:
 
 @dataclass(frozen=True, slots=True)
 class HangListener:
-    """Each call of the member's listener that runs in these seconds returns at their end."""
+    """A call of the member's listener that runs in these seconds returns at their end."""
 
     member: str
     seconds: float
@@ -109,7 +109,7 @@ class HangListener:
 
 @dataclass(frozen=True, slots=True)
 class RaiseInListener:
-    """Each call of the member's listener raises, after it has done what it should."""
+    """Each call of the member's listener raises after it has done its work."""
 
     member: str
     seconds: float
@@ -117,7 +117,7 @@ class RaiseInListener:
 
 @dataclass(frozen=True, slots=True)
 class FillExecutor:
-    """All threads of the default executor of the member's event loop are occupied."""
+    """All threads of the default executor of the member's event loop are busy."""
 
     member: str
     seconds: float
@@ -125,8 +125,8 @@ class FillExecutor:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFault:
-    """The network between members and brokers has a fault: of one member, or, if that is empty, of all
-    members that connect through the proxy, with the broker that the fault names."""
+    """The network between brokers and members has a fault. It affects one member or, if `member` is empty,
+    all members behind the proxy, and their connections to the broker that the fault names."""
 
     member: str
     fault: Fault
@@ -138,7 +138,7 @@ class NetworkFault:
 
 @dataclass(frozen=True, slots=True)
 class TakeRight:
-    """The member's principal may not do something, and may again after so many seconds."""
+    """The member's principal loses a right, and gets it back after so many seconds."""
 
     member: str
     right: Right
@@ -174,7 +174,7 @@ class KillCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class FillDisk:
-    """A broker cannot write to its log any more, and ends; a start after so many seconds, with room again."""
+    """A broker cannot write to its log, and ends. It starts with free space after so many seconds."""
 
     broker: int
     seconds: float

@@ -1,7 +1,7 @@
-"""The group on its brokers: it carries out the steps of a plan, and keeps the ledger.
+"""A group on its brokers, which carries out the steps of a plan and keeps the ledger.
 
-One thread writes records to every partition all the time; each step of a round has a thread of its own,
-since steps take time and overlap.
+One thread writes records to every partition all the time. Each step of a round has its own thread, because
+steps take time and overlap.
 """
 
 from __future__ import annotations
@@ -66,27 +66,27 @@ COPYING_KINDS: Mapping[str, Kind] = {
         "ours on kafka-python", f"{_MEMBERS}.kafka_python_copying_member", ours=True
     ),
 }
-"""Members that copy what they consume, and commit offsets, in transactions."""
+"""Members that copy consumed records, and commit offsets, in transactions."""
 
 _FREEZE_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 45.0
 _QUIET_S = 2.0
 _ON_THE_WAY = 50
-"""Records of a partition that may be undelivered while they are being written: those of five seconds."""
+"""The records of a partition that may be undelivered while the writer runs, about five seconds' worth."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """A process of a member: a static member has another one after each restart."""
+    """One process of a member; a static member has another process after each restart."""
 
     name: str
     process: MemberProcess
     ended_at: float
-    """Infinity while it runs."""
+    """Infinity while the process runs."""
 
 
 class NotSettledError(AssertionError):
-    """The group did not come to rest in time with everything delivered; the message says what is amiss."""
+    """The group did not settle in time with every record delivered; the message tells what is missing."""
 
 
 class ChaosGroup(MixedGroup):
@@ -95,7 +95,7 @@ class ChaosGroup(MixedGroup):
     kafka: KafkaCluster
 
     def __init__(self, kafka: KafkaCluster, *, copying: bool = False) -> None:
-        """`copying`: members are of `COPYING_KINDS`."""
+        """`copying`: the members are of `COPYING_KINDS`."""
         super().__init__(kafka, "cooperative-sticky", plan.PARTITIONS, replication_factor=3)
         self._copies = Copies(kafka, f"copies-{self.run}") if copying else None
         self._happenings: list[Happening] = []
@@ -114,7 +114,7 @@ class ChaosGroup(MixedGroup):
         self._users: dict[str, str] = {}
 
     def __enter__(self) -> ChaosGroup:
-        compile_java()  # Takes seconds when it was not done before; events do not wait.
+        compile_java()  # Compile before the first event, because it may take seconds.
         self._rights.grant_all()
         if self._copies is not None:
             self._copies.create_topic()
@@ -126,7 +126,7 @@ class ChaosGroup(MixedGroup):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._writer.stop()
-        # Without the error: the logs of all members would be shown, where the ledger says more.
+        # Passing the error would print the logs of all members; the ledger tells more.
         super().__exit__(None, None, None)
 
     def _process(self, program: str, spec: MemberSpec, log: Path) -> Child:
@@ -138,7 +138,7 @@ class ChaosGroup(MixedGroup):
     # ---- steps
 
     def carry_out(self, steps: Sequence[plan.Step]) -> None:
-        """One round of events, up to the end of the last."""
+        """Run one round of events, until the last one has ended."""
         begin = time.monotonic()
         with ThreadPoolExecutor(max(1, len(steps))) as pool:
             running = []
@@ -151,7 +151,7 @@ class ChaosGroup(MixedGroup):
     def _do(self, action: actions.Action) -> None:
         name = getattr(action, "member", "")
         if name and not isinstance(action, actions.Join):
-            # On a machine that has much to do, starting a process may take longer than was planned.
+            # On a busy machine, a process may start later than planned.
             self.wait_for(f"the process of {name}", lambda: name in self.members)
         self._note(str(action), name)
         match action:
@@ -222,7 +222,7 @@ class ChaosGroup(MixedGroup):
                 | actions.KillCoordinator()
                 | actions.FillDisk()
             ):
-                # One after the other, even if a broker takes longer to come back than was planned.
+                # Brokers are disturbed one at a time, even if one returns later than planned.
                 with self._brokers:
                     self._do_to_brokers(action)
 
@@ -245,7 +245,7 @@ class ChaosGroup(MixedGroup):
                 self._replace_broker(broker, self.kafka.fill_disk, seconds)
 
     def _door_of(self, name: str) -> dict[str, Any]:
-        """Where a member connects. Members of ours come through the proxy, each as a user of its own."""
+        """How a member connects. Our members connect through the proxy, each as a separate user."""
         if not self._kinds[name].ours:
             return {}
         user = self._users.setdefault(name, USERS[len(self._users) % len(USERS)])
@@ -255,7 +255,7 @@ class ChaosGroup(MixedGroup):
         return {**door, "copies_to": self._copies.topic, "isolation_level": "read_committed"}
 
     def _have_fault(self, name: str, fault: Fault, seconds: float) -> None:
-        # What was swallowed makes the client wait until its request times out, also when the fault is over.
+        # After a swallowed request, the client waits for the request timeout, even if the fault is over.
         after_s = REQUEST_TIMEOUT_MS / 1000 if fault.effect is Effect.SWALLOW else 0.0
         with self._outage(name, after_s), self.kafka.proxy.fault(fault):
             time.sleep(seconds)
@@ -271,7 +271,7 @@ class ChaosGroup(MixedGroup):
         self._happenings.append(Happening(time.monotonic(), what, member))
 
     def _tell(self, name: str, **order: Any) -> None:
-        # It may have been killed meanwhile, and its standard input closed.
+        # The member may have been killed meanwhile, and its standard input closed.
         with contextlib.suppress(BrokenPipeError, ValueError):
             self.tell(name, **order)
 
@@ -306,7 +306,7 @@ class ChaosGroup(MixedGroup):
             self.freeze(name)
 
     def _thaw(self, name: str) -> None:
-        # Once more later: it may have stopped itself just after it was stopped from outside.
+        # Repeated, because the process may stop itself just after it was stopped from outside.
         for _ in range(2):
             with contextlib.suppress(ProcessLookupError):
                 self.thaw(name)
@@ -326,7 +326,8 @@ class ChaosGroup(MixedGroup):
     # ---- rest
 
     def come_to_rest_in_time(self) -> float:
-        """Wait until the group has settled and has delivered what is written; returns how long that took."""
+        """Wait until the group has settled and every written record is delivered; returns how long that
+        took."""
         begin = time.monotonic()
         try:
             self.wait_for("the group to settle", self._is_settled, HANG_S)
@@ -393,7 +394,7 @@ class ChaosGroup(MixedGroup):
     # ---- the ledger
 
     def crashed(self) -> dict[str, str]:
-        """Members that have ended without being asked to, with the last that they said."""
+        """Members that ended without an order, with their last output."""
         return {
             name: self.members[name].last_lines()
             for name in self._those_that_should_run()
@@ -401,7 +402,7 @@ class ChaosGroup(MixedGroup):
         }
 
     def _read_log(self) -> None:
-        """What the brokers have recorded since the last call, with the time on our clock."""
+        """Read the brokers' new records of the group, and translate their time to the ledger's clock."""
         wall_to_monotonic = time.monotonic() - time.time()
         for generation in self._recorded.records()[len(self._generations) :]:
             self._generations.append(generation_of(generation, generation.at_ms / 1000 + wall_to_monotonic))
@@ -413,11 +414,11 @@ class ChaosGroup(MixedGroup):
         self._writer.stop()
 
     def keep_logs(self, folder: Path) -> None:
-        """Copy what members have written, reports and logs of the clients, to a new folder."""
+        """Copy the members' output, reports and client logs, to a new folder."""
         shutil.copytree(self._folder, folder)
 
     def ledger(self) -> Ledger:
-        """All that happened until now."""
+        """Everything that has happened so far."""
         copies = None if self._copies is None else self._copies.read(self._writer.confirmed())
         self._read_log()
         for name, member in self.members.items():
@@ -457,5 +458,5 @@ def _stands_still(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return True  # It was killed meanwhile.
+        return True  # The process was killed meanwhile.
     return state in "TZ"

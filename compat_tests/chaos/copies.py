@@ -1,4 +1,4 @@
-"""What members have copied in transactions: the committed records of one topic."""
+"""The copies that members made in transactions: the committed records of one topic."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SILENCE_S = 30.0
 
 
 class Copies:
-    """The topic, and how often each record is in it."""
+    """The topic of copies, and how often it contains each record."""
 
     def __init__(self, kafka: Kafka, topic: str) -> None:
         self._kafka = kafka
@@ -27,7 +27,8 @@ class Copies:
         self._kafka.create_topic(self.topic, _PARTITIONS, replication_factor=3)
 
     def read(self, written: Mapping[Partition, int]) -> Mapping[Partition, collections.Counter[int]]:
-        """How often each offset of a partition was copied, until all are there or none comes any more."""
+        """How often each offset of a partition was copied; reads until all copies are there, or none comes
+        any more."""
         from confluent_kafka import Consumer, TopicPartition
 
         consumer = Consumer(
@@ -51,7 +52,7 @@ class Copies:
                         topic, partition, offset = value.decode().split("/")
                         found[topic, int(partition)][int(offset)] += 1
                 is_complete = all(len(found[tp]) >= count for tp, count in written.items())
-                # A copy that should not be there may still come, so the end is that none comes.
+                # An excess copy may still come, so reading goes on until no message comes.
                 if not messages and (is_complete or time.monotonic() > last_at + _SILENCE_S):
                     return found
         finally:

@@ -1,12 +1,11 @@
-"""What happened to a group, on one clock: who owned what, who was handed which records, what was committed.
+"""The history of a group on one clock: ownerships, deliveries and commits.
 
 Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share: `time.monotonic()` in Python,
-`System.nanoTime()` in Java. What brokers wrote down has the time of the calendar, in milliseconds, and is
-translated; `CLOCK_SLACK_S` is more than both errors together.
+`System.nanoTime()` in Java. Brokers record calendar time in milliseconds, which is translated.
+`CLOCK_SLACK_S` is more than the two errors together.
 
-The ledger has three sources that know nothing of each other: the members' own reports (deliveries,
-ownerships, failed commits), the brokers' log of the group (accepted commits, generations), and the driver
-(records written, what it did to whom).
+The ledger has three independent sources: the members' reports (deliveries, ownerships, failed commits), the
+brokers' log of the group (accepted commits, generations), and the driver (written records, actions).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ Partition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A member's application was handed the records with the offsets `first` to `last` of a partition."""
+    """A member's application received the records with the offsets `first` to `last` of a partition."""
 
     at: float
     member: str
@@ -65,10 +64,11 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """From the call that announced a partition to the end of the one that took it away, or of the process.
+    """The time from the listener call that announces a partition to the end of the call that takes it away,
+    or of the process.
 
-    `member_id` is the one that the member had when the partition was announced; empty if the announcement
-    came so late, because the application was busy, that the member was out of the group by then.
+    `member_id` is the member's id at the announcement. It is empty if the application was busy for so long
+    that the member was out of the group at the announcement.
     """
 
     since: float
@@ -84,7 +84,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An offset that the coordinator accepted. `position` orders them: it is their place in the log."""
+    """An offset that the coordinator accepted. `position` is its place in the log, and orders the commits."""
 
     at: float
     position: int
@@ -97,7 +97,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommitFailure:
-    """A member was told that a commit of these partitions did not succeed."""
+    """A member learned that a commit of these partitions failed."""
 
     at: float
     member: str
@@ -110,13 +110,13 @@ class CommitFailure:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """What a leader gave out, by member id, as the coordinator wrote it down."""
+    """A leader's assignment, by member id, as the coordinator recorded it."""
 
     at: float
     number: int
     leader: str
     names: Mapping[str, str]
-    """The member behind each member id."""
+    """The member of each member id."""
     assigned: Mapping[str, frozenset[Partition]]
 
     def __str__(self) -> str:
@@ -126,7 +126,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something the driver did, or saw."""
+    """An action or an observation of the driver."""
 
     at: float
     what: str
@@ -138,20 +138,20 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A broker was not there, until it served again or, if it was the coordinator, another one did.
+    """The time without a broker, until it served again or another broker coordinated the group.
 
-    Or a member could not reach brokers, or was not allowed what it needs.
+    Also the time in which a member could not reach brokers, or lacked a right.
     """
 
     since: float
     until: float
     member: str = ""
-    """Whom it concerns; empty if all."""
+    """The affected member; empty for all members."""
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """All of it. The sequences are in the order of time; commits in that of the log."""
+    """The history of a group. Sequences are in order of time, but commits in order of the log."""
 
     deliveries: Sequence[Delivery] = ()
     ownerships: Sequence[Ownership] = ()
@@ -161,14 +161,14 @@ class Ledger:
     happenings: Sequence[Happening] = ()
     outages: Sequence[Outage] = ()
     written: Mapping[Partition, int] = field(default_factory=dict)
-    """How many records brokers have confirmed, by partition; their offsets begin with 0."""
+    """The number of records that brokers have confirmed, by partition; their offsets begin with 0."""
     copies: Mapping[Partition, Mapping[int, int]] | None = None
     """How often the copy of each offset was committed; None if members do not copy in transactions."""
     without_lease: frozenset[str] = frozenset()
-    """Members of other clients, which go on delivering until the coordinator tells them to stop."""
+    """Members of other clients, which deliver records until the coordinator tells them to stop."""
 
     def giving(self, ownership: Ownership) -> Generation | None:
-        """The generation that gave this partition to this member, the newest before it was announced."""
+        """The newest generation before the announcement that assigned this partition to this member."""
         until = ownership.since + CLOCK_SLACK_S
         newest = bisect.bisect_right(self.generations, until, key=lambda generation: generation.at)
         for generation in reversed(self.generations[:newest]):
@@ -181,7 +181,7 @@ class Ledger:
         return None
 
     def of(self, partition: Partition) -> Ledger:
-        """What concerns this partition."""
+        """The entries of this partition."""
         return dataclasses.replace(
             self,
             deliveries=[one for one in self.deliveries if one.partition == partition],
@@ -193,7 +193,7 @@ class Ledger:
         )
 
     def by_partition(self) -> Iterator[tuple[Partition, Ledger]]:
-        """Each partition and what concerns it."""
+        """Each partition and its entries."""
         parts: dict[Partition, Ledger] = {}
 
         def part(partition: Partition) -> Ledger:
@@ -232,7 +232,7 @@ def name_of(partition: Partition) -> str:
 
 
 def names_of(partitions: Collection[Partition]) -> str:
-    """Partitions by topic, in a few words."""
+    """Partitions by topic, abbreviated."""
     topics = sorted({topic for topic, _ in partitions})
     return (
         ", ".join(
@@ -244,7 +244,7 @@ def names_of(partitions: Collection[Partition]) -> str:
 
 
 def around(ledger: Ledger, at: float, partition: Partition | None, seconds: float = 15.0) -> Iterator[str]:
-    """The entries of some seconds before and after a moment: of one partition, or what concerns all."""
+    """The entries within some seconds of a time: those of the partition, and those of the whole group."""
     part = Ledger(generations=ledger.generations, happenings=ledger.happenings)
     if partition is not None:
         part = ledger.of(partition)
@@ -264,7 +264,7 @@ def around(ledger: Ledger, at: float, partition: Partition | None, seconds: floa
 
 
 def _without_the_middle(entries: Iterable[tuple[float, str]], at: float) -> Sequence[tuple[float, str]]:
-    """At most sixty entries before the moment and sixty after it."""
+    """At most sixty entries before the time and sixty after it."""
     before = [entry for entry in entries if entry[0] < at]
     after = [entry for entry in entries if entry[0] >= at]
     return [*before[-60:], *after[:60]]

@@ -1,7 +1,7 @@
-"""Which events happen to the group, and when: a function of the seed alone.
+"""The events of a run, and their times: a function of the seed alone.
 
-A plan has rounds without end. In each, events come at random for `ROUND_S` seconds, several at once if they
-fall so; then everything that was disturbed is let go, and the group has to settle before the next round.
+A plan is an endless sequence of rounds. In each round, random events happen for `ROUND_S` seconds, and may
+overlap. Then every disturbance ends, and the group has to settle before the next round.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ __all__ = [
 
 SESSION_TIMEOUT_S = 6.0
 REBALANCE_TIMEOUT_S = MAX_POLL_INTERVAL_S = 10.0
-"""One setting in Java and librdkafka."""
+"""Java and librdkafka have one setting for both."""
 
 ROUND_S = 40.0
 PARTITIONS: Mapping[str, int] = {"orders": 8, "payments": 5}
-"""Topics, and how many partitions they have in the beginning."""
+"""The topics, and their initial numbers of partitions."""
 
 BROKERS = (1, 2, 3)
 
 _PAUSE_S = 3.0
 _MOST_PARTITIONS = 16
 _MEMBERS = (3, 6)
-"""The fewest and the most at a time."""
+"""The minimum and the maximum number of members."""
 
 _MOST_OF_ONE_KIND: Mapping[str, int] = {"java": 2, "librdkafka": 2}
 _START_S = 5.0
 _STATIC = 0.4
-"""Of those that join, how many are static members."""
+"""The share of static members among those that join."""
 
 _BROKER_RECOVERS_S = 20.0
 
 _OURS = ("aiokafka", "kafka-python", "aiokafka-copying", "kafka-python-copying")
-"""Kinds of members that connect through the proxy, have principals of their own, and know all orders."""
+"""Kinds of members that connect through the proxy, have their own principals, and know all orders."""
 
 _ON_A_LOOP = ("aiokafka", "aiokafka-copying")
 
@@ -82,8 +82,11 @@ class Step:
 
 
 def plan(seed: int, kinds: Sequence[str]) -> Iterator[Sequence[Step]]:
-    """The rounds for a seed. `kinds` are the clients of which there are members; one of each begins, and a
-    second one of the first."""
+    """The rounds for a seed.
+
+    `kinds` are the members' clients. The group begins with one member of each kind, and a second one of the
+    first kind.
+    """
     planner = _Planner(random.Random(seed), kinds)
     yield planner.round(planner.beginning())
     while True:
@@ -95,9 +98,9 @@ class _Member:
     kind: str
     topics: Sequence[str]
     ready_at: float
-    """On the planner's clock: nothing happens to a process that is starting."""
+    """On the planner's clock: nothing happens to a starting process."""
     busy_until: float
-    """Nothing but a kill may happen to the member before."""
+    """Until then, the member can only be killed."""
     static: bool
 
 
@@ -145,14 +148,14 @@ class _Planner:
                 break
             if (action := self._any(choices)) is not None:
                 steps.append(Step(round(self.now - self.round_begin, 3), action))
-        # By the next round everything is over.
+        # All disturbances end before the next round.
         self.now = self.brokers_busy_until = max(
             self.now, self.brokers_busy_until, *(member.busy_until for member in self.members.values())
         )
         return steps
 
     def _any(self, choices: Mapping[Callable[[], Action | None], float]) -> Action | None:
-        """One that is possible; None if all members are just starting and brokers are busy."""
+        """A possible action; None if all members are starting and the brokers are busy."""
         left = dict(choices)
         while left:
             (choice,) = self.random.choices(list(left), list(left.values()))
@@ -351,7 +354,7 @@ class _Planner:
         return FillDisk(self.random.choice(BROKERS), seconds)
 
     def _brokers_are_busy(self, seconds: float) -> bool:
-        """Whether something is being done to them; if not, something is now, for so many seconds."""
+        """Whether brokers are being disturbed; if not, mark them as busy for so many seconds."""
         if self.now < self.brokers_busy_until:
             return True
         self.brokers_busy_until = self.now + seconds

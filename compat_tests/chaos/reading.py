@@ -1,4 +1,4 @@
-"""From what members report to entries of the ledger."""
+"""Converts the members' reports to entries of the ledger."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["deliveries_of", "failures_of", "generation_of", "ownerships_of"]
 
 
 def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: float) -> Iterator[Ownership]:
-    """What a member owned, by its own reports.
+    """The ownerships of a member, by its reports.
 
     `ended_at` is when its process was killed or ended; infinity while it runs.
     """
@@ -40,7 +40,7 @@ def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: f
 
 
 def deliveries_of(member: str, reports: Iterable[Mapping[str, Any]]) -> Iterator[Delivery]:
-    """What a member was handed. A report with gaps in its offsets becomes several deliveries."""
+    """The deliveries to a member. A report with gaps in its offsets becomes several deliveries."""
     for report in reports:
         if report["event"] == "consumed":
             partition = (report["topic"], report["partition"])
@@ -49,7 +49,7 @@ def deliveries_of(member: str, reports: Iterable[Mapping[str, Any]]) -> Iterator
 
 
 def failures_of(member: str, reports: Iterable[Mapping[str, Any]]) -> Iterator[CommitFailure]:
-    """The commits of which a member was told that they did not succeed."""
+    """The commits that failed according to the member."""
     for report in reports:
         if report["event"] == "commit_failed":
             yield CommitFailure(
@@ -58,7 +58,7 @@ def failures_of(member: str, reports: Iterable[Mapping[str, Any]]) -> Iterator[C
 
 
 def generation_of(recorded: recorded_group.Generation, at: float) -> Generation:
-    """A generation as a broker recorded it, at this time of the ledger's clock."""
+    """A generation as a broker recorded it, at this time on the ledger's clock."""
     return Generation(
         at,
         recorded.number,

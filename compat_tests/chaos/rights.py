@@ -1,7 +1,7 @@
-"""What the principals of members may do: everything, but for what is taken from one of them for a while.
+"""The rights of the members' principals: all rights, except for one that a test takes away for a while.
 
-Brokers have an authorizer. Those that connect without a password are ANONYMOUS, which may do everything;
-members of ours log in through the proxied listener, each with a user of its own.
+The brokers have an authorizer. Clients without a password are ANONYMOUS, which has all rights. Our members
+log in through the proxied listener, each as a separate user.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AUTHORIZER_SETTINGS: Mapping[str, object] = {
 
 
 class Right(enum.Enum):
-    """What can be taken away: an operation, and on what kind of resource."""
+    """A right that can be taken away: an operation and a type of resource."""
 
     READ_TOPICS = ("READ", "TOPIC")
     DESCRIBE_TOPICS = ("DESCRIBE", "TOPIC")
@@ -48,19 +48,19 @@ class Right(enum.Enum):
 
 
 class Rights:
-    """The access control lists of a cluster of our own."""
+    """The ACLs of a cluster of our own."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
 
     def grant_all(self) -> None:
-        """Every user may do everything."""
+        """Grant all rights to every user."""
         kinds = ("TOPIC", "GROUP", "TRANSACTIONAL_ID")
         self._create([_rule(kind, "User:*", "ALL", "ALLOW") for kind in kinds])
 
     @contextlib.contextmanager
     def without(self, user: str, right: Right) -> Iterator[None]:
-        """Take a right from a user as long as the block runs: what is denied outweighs what is allowed."""
+        """Take a right from a user while the block runs, by a DENY, which outweighs every ALLOW."""
         operation, kind = right.value
         rule = _rule(kind, f"User:{user}", operation, "DENY")
         self._create([rule])
@@ -77,9 +77,9 @@ class Rights:
         self._ask("give rights back", lambda admin: admin.delete_acls([chosen], request_timeout=_ATTEMPT_S))
 
     def _ask(self, what: str, request: Callable[[Any], Mapping[Any, Any]]) -> None:
-        """Send an idempotent request until a broker answers: the one asked may be restarting.
+        """Send an idempotent request until a broker answers; the first broker may be restarting.
 
-        A right that is not given back would fail every later test on the cluster.
+        A right that stays denied would fail every later test on the cluster.
         """
         deadline = time.monotonic() + HANG_S
         while True:

@@ -1,22 +1,21 @@
-"""The rules that must always hold of a group, each a function from a ledger to its violations.
+"""The rules that a group must always keep, each a function from a ledger to its violations.
 
-**Live.** A member is a *live owner* of a partition from the moment at which it announces it to its
-application until it has taken it away again or its process has ended, *as long as the coordinator counts it
-in*: its member id is in the newest generation that gave the partition to any member. A member that the
-coordinator has removed and that was not told yet (frozen, cut off, busy) is no live owner but a *zombie*.
+**Live.** A member owns a partition from its announcement to the application until the partition is taken away
+or the process ends. It is a *live owner* as long as the coordinator counts it in: its member id is in the
+newest generation that assigned the partition to any member. A member that the coordinator has removed, but
+that does not know it yet (frozen, cut off, busy), is a *zombie*.
 
 - Two live owners are a violation, of any clients.
-- A zombie of ours delivers nothing once the partition was announced elsewhere: its lease is over before the
-  coordinator can remove it. A zombie of another client (Java, librdkafka: they have no lease) may deliver
-  what it has until it is told, which is when its application hears that the partition is lost. Such
-  deliveries are counted.
+- A zombie of ours delivers no record once the partition was announced elsewhere: its lease ends before
+  the coordinator can remove it. A zombie of another client (Java, librdkafka) has no lease. It may deliver
+  records until its application learns that the partition is lost. Such deliveries are counted.
 
-**Duplicates.** A record may be handed out again only if the ownership in which it was handed out before ended
-without a chance to commit: the process died, the partitions were lost, or the coordinator had removed the
-member. Or the member tried in vain: one of another client was told that its commit failed, one of ours that
-it took too long, while a broker was away that may have been the coordinator, or that it did not succeed,
-while the network of the member was broken or a right of it was missing. A record below the offset that
-was committed when a partition was announced is never handed out again by its new owner.
+**Duplicates.** A record may be delivered again only if its last ownership ended without a chance to commit:
+the process died, the partitions were lost, or the coordinator had removed the member. A failed commit also
+counts for a member of another client. For our members it counts only if it timed out while a broker was away
+that may have been the coordinator, or failed while the member's network was broken or the member lacked a
+right. A new owner never delivers a record below the offset that was committed when the partition was
+announced.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = ["RULES", "Duplicates", "Violation", "duplicates", "judge", "unexplain
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule was broken, at this moment; `partition` is None where it is not about a single one."""
+    """A rule was broken at this time; `partition` is None if the rule is not about a single partition."""
 
     rule: str
     at: float
@@ -60,11 +59,11 @@ Found = Iterator[tuple[float, str]]
 
 
 class _Covered:
-    """Offsets of a partition that were delivered, as far as they leave no gap from the first on."""
+    """The delivered offsets of a partition, from the first one up to the first gap."""
 
     def __init__(self) -> None:
         self.up_to = 0
-        """All offsets below it."""
+        """All offsets below it are delivered."""
         self._beyond: list[tuple[int, int]] = []
 
     def add(self, first: int, last: int) -> None:
@@ -82,7 +81,7 @@ class _Covered:
 
 
 def no_record_is_lost(part: Ledger) -> Found:
-    """Every record that brokers confirmed was handed to some member."""
+    """Every confirmed record was delivered to some member."""
     covered = _Covered()
     for one in part.deliveries:
         covered.add(one.first, one.last)
@@ -93,7 +92,7 @@ def no_record_is_lost(part: Ledger) -> Found:
 
 
 def commits_cover_only_what_was_delivered(part: Ledger) -> Found:
-    """No member commits an offset before all records below it were handed out: a crash would lose them."""
+    """No member commits an offset before all records below it were delivered: a crash would lose them."""
     covered = _Covered()
     deliveries = iter(part.deliveries)
     upcoming = next(deliveries, None)
@@ -106,7 +105,7 @@ def commits_cover_only_what_was_delivered(part: Ledger) -> Found:
 
 
 def no_committed_offset_goes_back(part: Ledger) -> Found:
-    """The offsets that the coordinator accepted of a partition never decrease."""
+    """The offsets that the coordinator accepted for a partition never decrease."""
     highest = -1
     for commit in sorted(part.commits, key=lambda one: one.position):
         if commit.offset < highest:
@@ -118,14 +117,14 @@ def no_committed_offset_goes_back(part: Ledger) -> Found:
 
 
 def partitions_are_announced_only_if_given(part: Ledger) -> Found:
-    """What a member announces, a generation of the coordinator's log gave to it."""
+    """A member announces only partitions that a generation in the coordinator's log assigned to it."""
     for one in part.ownerships:
         if part.giving(one) is None:
             yield one.since, f"{one.member} announces {name_of(one.partition)}, given by no generation"
 
 
 def members_are_told_when_partitions_go(part: Ledger) -> Found:
-    """What a member does not own any more, it was told of as revoked or lost."""
+    """A member is told of each partition that it no longer owns, as revoked or lost."""
     for one in part.ownerships:
         if one.ending is Ending.SILENT:
             yield one.until, f"{one.member} was not told that {name_of(one.partition)} is gone"
@@ -133,14 +132,14 @@ def members_are_told_when_partitions_go(part: Ledger) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _Overlap:
-    """Two members own a partition by what each was told; `later` was given it by the newer generation."""
+    """Two members own a partition by their own reports; the newer generation assigned it to `later`."""
 
     earlier: Ownership
     later: Ownership
     since: float
     until: float
     is_removed: bool
-    """Whether the coordinator had removed `earlier` when it gave the partition away."""
+    """Whether the coordinator had removed `earlier` when it assigned the partition to `later`."""
 
 
 def _overlaps(part: Ledger) -> Iterator[_Overlap]:
@@ -165,7 +164,7 @@ _NOWHERE = Generation(0.0, -1, "", {}, {})
 
 
 def no_partition_has_two_live_owners(part: Ledger) -> Found:
-    """Of two owners at a time, the coordinator had removed one before it gave the partition to the other."""
+    """Of two concurrent owners, the coordinator removed one before it assigned the partition to the other."""
     for one in _overlaps(part):
         if not one.is_removed:
             yield (
@@ -176,14 +175,15 @@ def no_partition_has_two_live_owners(part: Ledger) -> Found:
 
 
 def members_deliver_only_what_they_own(part: Ledger) -> Found:
-    """A record is handed over after its partition was announced, and before it was taken away."""
+    """A record is delivered after its partition was announced, and before it was taken away."""
     for delivery, ownership in _with_ownerships(part):
         if ownership is None:
             yield delivery.at, f"{delivery}, which it does not own"
 
 
 def zombies_with_a_lease_deliver_nothing(part: Ledger) -> Found:
-    """A member of ours that the coordinator has removed hands nothing over that was announced elsewhere."""
+    """A member of ours that the coordinator has removed delivers no record of a partition announced
+    elsewhere."""
     for delivery in _zombie_deliveries(part):
         if delivery.member not in part.without_lease:
             yield delivery.at, f"{delivery} after the coordinator removed it and another member took over"
@@ -201,7 +201,7 @@ def _zombie_deliveries(part: Ledger) -> Iterator[Delivery]:
 
 
 def _with_ownerships(part: Ledger) -> Iterator[tuple[Delivery, Ownership | None]]:
-    """Each delivery with the ownership in which its member was handed it."""
+    """Each delivery with its member's ownership at that time."""
     by_member: dict[str, list[Ownership]] = collections.defaultdict(list)
     for one in part.ownerships:
         by_member[one.member].append(one)
@@ -212,9 +212,10 @@ def _with_ownerships(part: Ledger) -> Iterator[tuple[Delivery, Ownership | None]
 
 
 def unexplained_losses(ledger: Ledger, within_s: float = 30.0) -> list[Ownership]:
-    """What members of ours lost although nothing was done to them or to brokers for so many seconds.
+    """Partitions that our members lost although no action had hit them or the brokers within `within_s`
+    seconds.
 
-    Not a rule: a machine that has too much to do is reason enough to miss a session.
+    This is not a rule: an overloaded machine is enough to miss a session.
     """
     disturbed = [one for one in ledger.happenings if one.member or "roker" in one.what]
     return [
@@ -234,17 +235,20 @@ def unexplained_losses(ledger: Ledger, within_s: float = 30.0) -> list[Ownership
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Records handed out for a second time or more, all that may be and, first of each span, what may not."""
+    """Records delivered more than once.
+
+    `allowed` counts the permitted ones, and `needless` has the first violation of each delivery.
+    """
 
     allowed: int
     by_zombies: int
-    """How many of the allowed were handed out by zombies of other clients."""
+    """How many of the allowed ones were delivered by zombies of other clients."""
     needless: Sequence[tuple[Delivery, int, Ownership]]
     """The delivery, the first offset that should not be in it, and the ownership that had it before."""
 
 
 def duplicates(part: Ledger) -> Duplicates:
-    """What was delivered again of a partition."""
+    """The repeated deliveries of a partition."""
     zombies = {id(delivery) for delivery in _zombie_deliveries(part)}
     could_not_commit = functools.cache(functools.partial(_could_not_commit, part))
     last: dict[int, Ownership | None] = {}
@@ -271,7 +275,7 @@ def duplicates(part: Ledger) -> Duplicates:
 
 
 def _could_not_commit(part: Ledger, before: Ownership, after: Ownership) -> bool:
-    """Whether `before` ended without a chance to commit, and `after` has to begin before its end."""
+    """Whether `before` ended without a chance to commit, so that `after` has to begin before its end."""
     if before is after:
         return False
     if before.ending in (Ending.LOST, Ending.DIED):
@@ -280,7 +284,7 @@ def _could_not_commit(part: Ledger, before: Ownership, after: Ownership) -> bool
     is_removed = giving is not None and before.member_id not in giving.assigned
     if is_removed and giving is not None and before.until > giving.at - CLOCK_SLACK_S:
         return True
-    # One that left in peace is not in the next generation either, but has committed.
+    # A member that left in order is not in the next generation either, but has committed.
     excused = is_removed or before.member in part.without_lease
     return any(
         failure.member == before.member
@@ -291,20 +295,20 @@ def _could_not_commit(part: Ledger, before: Ownership, after: Ownership) -> bool
 
 
 _TAKING_OVER_S = 3.0
-"""What another coordinator, or the one that came back, needs until it answers commits."""
+"""The time that another coordinator, or a restarted one, needs until it answers commits."""
 
 
 def _waited_for_a_broker(part: Ledger, failure: CommitFailure) -> bool:
     return any(
         outage.since <= failure.at <= outage.until + _TAKING_OVER_S
-        # A member that was cut off, or may not commit, got an error of any wording.
+        # A member that was cut off, or lacked a right, may have got any error.
         and (outage.member == failure.member or (not outage.member and "Timeout" in failure.error))
         for outage in part.outages
     )
 
 
 def every_record_is_copied_once(part: Ledger) -> Found:
-    """Of members that copy in transactions, what is committed has each confirmed record once."""
+    """If members copy in transactions, each confirmed record is committed once as a copy."""
     if part.copies is None:
         return
     for partition, written in part.written.items():
@@ -319,9 +323,10 @@ def every_record_is_copied_once(part: Ledger) -> Found:
 
 
 def nothing_is_delivered_twice_without_need(part: Ledger) -> Found:
-    """A record is handed out again only if its last owner had no chance to commit it.
+    """A record is delivered again only if its last owner had no chance to commit it.
 
-    Not asked of members that copy: a transaction that fails is done again, and what counts is committed.
+    The rule does not apply to members that copy: they repeat a failed transaction, and only committed copies
+    count.
     """
     if part.copies is not None:
         return
@@ -334,7 +339,7 @@ def nothing_is_delivered_twice_without_need(part: Ledger) -> Found:
 
 
 def owners_begin_where_was_committed(part: Ledger) -> Found:
-    """A new owner is handed nothing below the offset that was committed when it took over."""
+    """A new owner receives no record below the offset that was committed when it took over."""
     commits = sorted(part.commits, key=lambda one: one.position)
     highest: list[tuple[float, int]] = []
     for commit in commits:
@@ -363,11 +368,11 @@ RULES: Mapping[str, Callable[[Ledger], Iterable[tuple[float, str]]]] = {
         owners_begin_where_was_committed,
     )
 }
-"""Each is asked for one partition at a time."""
+"""Each rule is called for one partition at a time."""
 
 
 def judge(ledger: Ledger) -> list[Violation]:
-    """All violations, in the order of time."""
+    """All violations, in order of time."""
     found = [
         Violation(name, at, partition, text)
         for partition, part in ledger.by_partition()

@@ -1,4 +1,4 @@
-"""One run: a seed, some minutes, what was found."""
+"""One run of a seed for some minutes, and its outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Found", "Totals", "chaos_brokers", "play", "run"]
 
 _BROKER_SETTINGS: Mapping[str, object] = {
     "min.insync.replicas": 2,
-    "broker.session.timeout.ms": 6000,  # Rounds are planned with it.
+    "broker.session.timeout.ms": 6000,  # The plan depends on it.
     # A transaction that its producer does not end is aborted soon after its timeout.
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 500,
     **AUTHORIZER_SETTINGS,
@@ -32,14 +32,14 @@ _BROKER_SETTINGS: Mapping[str, object] = {
 
 @contextlib.contextmanager
 def chaos_brokers() -> Iterator[KafkaCluster]:
-    """Three brokers behind a proxy, which let members in as users whose rights can be taken away."""
+    """Three brokers behind a proxy; members log in as users whose rights can be taken away."""
     with FaultProxy() as proxy, KafkaCluster(brokers=3, settings=_BROKER_SETTINGS, proxy=proxy) as kafka:
         yield kafka
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a run consisted of. Counts, and seconds."""
+    """The counts of a run, and its seconds."""
 
     minutes: float
     rounds: int
@@ -94,7 +94,7 @@ class Found:
     ledger: Ledger
 
     def story(self, most: int = 10) -> str:
-        """The violations, the first ones with what the ledger says around them."""
+        """The violations; for the first ones, also the ledger's entries around them."""
         lines = []
         for number, violation in enumerate(self.violations[:most]):
             lines.append(f"VIOLATION of '{violation.rule}', seed {self.seed}:\n  {violation.text}")
@@ -113,7 +113,7 @@ def run(
     tell: Callable[[str], None] = lambda _: None,
     logs: Path | None = None,
 ) -> Found:
-    """Round after round until the minutes have passed, at least one, or until a round does not end well.
+    """Run rounds until the minutes have passed, but at least one, or until a round ends with a violation.
 
     If a rule was broken, the logs of the members are copied to the new folder `logs`.
     """
@@ -160,13 +160,13 @@ def run(
 
 
 def play(kafka: KafkaCluster, *rounds: Sequence[Step], copying: bool = False) -> Ledger:
-    """What comes of these rounds, after each of which the group has to settle."""
+    """The ledger of these rounds; the group has to settle after each."""
     with ChaosGroup(kafka, copying=copying) as group:
         for steps in rounds:
             group.carry_out(steps)
             group.come_to_rest_in_time()
         group.stop_writing()
-        # What was written last is on its way.
+        # The last written records are still to be delivered.
         group.come_to_rest_in_time()
         return group.ledger()
 

@@ -1,6 +1,6 @@
-"""Some rounds of events with fixed seeds on three brokers, and members with faults that must be found.
+"""Some rounds of events with fixed seeds on three brokers, and faulty members that must be detected.
 
-`python -m compat_tests.chaos` runs it for as long as one likes.
+`python -m compat_tests.chaos` runs for any time.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ ROUNDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "transactions of aiokafka": (15627, ["aiokafka-copying"]),
     "transactions of kafka-python": (3791, ["kafka-python-copying"]),
 }
-"""Seeds, whose first rounds together have all kinds of events, and kinds of members."""
+"""Seeds and kinds of members; the first rounds of these seeds together have all kinds of events."""
 
 ONE_ROUND_MINUTES = 0.1
-"""The round that has begun by then is brought to its end."""
+"""A round that has begun by then runs to its end."""
 
 
 @pytest.mark.parametrize(("seed", "kinds"), ROUNDS.values(), ids=list(ROUNDS))
@@ -63,7 +63,7 @@ BOTH = ("orders", "payments")
 
 
 def violations(brokers: KafkaCluster, *rounds: Sequence[Step]) -> list[Violation]:
-    """What these rounds break, after each of which the group comes to rest."""
+    """The violations of these rounds; the group settles after each."""
     return judge(play(brokers, *rounds))
 
 
@@ -95,7 +95,7 @@ def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_h
     brokers: KafkaCluster,
 ) -> None:
     joins = [Step(0, Join("a", "librdkafka", BOTH, static=True)), Step(0, Join("b", "aiokafka", BOTH))]
-    # Its commit after that ends the consumer for good, if it still has records in hand.
+    # If the member still has records in its buffer, its next commit makes the consumer unusable.
     too_long = Stall("a", plan.MAX_POLL_INTERVAL_S + 4)
     assert violations(brokers, joins, [Step(0, too_long), Step(9, Join("c", "aiokafka", BOTH))]) == []
 
@@ -105,7 +105,7 @@ def test_java_members_report_on_the_clock_of_the_others() -> None:
         "a", "127.0.0.1:1", "no-such-group", ["orders"], ["cooperative-sticky"], max_poll_interval_ms=10_000
     )
     begin = time.monotonic()
-    # Its standard input is at its end, so it stops at once.
+    # The member's standard input is at its end, so it stops at once.
     done = subprocess.run(
         java_command("ReportingMember", spec.to_json(), classes=compile_java()),
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""What passes through the proxy, on sockets that speak no more of Kafka than the headers of requests."""
+"""The bytes that pass through the proxy, on sockets that speak only request headers of Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def request(api_key: int, client: str, body: bytes = b"a body") -> bytes:
 
 
 class Echo:
-    """Sends back what it is sent, and knows how much that was."""
+    """Returns the bytes that it receives, and counts them."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -55,7 +55,7 @@ class Echo:
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
-            # Closing alone leaves it open as long as `accept` waits.
+            # Closing alone leaves the listener open as long as `accept` waits.
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for connection in self.accepted:
@@ -82,7 +82,7 @@ def connect(proxy: FaultProxy) -> socket.socket:
 
 
 def answers(connection: socket.socket, sent: bytes) -> bool:
-    """Whether a request comes back."""
+    """Whether the request is echoed."""
     connection.sendall(sent)
     received = b""
     while len(received) < len(sent):
@@ -94,7 +94,7 @@ def answers(connection: socket.socket, sent: bytes) -> bool:
 
 
 def is_silent(connection: socket.socket, timeout_s: float = 0.3) -> bool:
-    """Whether neither bytes nor the end of the connection come."""
+    """Whether neither bytes nor the end of the connection arrive."""
     connection.settimeout(timeout_s)
     try:
         connection.recv(1)

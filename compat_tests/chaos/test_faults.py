@@ -1,4 +1,4 @@
-"""Faults one at a time, and what the ledger says of each: what random events can find, found for certain."""
+"""Single faults with a certain effect, and the ledger after each."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_member_whose_machine_slept_past_its_session_delivers_nothing_that_oth
     ledger = play(brokers, members, sleeps)
     assert_kept(ledger)
     lost = {one.member for one in ledger.ownerships if one.ending is Ending.LOST}
-    assert {"a", "b"} <= lost  # And more, if the machine of the test stands still.
+    assert {"a", "b"} <= lost  # Others may be lost too, if the test's machine stalls.
 
 
 def test_a_leader_whose_default_executor_is_full_leads_and_keeps_what_it_has(
     brokers: KafkaCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "SESSION_TIMEOUT_S", 12.0)  # Longer than a busy machine stands still.
+    monkeypatch.setattr(plan, "SESSION_TIMEOUT_S", 12.0)  # Longer than a busy machine stalls.
     full = Step(0, FillExecutor("a", 2 * plan.SESSION_TIMEOUT_S))
     ledger = play(brokers, joins(a="aiokafka"), [full, Step(1, Join("b", "kafka-python", BOTH))])
     assert_kept(ledger)
@@ -53,7 +53,7 @@ def test_a_leader_whose_default_executor_is_full_leads_and_keeps_what_it_has(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["aiokafka", "kafka-python"])
 def test_a_member_that_lost_a_right_goes_on_when_it_has_it_again(brokers: KafkaCluster, kind: str) -> None:
-    # One after the other: each member alone is without the right, and the other one owns what it had.
+    # The members lack a right one at a time; the other one then owns the partitions.
     rights = [Step(0, TakeRight("a", Right.READ_GROUP, PAST_THE_SESSION_S))]
     topics = [
         Step(0, TakeRight("a", Right.DESCRIBE_TOPICS, 4)),

@@ -1,4 +1,4 @@
-"""Plans are functions of their seeds, and ask for what can be done."""
+"""A plan is a function of its seed, and contains only possible actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that `make chaos` and `make soak` start, in environments without pytest."""
+"""The programs of `make chaos` and `make soak` run in environments without pytest."""
 
 from __future__ import annotations
 

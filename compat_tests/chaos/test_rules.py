@@ -27,7 +27,7 @@ Q = ("orders", 1)
 
 
 def generation(at: float, number: int, **shares: tuple[str, int] | None) -> Generation:
-    """Member ids are the members' names, with a dash and a number if it is not their first."""
+    """A member id is the member's name, with a suffix if it is not the member's first id."""
     return Generation(
         at,
         number,
@@ -59,7 +59,7 @@ HANDED_OVER = Ledger(
     happenings=[Happening(3.4, "b joins", "b")],
     written={P: 20},
 )
-"""a owns the partition, commits what it had, and b goes on."""
+"""a owns the partition and commits its records, and b goes on."""
 
 ZOMBIE = Ledger(
     deliveries=[Delivery(2, "a", P, 0, 9), Delivery(11, "b", P, 5, 19), Delivery(13, "b", P, 20, 29)],
@@ -68,7 +68,7 @@ ZOMBIE = Ledger(
     generations=[generation(0.9, 1, a=P, b=None), generation(10, 2, b=P)],
     written={P: 30},
 )
-"""a freezes at 3; the coordinator removes it; b goes on where a has committed, and a is told at 15."""
+"""a freezes at 3. The coordinator removes it, b goes on at a's committed offset, and a is told at 15."""
 
 
 def broken(ledger: Ledger) -> set[str]:
@@ -148,7 +148,7 @@ def test_an_announcement_that_comes_when_the_member_is_out_belongs_to_what_it_wa
         ZOMBIE, ownerships=[owns("b", 10.1), Ownership(12, 12.5, "a", "", P, Ending.LOST)]
     )
     ledger = dataclasses.replace(late, deliveries=late.deliveries[1:], commits=())
-    assert broken(ledger) == {"no record is lost"}  # those that a had before
+    assert broken(ledger) == {"no record is lost"}  # the records that a had before
     stranger = dataclasses.replace(
         ledger, ownerships=[*ledger.ownerships, Ownership(12, 12.5, "c", "", P, Ending.LOST)]
     )
@@ -192,7 +192,7 @@ def test_member_that_left_without_a_commit_breaks_a_rule_and_a_removed_one_does_
         generations=[generation(0.9, 1, a=P, b=None), generation(4.5, 2, b=P)],
     )
     assert broken(ledger) == {"nothing is delivered twice without need"}
-    # One that was removed, and could not commit any more, is.
+    # A removed member that could not commit is excused.
     failed = [CommitFailure(3.5, "a", frozenset({P}), "UnknownMemberIdError")]
     assert judge(dataclasses.replace(ledger, failures=failed)) == []
 
@@ -254,7 +254,7 @@ def test_confirmed_record_that_is_not_copied_exactly_once_breaks_a_rule(offset: 
     assert judge(COPIED) == []
     copies = dict.fromkeys(range(20), 1) | {offset: times}
     ledger = dataclasses.replace(COPIED, copies={P: copies})
-    # A record whose confirmation the writer never saw may be there, and is copied once as well.
+    # A record whose confirmation the writer never got may exist, and is then also copied once.
     assert broken(ledger) == ({"every record is copied once"} if times != 1 else set())
 
 

@@ -1,4 +1,4 @@
-"""Records for the group: one to every partition all the time, and how many brokers have confirmed."""
+"""Writes a record to every partition all the time, and counts the records that brokers have confirmed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRITE_EVERY_S = 0.1
 
 
 class Writer:
-    """Writes a record to every partition all the time, and counts those that brokers have confirmed."""
+    """Writes a record to every partition all the time, and counts the confirmed ones."""
 
     def __init__(self, bootstrap: str, topics: Mapping[str, int], *, every_s: float = WRITE_EVERY_S) -> None:
         self._bootstrap = bootstrap
@@ -67,7 +67,7 @@ class Writer:
         while not self._stopping.wait(self._every_s):
             for topic, partitions in list(self._topics.items()):
                 for partition in range(partitions):
-                    # A partition that was just added is not known yet.
+                    # The client may not know a new partition yet.
                     with contextlib.suppress(KafkaException, BufferError):
                         producer.produce(topic, b"a record", partition=partition, on_delivery=self._confirm)
             producer.poll(0)

@@ -1,1 +1,1 @@
-"""The member programs, one for each client. They do the same, and report it in the same words."""
+"""The member programs, one for each client. They behave the same, and report the same events."""

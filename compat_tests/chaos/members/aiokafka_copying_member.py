@@ -1,8 +1,9 @@
-"""A member program: it copies what it consumes, and commits its offsets, in transactions (aiokafka).
+"""A member program for aiokafka that copies consumed records, and commits its offsets, in transactions.
 
-aiokafka commits offsets in transactions without saying which member of which generation it is, so the broker
-cannot refuse a member that was removed. What fences it is the transactional id: one for each partition that
-is consumed, whose producer begins when the partition is assigned, before the committed offset is looked up.
+aiokafka commits offsets in transactions without member id and generation, so the broker cannot reject a
+removed member. The transactional id fences such a member instead. Each consumed partition has its own
+transactional id. Its producer starts when the partition is assigned, before the committed offset is looked
+up.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from compat_tests.support.member_reports import MemberSpec, by_topic
 
 _PRODUCER_TIMEOUT_S = 10.0
 _TRANSACTION_TIMEOUT_S = 2 * TRANSACTION_TIMEOUT_MS / 1000
-"""The broker has aborted it long before."""
+"""Long after the broker has aborted the transaction."""
 
 
 class CopyingMember(aiokafka_member.Member):
-    """The same application, with transactions in the place of commits."""
+    """The same application, with transactions instead of commits."""
 
     max_records = 1000
 
@@ -39,17 +40,18 @@ class CopyingMember(aiokafka_member.Member):
         super().__init__(spec)
         self._producers: dict[TopicPartition, AIOKafkaProducer] = {}
         self._at_work = asyncio.Lock()
-        """Held by what begins, uses or ends producers."""
+        """Held while producers are started, used or ended."""
 
     async def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
-        # Nothing is awaited between the end of `getmany` and this: these producers belong to these records.
+        # There is no await between the end of `getmany` and this line, so these producers belong to these
+        # records.
         producers = {tp: self._producers.get(tp) for tp in batch}
         async with self._at_work:
-            # A partition that was assigned anew since begins again at what is committed.
+            # A partition that was reassigned since then starts again at the committed offset.
             still = [(producers[tp], tp) for tp in batch if self._producers.get(tp) is producers[tp]]
             await asyncio.gather(*(self._copy(producer, tp, batch[tp]) for producer, tp in still if producer))
             await self._take_over(self._consumer.assignment() - self._producers.keys())
-        # Records wait for the next transaction meanwhile.
+        # Meanwhile, records collect for the next transaction.
         await asyncio.sleep(COMMIT_EVERY_S / 3)
 
     async def _copy(self, producer: AIOKafkaProducer, tp: TopicPartition, records: Sequence[Any]) -> None:
@@ -71,7 +73,7 @@ class CopyingMember(aiokafka_member.Member):
             await producer.send_offsets_to_transaction({tp: records[-1].offset + 1}, self._spec.group)
 
     async def _take_over(self, partitions: Collection[TopicPartition]) -> None:
-        """Fence the member that copied these partitions before, and begin where that ended."""
+        """Fence the previous owner's producers, and start at the committed offsets."""
         await self._give_up(partitions)
         await asyncio.gather(*(self._begin(tp) for tp in partitions))
 

@@ -1,4 +1,4 @@
-"""A member program: CooperativeAIOKafkaConsumer, polling and committing at the same time."""
+"""A member program: CooperativeAIOKafkaConsumer, polling and committing concurrently."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
 
     max_records = 100
     rest_between_polls_s = 0.0
-    """What is fetched meanwhile is in hand when the process is frozen."""
+    """Records fetched during the rest are in the buffer when the process is frozen."""
 
     def __init__(self, spec: MemberSpec) -> None:
         self._spec = spec
@@ -115,7 +115,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             self._application.process(tp.topic, tp.partition, [record.offset for record in records])
 
     def _freeze(self, stand_still: Callable[[], object]) -> None:
-        # Between two steps of the loop: `getmany` does not give up the loop after it has looked at the lease.
+        # This runs between two steps of the loop: `getmany` does not yield after it has checked the lease.
         stand_still()
 
     async def _commit_now_and_then(self) -> None:

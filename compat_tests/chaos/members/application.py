@@ -1,4 +1,4 @@
-"""The application's part, for every client: it notes records, and knows what to commit."""
+"""The application, for every client: it records deliveries, and knows which offsets to commit."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ COMMIT_EVERY_S = 0.3
 """Long enough for some records to be uncommitted at any time."""
 
 REQUEST_TIMEOUT_MS = 15_000
-"""Longer than a rebalance, for that is how long a JoinGroup may take."""
+"""Longer than a rebalance, because a JoinGroup may take that long."""
 
 TRANSACTION_TIMEOUT_MS = 5000
-"""The broker aborts what a member has left open before others have waited for long."""
+"""The broker aborts an open transaction of a dead member before other members have waited for long."""
 
 TELL_WHERE = signal.SIGUSR2
-"""At this signal a member of ours writes to its log where it is waiting."""
+"""At this signal, our members log where they are waiting."""
 
 Partition: TypeAlias = tuple[str, int]
 
 
 class Application:
-    """Processing a record takes no time: it is done when it is reported."""
+    """Processing a record takes no time: a reported record is processed."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -54,7 +54,7 @@ class Application:
         self._processed[topic, partition] = offsets[-1] + 1
 
     def uncommitted(self, partitions: Collection[Partition] | None = None) -> dict[Partition, int]:
-        """What to commit, of these partitions or of all: the offset after the last record."""
+        """The offsets to commit, of these partitions or of all: the offset after the last record."""
         return {
             partition: offset
             for partition, offset in self._processed.items()
@@ -62,27 +62,27 @@ class Application:
         }
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """A commit has succeeded."""
+        """Record a successful commit."""
         self._committed.update((tp, offset) for tp, offset in offsets.items() if tp in self._processed)
         self._reporter.report("committed", offsets=[[*tp, offset] for tp, offset in offsets.items()])
 
     def commit_failed(self, offsets: Mapping[Partition, int], error: BaseException) -> None:
-        """It has not, and may be tried again."""
+        """Report a failed commit; it may be retried."""
         told = f"{type(error).__name__}: {error}"
         self._reporter.report("commit_failed", partitions=by_topic(offsets), error=told)
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """They belong to others now: to commit them could undo what those commit."""
+        """Forget partitions that other members own: a commit could undo the commits of these members."""
         for partition in partitions:
             self._processed.pop(partition, None)
             self._committed.pop(partition, None)
 
 
 def stand_still(until: float, *, suspended: bool = False) -> None:
-    """Stop this process as SIGSTOP does, until SIGCONT; not if it is too late for that.
+    """Stop this process with SIGSTOP until SIGCONT, unless it is later than `until`.
 
-    If it is `suspended`, CLOCK_MONOTONIC, as this process reads it, stands still meanwhile, as it does on a
-    machine that sleeps. CLOCK_BOOTTIME goes on.
+    If it is `suspended`, CLOCK_MONOTONIC, as this process reads it, stops too, as on a machine that sleeps.
+    CLOCK_BOOTTIME goes on.
     """
     stopped_at = machine_time()
     if stopped_at < until:
@@ -103,7 +103,7 @@ class _AwakeTime:
 
     @classmethod
     def install(cls) -> None:
-        """In `time`, and wherever else it was imported by name, but for the clock of reports."""
+        """Replace the clock in `time` and in every module that imported it by name, except in the reports."""
         for module in list(sys.modules.values()):
             if getattr(module, "__name__", "").startswith("compat_tests."):
                 continue
@@ -113,20 +113,20 @@ class _AwakeTime:
 
 
 class ListenerError(RuntimeError):
-    """A listener fails as it was ordered to."""
+    """A listener fails as ordered."""
 
 
 class ChaosOrders(Orders):
-    """Orders, and those that only members of ours know.
+    """`Orders`, with additional orders for our members.
 
-    `freeze_before`: stop until SIGCONT, `suspended` or not. A stop from outside can fall
-    between the moment at which a client decides to hand a record over and the one at which the application
-    notes the time; after it the record seems to be delivered far too late, which no client could prevent.
-    So members with a lease, which are judged by that, stop themselves where nothing is being handed over.
-    `freeze` is called by a thread of its own with what `stand_still` is to do.
+    `freeze_before`: stop until SIGCONT, `suspended` or not. A stop from outside can fall between the client's
+    decision to deliver a record and the time that the application notes. The record then seems to be
+    delivered far too late, which no client could prevent. Members with a lease are judged by that time, so
+    they stop themselves while no delivery is in progress. `freeze` is called on a separate thread, with a
+    function that calls `stand_still`.
 
-    `hang_until`: calls of the listener last until then. `raising`: they raise in the end.
-    `fill_executor_s`: all threads of the default executor are occupied for so long, by `fill_executor`.
+    `hang_until`: listener calls last until then. `raising`: they raise at their end. `fill_executor_s`:
+    `fill_executor` keeps all threads of the default executor busy for so long.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class ChaosOrders(Orders):
             self._freeze(functools.partial(stand_still, order["freeze_before"], suspended=suspended))
 
     def delays_s(self) -> Iterator[float]:
-        """How long a call of the listener has to wait, piece by piece."""
+        """How long a listener call has to wait, in steps."""
         yield self.pause_s
         while machine_time() < self.hang_until:
             yield 0.05
@@ -163,12 +163,12 @@ class ChaosOrders(Orders):
 
 
 def copy_of(topic: str, partition: int, offset: int) -> bytes:
-    """What a member that copies makes of a record; it tells which record it was."""
+    """The copy of a record; it identifies the record."""
     return f"{topic}/{partition}/{offset}".encode()
 
 
 def login(spec: MemberSpec) -> dict[str, Any]:
-    """What both clients need to log in as the user of the member."""
+    """The login settings of the member's user, for both clients."""
     if spec.user is None:
         return {}
     return {

@@ -1,4 +1,4 @@
-"""A member program with a fault: our member on aiokafka, which hands over at once when it leads."""
+"""A faulty member program: our member on aiokafka, which hands partitions over at once when it leads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A member program: it copies what it consumes, and commits its offsets, in transactions (kafka-python).
+"""A member program for kafka-python that copies consumed records, and commits its offsets, in transactions.
 
-One producer for the member. Offsets go with the group metadata of the time of the poll, so the broker refuses
-those of a member that was removed meanwhile.
+The member has one producer. Offsets are sent with the group metadata at the time of the poll, so the broker
+rejects those of a member that was removed meanwhile.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from compat_tests.support.member_reports import MemberSpec, by_topic
 
 _CLOSE_TIMEOUT_S = 5.0
 _TRANSACTION_TIMEOUT_S = 2 * TRANSACTION_TIMEOUT_MS / 1000
-"""The broker has aborted it long before."""
+"""Long after the broker has aborted the transaction."""
 
 
 class CopyingMember(kafka_python_member.Member):
-    """The same application, with transactions in the place of commits."""
+    """The same application, with transactions instead of commits."""
 
     def __init__(self, spec: MemberSpec) -> None:
         super().__init__(spec)
         self._producer: KafkaProducer | None = None
         self._to_begin_again: set[TopicPartition] = set()
-        """Partitions of a transaction that failed: they are read on from what is committed."""
+        """Partitions of a failed transaction: they are read again from the committed offset."""
 
     def _settings(self) -> dict[str, Any]:
         return {**super()._settings(), "max_poll_records": 1000}
@@ -48,7 +48,7 @@ class CopyingMember(kafka_python_member.Member):
             for tp, records in batch.items():
                 self._reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
             try:
-                # Joins wait from here to the next poll.
+                # From here to the next poll, no join begins.
                 self._in_time(self._copy, batch, self._consumer.group_metadata())
             except KafkaError as error:
                 told = f"{type(error).__name__}: {error}"
@@ -56,7 +56,7 @@ class CopyingMember(kafka_python_member.Member):
                 self._to_begin_again.update(batch)
                 self._abort()
         self._begin_again()
-        # Records wait for the next transaction meanwhile.
+        # Meanwhile, records collect for the next transaction.
         time.sleep(COMMIT_EVERY_S / 3)
 
     def _copy(self, batch: dict[TopicPartition, Sequence[Any]], membership: Any) -> None:
@@ -67,8 +67,8 @@ class CopyingMember(kafka_python_member.Member):
             for tp, records in batch.items()
             for record in records
         ]
-        # kafka-python 3.0.12 forgets a record that it could not send when it raises the producer's epoch, and
-        # ends the transaction without an error.
+        # When kafka-python 3.0.12 raises the producer's epoch, it forgets a record that it could not send,
+        # and ends the transaction without an error.
         producer.flush(_TRANSACTION_TIMEOUT_S)
         for future in sent:
             future.get(0)
@@ -97,8 +97,11 @@ class CopyingMember(kafka_python_member.Member):
         return self._producer
 
     def _abort(self) -> None:
-        """End the transaction, and the producer with it: kafka-python 3.0.12 keeps the offsets of an aborted
-        transaction, and its next one would commit them."""
+        """End the transaction and the producer.
+
+        kafka-python 3.0.12 keeps the offsets of an aborted transaction, and would commit them in the next
+        one.
+        """
         if self._producer is not None:
             try:
                 self._in_time(self._producer.abort_transaction)
@@ -107,7 +110,7 @@ class CopyingMember(kafka_python_member.Member):
             self._drop_producer()
 
     def _in_time(self, call: Callable[..., object], *arguments: object) -> None:
-        """Call on another thread, and give the producer up if that takes too long.
+        """Call on another thread, and drop the producer if the call takes too long.
 
         kafka-python 3.0.12 can wait for the end of a transaction for ever.
         """
@@ -128,14 +131,15 @@ class CopyingMember(kafka_python_member.Member):
             raise KafkaTimeoutError(late) from None
 
     def _drop_producer(self) -> None:
-        """Another one with its transactional id fences it, and ends what it has begun."""
+        """Drop the producer. The next producer with its transactional id fences it, and aborts its
+        transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            # Closing may take as long as what it waits for.
+            # Closing may take as long as the call that it waits for.
             threading.Thread(target=producer.close, args=[_CLOSE_TIMEOUT_S], daemon=True).start()
 
     def _begin_again(self) -> None:
-        """Read on from what is committed, once all transactions of this member have ended."""
+        """Read on from the committed offsets, once all transactions of this member have ended."""
         self._to_begin_again &= self._consumer.assignment()
         try:
             if self._to_begin_again:
@@ -147,10 +151,10 @@ class CopyingMember(kafka_python_member.Member):
             self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
 
     def _commit_without_waiting(self) -> None:
-        """Offsets are committed in transactions."""
+        """Offsets are committed in transactions instead."""
 
     def _commit(self, partitions: Collection[Any] | None = None) -> None:
-        """Offsets are committed in transactions, of which none is open while the listener runs."""
+        """Offsets are committed in transactions, and none is open while the listener runs."""
 
     def run(self) -> None:
         try:

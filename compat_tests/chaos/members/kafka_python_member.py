@@ -1,4 +1,4 @@
-"""A member program: CooperativeKafkaConsumer; it waits for commits in the listener, and otherwise not."""
+"""A member program: CooperativeKafkaConsumer, which waits for commits only in the listener."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._consumer = self._made()
 
     def _made(self) -> CooperativeKafkaConsumer:
-        # kafka-python gives up when the one broker that it asks first does not answer for 30 s.
+        # kafka-python gives up when the first broker that it asks does not answer for 30 s.
         while True:
             try:
                 return CooperativeKafkaConsumer(**self._settings())
@@ -72,7 +72,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         }
 
     def _freeze_soon(self, freeze: Callable[[], object]) -> None:
-        # Between two polls, since the thread that polls hands records over.
+        # Freeze between two polls, because the polling thread delivers the records.
         self._freeze = freeze
 
     def run(self) -> None:
@@ -80,7 +80,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         commit_at = time.monotonic() + COMMIT_EVERY_S
         try:
             while not self._stopping:
-                # Once for each order.
+                # Freeze once for each order.
                 freeze, self._freeze = self._freeze, None
                 if freeze is not None:
                     freeze()
@@ -167,7 +167,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
 
 
 def _tell_where_threads_are(*_: object) -> None:
-    # Not by `faulthandler`: it reads the stacks of threads that go on meanwhile, which can crash the process.
+    # Not with `faulthandler`: it reads the stacks of running threads, which can crash the process.
     for frame in sys._current_frames().values():
         print(*traceback.format_stack(frame), sep="", file=sys.stderr, flush=True)
 

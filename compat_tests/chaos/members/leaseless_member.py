@@ -1,4 +1,4 @@
-"""A member program with a fault: our member on aiokafka, whose lease never ends."""
+"""A faulty member program: our member on aiokafka, whose lease never ends."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _endless(**settings: Any) -> Settings:
         Settings(**settings),
         session_timeout=_A_DAY_S,
         rebalance_timeout=_A_DAY_S,
-        # A member that finds itself frozen for longer than this stops as well.
+        # A member also stops when it finds that it was frozen for longer than this.
         max_poll_interval=_A_DAY_S,
     )
 
 
 class LeaselessMember(aiokafka_member.Member):
-    """It is frozen with records in hand, and delivers them as soon as it goes on."""
+    """A member that freezes with records in its buffer, and delivers them as soon as it goes on."""
 
     rest_between_polls_s = 0.3
 
@@ -47,7 +47,7 @@ class LeaselessMember(aiokafka_member.Member):
             asyncio.get_running_loop().call_later(0.01, self._freeze, stand_still)
 
     def _has_records_in_hand(self) -> bool:
-        # The answer that tells the end of a partition has brought the records before it.
+        # The response that reveals the end of a partition has brought the records before it.
         return any(
             tp in self._positions and (self._consumer.highwater(tp) or 0) > self._positions[tp]
             for tp in self._consumer.assignment()
@@ -59,6 +59,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    # The coordinator asks the machine, and the machine asks its settings; requests have the true ones.
+    # The coordinator reads the member state, which reads these settings; requests carry the real ones.
     setattr(coordinator, "Settings", _endless)  # noqa: B010  # mypy takes it for a class
     asyncio.run(main())

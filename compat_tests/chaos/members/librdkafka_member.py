@@ -37,7 +37,7 @@ class Member:
                 if self._orders.busy:
                     time.sleep(0.05)
                     continue
-                # One at a time: calls of the listener come between two records.
+                # One message per poll, so that listener calls come between two records.
                 message: Any = self._consumer.poll(0.1)
                 if message is not None and message.error() is None:
                     self._application.process(message.topic(), message.partition(), [message.offset()])
@@ -55,8 +55,8 @@ class Member:
             self._reporter.report("closed")
 
     def _begin_again(self) -> None:
-        # Of librdkafka 2.16 a static member that exceeded the poll interval and commits then takes itself for
-        # fenced, and that consumer can do nothing any more. Nor does it call the listener for what it had.
+        # In librdkafka 2.16, a static member that commits after it exceeded the poll interval considers
+        # itself fenced. The consumer is then unusable, and does not call the listener for its partitions.
         leave(self._consumer)
         if self._owned:
             self._lose(set(self._owned))
