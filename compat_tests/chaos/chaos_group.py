@@ -326,8 +326,7 @@ class ChaosGroup(MixedGroup):
     # ---- rest
 
     def come_to_rest_in_time(self) -> float:
-        """Wait until the group has settled and every written record is delivered; returns how long that
-        took."""
+        """Wait until the group has settled and every written record is delivered; returns the seconds."""
         begin = time.monotonic()
         try:
             self.wait_for("the group to settle", self._is_settled, HANG_S)

@@ -64,11 +64,11 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """The time from the listener call that announces a partition to the end of the call that takes it away,
-    or of the process.
+    """A member owns a partition from the listener call that announces it to the end of the call that takes
+    it.
 
-    `member_id` is the member's id at the announcement. It is empty if the application was busy for so long
-    that the member was out of the group at the announcement.
+    The ownership also ends with the process. `member_id` is the member's id at the announcement. It is empty
+    if the application was busy for so long that the member was out of the group by then.
     """
 
     since: float

@@ -85,7 +85,7 @@ def plan(seed: int, kinds: Sequence[str]) -> Iterator[Sequence[Step]]:
     """The rounds for a seed.
 
     `kinds` are the members' clients. The group begins with one member of each kind, and a second one of the
-    first kind.
+    first.
     """
     planner = _Planner(random.Random(seed), kinds)
     yield planner.round(planner.beginning())

@@ -182,8 +182,7 @@ def members_deliver_only_what_they_own(part: Ledger) -> Found:
 
 
 def zombies_with_a_lease_deliver_nothing(part: Ledger) -> Found:
-    """A member of ours that the coordinator has removed delivers no record of a partition announced
-    elsewhere."""
+    """A member of ours that the coordinator has removed delivers nothing that was announced elsewhere."""
     for delivery in _zombie_deliveries(part):
         if delivery.member not in part.without_lease:
             yield delivery.at, f"{delivery} after the coordinator removed it and another member took over"
@@ -212,8 +211,7 @@ def _with_ownerships(part: Ledger) -> Iterator[tuple[Delivery, Ownership | None]
 
 
 def unexplained_losses(ledger: Ledger, within_s: float = 30.0) -> list[Ownership]:
-    """Partitions that our members lost although no action had hit them or the brokers within `within_s`
-    seconds.
+    """Partitions that our members lost although nothing was done to them or to brokers shortly before.
 
     This is not a rule: an overloaded machine is enough to miss a session.
     """
@@ -325,7 +323,7 @@ def every_record_is_copied_once(part: Ledger) -> Found:
 def nothing_is_delivered_twice_without_need(part: Ledger) -> Found:
     """A record is delivered again only if its last owner had no chance to commit it.
 
-    The rule does not apply to members that copy: they repeat a failed transaction, and only committed copies
+    The rule does not apply to members that copy: they repeat failed transactions, and only their copies
     count.
     """
     if part.copies is not None:

@@ -1,9 +1,8 @@
 """A member program for aiokafka that copies consumed records, and commits its offsets, in transactions.
 
 aiokafka commits offsets in transactions without member id and generation, so the broker cannot reject a
-removed member. The transactional id fences such a member instead. Each consumed partition has its own
-transactional id. Its producer starts when the partition is assigned, before the committed offset is looked
-up.
+removed member. The transactional id fences it instead: each consumed partition has its own. The producer
+starts when the partition is assigned, before the committed offset is looked up.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ class CopyingMember(aiokafka_member.Member):
         """Held while producers are started, used or ended."""
 
     async def _process(self, batch: dict[TopicPartition, Sequence[Any]]) -> None:
-        # There is no await between the end of `getmany` and this line, so these producers belong to these
-        # records.
+        # Nothing is awaited between `getmany` and this line, so these producers belong to these records.
         producers = {tp: self._producers.get(tp) for tp in batch}
         async with self._at_work:
             # A partition that was reassigned since then starts again at the committed offset.

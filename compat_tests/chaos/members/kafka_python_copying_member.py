@@ -99,8 +99,7 @@ class CopyingMember(kafka_python_member.Member):
     def _abort(self) -> None:
         """End the transaction and the producer.
 
-        kafka-python 3.0.12 keeps the offsets of an aborted transaction, and would commit them in the next
-        one.
+        Otherwise kafka-python 3.0.12 would commit the offsets of the aborted transaction in the next one.
         """
         if self._producer is not None:
             try:
@@ -131,8 +130,7 @@ class CopyingMember(kafka_python_member.Member):
             raise KafkaTimeoutError(late) from None
 
     def _drop_producer(self) -> None:
-        """Drop the producer. The next producer with its transactional id fences it, and aborts its
-        transaction."""
+        """Drop the producer. The next one with its transactional id fences it, and aborts its transaction."""
         producer, self._producer = self._producer, None
         if producer is not None:
             # Closing may take as long as the call that it waits for.
