@@ -51,8 +51,10 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """End the process of a static member, by SIGTERM or `killed`, and start it again with its instance id
-    after so many seconds: within the session, or after it."""
+    """End the process of a static member, by SIGTERM or `killed`, and start it again after `seconds`.
+
+    The new process has the same instance id. It starts within the session, or after it.
+    """
 
     member: str
     seconds: float
@@ -68,7 +70,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """SIGSTOP, and SIGCONT after so many seconds: within the session, or after it."""
+    """SIGSTOP, and SIGCONT after `seconds`: within the session, or after it."""
 
     member: str
     seconds: float
@@ -76,7 +78,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The application does not poll for so many seconds, which exceed the poll interval."""
+    """The application does not poll for longer than the poll interval."""
 
     member: str
     seconds: float
@@ -125,8 +127,11 @@ class FillExecutor:
 
 @dataclass(frozen=True, slots=True)
 class NetworkFault:
-    """The network between brokers and members has a fault. It affects one member or, if `member` is empty,
-    all members behind the proxy, and their connections to the broker that the fault names."""
+    """The network between brokers and members has a fault.
+
+    It affects one member or, if `member` is empty, all members behind the proxy, and the broker that the
+    fault names.
+    """
 
     member: str
     fault: Fault
@@ -138,7 +143,7 @@ class NetworkFault:
 
 @dataclass(frozen=True, slots=True)
 class TakeRight:
-    """The member's principal loses a right, and gets it back after so many seconds."""
+    """The member's principal loses a right, and gets it back after `seconds`."""
 
     member: str
     right: Right
@@ -159,7 +164,7 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class RestartBroker:
-    """SIGTERM, and a start after so many seconds."""
+    """SIGTERM to a broker, and a start after `seconds`."""
 
     broker: int
     seconds: float
@@ -167,14 +172,14 @@ class RestartBroker:
 
 @dataclass(frozen=True, slots=True)
 class KillCoordinator:
-    """SIGKILL for the broker that coordinates the group, and a start after so many seconds."""
+    """SIGKILL to the broker that coordinates the group, and a start after `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class FillDisk:
-    """A broker cannot write to its log, and ends. It starts with free space after so many seconds."""
+    """A broker cannot write to its log, and ends. It starts with free space after `seconds`."""
 
     broker: int
     seconds: float

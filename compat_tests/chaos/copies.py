@@ -27,8 +27,7 @@ class Copies:
         self._kafka.create_topic(self.topic, _PARTITIONS, replication_factor=3)
 
     def read(self, written: Mapping[Partition, int]) -> Mapping[Partition, collections.Counter[int]]:
-        """How often each offset of a partition was copied; reads until all are there, or none comes any
-        more."""
+        """How often each offset of a partition was copied; reads until all are there, or no more come."""
         from confluent_kafka import Consumer, TopicPartition
 
         consumer = Consumer(

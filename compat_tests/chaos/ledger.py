@@ -64,8 +64,7 @@ class Ending(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """A member owns a partition from the listener call that announces it to the end of the call that takes
-    it.
+    """A member owns a partition from the listener call that announces it to the end of the call that ends it.
 
     The ownership also ends with the process. `member_id` is the member's id at the announcement. It is empty
     if the application was busy for so long that the member was out of the group by then.

@@ -84,7 +84,7 @@ class Step:
 def plan(seed: int, kinds: Sequence[str]) -> Iterator[Sequence[Step]]:
     """The rounds for a seed.
 
-    `kinds` are the members' clients. The group begins with one member of each kind, and a second one of the
+    `kinds` are the members' clients. The group begins with one member of each kind, and one more of the
     first.
     """
     planner = _Planner(random.Random(seed), kinds)
@@ -354,7 +354,7 @@ class _Planner:
         return FillDisk(self.random.choice(BROKERS), seconds)
 
     def _brokers_are_busy(self, seconds: float) -> bool:
-        """Whether brokers are being disturbed; if not, mark them as busy for so many seconds."""
+        """Whether brokers are being disturbed; if not, mark them as busy for `seconds`."""
         if self.now < self.brokers_busy_until:
             return True
         self.brokers_busy_until = self.now + seconds

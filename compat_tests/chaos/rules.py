@@ -14,8 +14,7 @@ that does not know it yet (frozen, cut off, busy), is a *zombie*.
 the process died, the partitions were lost, or the coordinator had removed the member. A failed commit also
 counts for a member of another client. For our members it counts only if it timed out while a broker was away
 that may have been the coordinator, or failed while the member's network was broken or the member lacked a
-right. A new owner never delivers a record below the offset that was committed when the partition was
-announced.
+right. A new owner never delivers a record below the offset that was committed at the announcement.
 """
 
 from __future__ import annotations
@@ -323,8 +322,7 @@ def every_record_is_copied_once(part: Ledger) -> Found:
 def nothing_is_delivered_twice_without_need(part: Ledger) -> Found:
     """A record is delivered again only if its last owner had no chance to commit it.
 
-    The rule does not apply to members that copy: they repeat failed transactions, and only their copies
-    count.
+    The rule does not apply to members that copy: they repeat failed transactions, and only copies count.
     """
     if part.copies is not None:
         return

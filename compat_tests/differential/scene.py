@@ -41,7 +41,7 @@ class Stage:
     Attributes:
         topics: the topics by role.
         run: a part of the group names.
-        patience_s: the time limit of a call that may wait for ever.
+        patience_s: the time limit of a call that may wait forever.
     """
 
     kafka: Kafka

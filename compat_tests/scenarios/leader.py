@@ -24,7 +24,7 @@ KIP848 = "compat_tests.support.kip848_member"
 WITNESS = f"{OTHERS}:Witness"
 
 THINKING_SESSION_MS = 8000
-"""Shorter than a leader's strategy computes (`strategies_of_others.THINKING_S`)."""
+"""Shorter than the time for which a leader's strategy blocks (`strategies_of_others.THINKING_S`)."""
 
 ONE_HOUR_MS = 3_600_000
 """A metadata age so long that no periodic refresh hides a missing metadata request of the leader."""

@@ -39,7 +39,7 @@ async def _wrong(chosen: list[Cell]) -> list[str]:
     async with ScriptedBroker() as broker:
         await asyncio.gather(*(judge(number, cell) for number, cell in enumerate(chosen)))
         lines += broker.unexpected
-    # A client's task that is done may not have been run yet.
+    # The last task of a client may still need a turn of the event loop.
     for _ in range(10):
         await asyncio.sleep(0)
     tasks = asyncio.all_tasks() - {asyncio.current_task()}

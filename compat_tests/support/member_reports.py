@@ -121,7 +121,7 @@ def sigterms() -> list[int]:
     """A list of the SIGTERMs that this process has received; the process runs while it is empty.
 
     A `threading.Event` does not work: `set` takes a lock, and a second signal that interrupts it there would
-    wait for that lock for ever.
+    wait for that lock forever.
     """
     got: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: got.append(number))

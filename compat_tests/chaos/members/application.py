@@ -120,13 +120,13 @@ class ChaosOrders(Orders):
     """`Orders`, with additional orders for our members.
 
     `freeze_before`: stop until SIGCONT, `suspended` or not. A stop from outside can fall between the client's
-    decision to deliver a record and the time that the application notes. The record then seems to be
-    delivered far too late, which no client could prevent. Members with a lease are judged by that time, so
-    they stop themselves while no delivery is in progress. `freeze` is called on a separate thread, with a
-    function that calls `stand_still`.
+    decision to deliver a record and the application's report. The record then seems to be delivered far too
+    late, which no client could prevent. Members with a lease are judged by the time of the report, so they
+    stop themselves while no delivery is in progress. `freeze` is called on a separate thread, with a function
+    that calls `stand_still`.
 
     `hang_until`: listener calls last until then. `raising`: they raise at their end. `fill_executor_s`:
-    `fill_executor` keeps all threads of the default executor busy for so long.
+    `fill_executor` keeps all threads of the default executor busy for so many seconds.
     """
 
     def __init__(

@@ -111,7 +111,7 @@ class CopyingMember(kafka_python_member.Member):
     def _in_time(self, call: Callable[..., object], *arguments: object) -> None:
         """Call on another thread, and drop the producer if the call takes too long.
 
-        kafka-python 3.0.12 can wait for the end of a transaction for ever.
+        kafka-python 3.0.12 can wait for the end of a transaction forever.
         """
         done: Future[object] = Future()
 
