@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         print(found.story(), flush=True)
                     following = next(left, None)
         except KafkaError as error:
-            # A broker did not come back, or did not do what it was asked to: the others get a new cluster.
+            # A broker did not return, or did not obey, so the remaining seeds get a new cluster.
             print(f"== seed {seed}: not judged: {error}", flush=True)
             unjudged.append(seed)
             following = next(left, None)

@@ -129,8 +129,7 @@ class FillExecutor:
 class NetworkFault:
     """The network between brokers and members has a fault.
 
-    It affects one member or, if `member` is empty, all members behind the proxy, and the broker that the
-    fault names.
+    It affects one member or, if `member` is empty, all members behind the proxy, and the broker in `fault`.
     """
 
     member: str

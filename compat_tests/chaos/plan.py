@@ -84,8 +84,7 @@ class Step:
 def plan(seed: int, kinds: Sequence[str]) -> Iterator[Sequence[Step]]:
     """The rounds for a seed.
 
-    `kinds` are the members' clients. The group begins with one member of each kind, and one more of the
-    first.
+    `kinds` are the members' clients. The group begins with a member of each kind, and one more of the first.
     """
     planner = _Planner(random.Random(seed), kinds)
     yield planner.round(planner.beginning())

@@ -140,7 +140,8 @@ class LeaderScenarios:
                 )
                 joins_with = encode_subscription(subscription).hex()
                 group.start(f"v{version}", [f"garbage:test-witness:{joins_with}"])
-            # The members are named by their client ids, with which both clients begin a member id.
+            # The members are named by their client ids; in both clients, a member id begins with the client
+            # id.
             wanted = [f"v{version}-" for version in range(4)]
 
             def told() -> dict[str, Any] | None:

@@ -210,7 +210,7 @@ class Group:
         member_id = body.member_id
         instance_id = getattr(body, "group_instance_id", None)
         if code == MEMBER_ID_REQUIRED:
-            # A coordinator that gives an id to a member that has one does not know that member.
+            # A coordinator that gives an id to a member with an id does not know that member.
             self.member_id, self._promised = "", self._new_id()
             member_id = self._promised
         elif not code and self.loading:
