@@ -140,8 +140,7 @@ class LeaderScenarios:
                 )
                 joins_with = encode_subscription(subscription).hex()
                 group.start(f"v{version}", [f"garbage:test-witness:{joins_with}"])
-            # The members are named by their client ids; in both clients, a member id begins with the client
-            # id.
+            # The members are named by their client ids, with which a member id begins in both clients.
             wanted = [f"v{version}-" for version in range(4)]
 
             def told() -> dict[str, Any] | None:
