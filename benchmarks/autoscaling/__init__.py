@@ -1,4 +1,4 @@
-"""How many consumers, and which partitions move: published autoscalers of consumer groups beside ours.
+"""The number of consumers and the partitions that move: published autoscalers of consumer groups and ours.
 
     python -m benchmarks.autoscaling                  # all traces, five minutes of CPU
     python -m benchmarks.autoscaling --measurements 500   # as long as the papers' streams
@@ -15,8 +15,8 @@ What is reproduced:
   group autoscaling in message broker systems", Journal of Parallel and Distributed Computing 201:105071
   (2025): latency beside a group whose assignment does not follow the load.
 
-Modules: `traces` (measurements), `heuristics` (the published ones), `ours`, `equal` (a group that does not
-look at the load), `queues` (latency), `simulation` (one contestant on one trace), `report` and `picture`.
+Modules: `traces` (measurements), `heuristics` (the published ones), `ours`, `contestants`, `queues`
+(latency), `simulation` (one contestant on one trace), `report` and `picture`.
 
-Everything is one program: the same traces, the same queues, and no contestant knows more than another.
+All contestants run in one program, on the same traces and queues, and with the same information.
 """
