@@ -1,4 +1,5 @@
-"""The tests that pass with the stock consumer and not with the cooperative one, by client: the id, and why.
+"""The tests that pass with the stock consumer but not with the cooperative one, by client: the id and the
+reason.
 
 docs/upstream-suites.md has a line for each.
 """
