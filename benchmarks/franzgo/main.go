@@ -98,7 +98,7 @@ func read(path string) *contestant {
 		joined.ProtocolMetadata = member.Cooperative
 		c.members = append(c.members, joined)
 	}
- // The client sorts the members before it calls the balancer.
+	// The client sorts the members before it calls the balancer.
 	sort.Slice(c.members, func(i, j int) bool { return c.members[i].MemberID < c.members[j].MemberID })
 	return c
 }
@@ -109,7 +109,7 @@ func (c *contestant) balancer() *kgo.ConsumerBalancer {
 	must(err)
 	balancer := decoded.(*kgo.ConsumerBalancer)
 	if c.racks != nil {
-  // kgo.BalanceRacks() sets these fields in a client; there is no public way to set them without a client.
+		// kgo.BalanceRacks() sets these fields in a client; there is no public way to set them without a client.
 		set(balancer, "partitionRacks", c.racks)
 		set(balancer, "balanceRacks", true)
 	}

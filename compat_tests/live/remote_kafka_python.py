@@ -81,8 +81,7 @@ class Steps:
         self._consumer.commit()
 
     def commit_in_transaction(self, offsets: Mapping[str, int], as_of: str) -> None:
-        """Commit with a separate producer, and with the group metadata of the last poll or the current
-        one."""
+        """Commit with a separate producer and the group metadata of the last poll, or the current one."""
         producer = kafka.KafkaProducer(
             bootstrap_servers=self._setup.bootstrap, transactional_id=f"{self._setup.group}-{id(self)}"
         )
