@@ -6,9 +6,8 @@
 The benchmark replays a group and finds its causes, its faults and the accuracy of the replay, as the tasks of
 a replay do: each generation is decoded from the bytes of its record, processed, and forgotten. In each
 generation one member restarts under a new id. The table shows Python's peak allocation since the previous
-line, and the state that passes from chunk to chunk. Both must not grow with the generations, except that a
-member's assignments of the last eight generations are remembered. Spark's batches are not included: Spark
-passes a hundred rows at a time.
+line, and the state that passes from chunk to chunk. Neither may grow once the state has the last eight
+assignments of each member. Spark's batches are not included: Spark passes a hundred rows at a time.
 """
 
 from __future__ import annotations

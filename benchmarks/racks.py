@@ -36,8 +36,7 @@ def rows(kafka: KafkaCluster, program: str) -> list[str]:
         formed = [group.settle() for group in groups]
         at_first = measure(kafka, groups)
         kafka.reassign(groups[0].topic("orders"), LATER)
-        # Strategies that react to the move do so when their leader has fresh metadata, which is at most 2 s
-        # old.
+        # A strategy that reacts to the move does so with its leader's next metadata, at most 2 s later.
         for strategy, group, before in zip(STRATEGIES, groups, formed, strict=True):
             if strategy in ("range", "rack-aware-sticky"):
                 group.settle(after=before)

@@ -53,8 +53,7 @@ def times_table(
 ) -> Iterator[str]:
     """Milliseconds of every contestant, and in brackets our time over theirs.
 
-    `small` selects only small groups or only the others; None selects all. There is no line if none was
-    measured.
+    `small` selects only small groups or only the others; None selects all. No lines if none was measured.
     """
     measured = {
         g: of[what]

@@ -54,7 +54,7 @@ _SETTINGS = Settings(
     session_timeout_ms=10_000,
 )
 _SETTLES_WITHIN_S = 90.0
-"""Long enough for a busy machine. A group is settled when every partition was just delivered."""
+"""Long enough for a busy machine; a group has settled when each partition has a delivery within 0.5 s."""
 
 _STEP_S = 0.5
 _BARS = " ▁▂▃▄▅▆▇█"

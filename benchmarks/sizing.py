@@ -67,8 +67,7 @@ def row(shape: str, members: int, partitions: int, groups: int) -> str:
 
 
 def first_fit_decreasing(costs: Sequence[int], limit: int) -> int:
-    """The members that first fit decreasing needs: each cost, the greatest first, goes to the first with
-    room.
+    """The members that first fit decreasing needs: the greatest cost first, to the first with room.
 
     The rooms are the leaves of a tree in which each node has the greatest room below it.
     """

@@ -14,7 +14,7 @@ half an hour once a day, and lacks half of the partitions for five minutes once 
 
 Each row is the same week under another trigger or source, with the strategy `weighted`. Pauses are those of
 `kafka_assignors.pause_model`. A partition that the trigger moves away and back within an hour counts as an
-oscillation; only the naive triggers, which forget their moves, may do that.
+oscillation; only triggers that forget their moves can cause it.
 """
 
 from __future__ import annotations
@@ -170,8 +170,7 @@ class Trend:
     """The same with a linear trend, extrapolated by `ahead_s` seconds.
 
     Of two averages, one has twice the half-life of the other. They are late by half_life / ln 2 and twice
-    that, so their difference is the slope times half_life / ln 2 (Brown's double exponential smoothing, in
-    time).
+    that, so their difference is the slope times half_life / ln 2 (Brown's double exponential smoothing).
     """
 
     def __init__(self, ahead_s: float = 300.0, half_life_s: float = 120.0) -> None:

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Count: TypeAlias = Callable[[Sequence[int]], int]
-"""The number of consumers that a measurement needs; it is called with each measurement in turn."""
+"""Returns the number of consumers for a measurement; called with each measurement in turn."""
 
 _TOPIC = "t"
 

@@ -16,9 +16,9 @@ The formula of latency is that of the program. For each consumer and interval of
   c consumed in a second. c is the capacity of the consumer; if partitions come, c is at most w;
 - partitions that come are another queue, which begins 5 s late and gets the rest of the capacity.
 
-`queues` computes something else. Here the backlog is forgotten at the end of an interval, except for the
-lateness of the last record, and partitions of a consumer wait for each other. Therefore there are tables with
-both.
+`queues` computes something else. The authors' formula forgets the backlog at the end of an interval, except
+for the lateness of the last record, and lets partitions of a consumer wait for each other. Therefore there
+are tables with both.
 """
 
 from __future__ import annotations

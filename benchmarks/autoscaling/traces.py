@@ -10,7 +10,7 @@ hundredths of C before it falls behind. Their comparison of latencies has 32 par
 a `delta` of 5.
 
 Assumed: the seeds. The authors published only the stream of the latencies, which `--stream FILE` runs; for
-the others they published only the results. Our figures agree with them as figures of another random draw do.
+the others they published only the results. Our figures agree with these as well as another random draw can.
 """
 
 from __future__ import annotations

@@ -62,8 +62,8 @@ def settings_of(partitions: int, window_s: float, rest_s: float) -> Settings:
 def broker_settings(settings: Settings) -> Mapping[str, object]:
     """Under KIP-848, session and heartbeat are settings of the broker, not of the client.
 
-    The broker deletes the topic of a group before the next group is measured: by default it does so a minute
-    later, and then stops for half a second.
+    The short delay lets the broker delete a group's topic before the next group is measured. By default the
+    broker does so a minute later, and stalls for half a second.
     """
     return {
         "log.segment.delete.delay.ms": 500,

@@ -162,7 +162,7 @@ def handovers(
             there = [one for one in deliveries.get(partition, ()) if since_ns <= one.at_ns < until_ns]
             last = max((one.at_ns for one in there if one.member == old), default=since_ns)
             told = [told_ns for told_ns in revoked[partition, old] if since_ns <= told_ns <= at_ns]
-            # The partition may have been revoked from an eager member that then ends before the next round.
+            # An eager revocation may be followed by more deliveries to the same member, which then dies.
             given_up_ns = max(told[-1], last) if told else last
             first_ns = next((one.at_ns for one in there if one.member == new and one.at_ns >= at_ns), None)
             found.append(Handover(partition, at_ns, old, new, given_up_ns, first_ns))
@@ -178,8 +178,7 @@ def longest_gaps_ms(
 ) -> list[float]:
     """The longest time between two deliveries of each partition, in milliseconds.
 
-    A gap that overlaps the window counts in full, except for its part after `next_ns`, when the next event
-    begins.
+    A gap that overlaps the window counts in full, but only up to `next_ns`, the beginning of the next event.
     """
     found = []
     for partition in partitions:

@@ -46,8 +46,7 @@ class GenerationReader:
             end = self._end_offset(consumer, partition)
             consumer.assign([TopicPartition(_TOPIC, partition, self._begin)])
             position = self._begin
-            # The end of the log may contain control records, which are not delivered; the timeout ends the
-            # loop then.
+            # The log may end with control records, which are not delivered; the timeout then ends the loop.
             while position < end and (messages := consumer.consume(1000, timeout=5)):
                 for message in messages:
                     position = (message.offset() or 0) + 1

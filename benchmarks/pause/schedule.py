@@ -95,8 +95,7 @@ class _Run:
         group.start_producer()
         if not group.settle():
             raise _Unsettled
-        # Wait until the backlog of the start is consumed and the first heartbeats after the assignment are
-        # over.
+        # Wait until the initial backlog and the early heartbeats after the assignment are over.
         time.sleep(self._settings.window_s)
 
     def nothing(self) -> None:

@@ -164,8 +164,7 @@ def middle(counts: Sequence[float]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Consumption during the rolling restart of one round, for the plot; times are milliseconds since its
-    start.
+    """The rolling restart of one round, for the plot; times are milliseconds since its start.
 
     Attributes:
         step_ms: the length of a step of `records`, which has the records delivered in each step.

@@ -1,9 +1,9 @@
 """Which assignors reach the optimum: every scenario of the corpus, with our strategies and the peers'.
 
-python -m compat_tests.corpus                               print the tables
-python -m compat_tests.corpus --docs docs/conformance.md    and put them into the docs
-python -m compat_tests.corpus --only Java                   ours, and the assignors of one client
-python -m compat_tests.corpus --build                       generate the data files first
+    python -m compat_tests.corpus                               print the tables
+    python -m compat_tests.corpus --docs docs/conformance.md    and put them into the docs
+    python -m compat_tests.corpus --only Java                   ours, and the assignors of one client
+    python -m compat_tests.corpus --build                       generate the data files first
 
 Needs Java, kafka-python and aiokafka, and also asks franz-go if Go is available; `--build` needs scipy.
 The exit code is 0, or 1 if our strategies miss the optimum in a scenario.

@@ -1,6 +1,6 @@
 """Generates the data files of the corpus: runs every group's life, asking the peers, and solves it exactly.
 
-    python -m compat_tests.corpus build
+    python -m compat_tests.corpus --build
 
 Needs Java, kafka-python, aiokafka and scipy. The optimum comes from `tests.exact_oracle`, which shares no
 code with our solver.

@@ -39,8 +39,7 @@ class Play:
     """The result of one assignor for a group.
 
     `owners` are those of the first complete assignment, None if there was none. `moves_again` says that the
-    assignor moved partitions after that, although nothing had changed. `why` is the reason of a failure, if
-    any.
+    assignor moved partitions after that, although nothing had changed. `why` is the reason of a failure.
     """
 
     end: End

@@ -25,8 +25,7 @@ __all__ = ["HostileScenarios", "StolenInstanceScenarios"]
 
 LARGEST = 2**31 - 1
 ADDRESS_SPACE_MB = 1500
-"""A leader needs only a fraction of it. An allocation of 2 GB, as some lengths in these tests claim, raises
-MemoryError."""
+"""A leader needs a fraction of it; allocating the 2 GB that some of these tests claim raises MemoryError."""
 
 FEW_BYTES = 10_000
 """The limit of a metadata request. A request that names 40,000 topics is over thirty times as large."""
@@ -148,8 +147,7 @@ class HostileScenarios:
             with self.attacker(kafka, group, from_the_future, "prophet") as prophet:
                 wait_until_it_has(2, prophet)
                 during = group.settle(after=before, elsewhere=2)
-                # The others keep their partitions: a false claim gains nothing beyond its sender's fair
-                # share.
+                # The others keep their partitions: a false claim gains only its sender's fair share.
                 for name in ("leader", "b"):
                     kept = during.of(name)[topic]
                     assert set(kept) < set(before.of(name)[topic])
@@ -201,15 +199,13 @@ class StolenInstanceScenarios:
 
     @contextlib.contextmanager
     def _stolen(self, instance_id: str, group: GroupOfMembers) -> Iterator[bytes]:
-        """Join with the instance id of a live member until one of the two is fenced; yields the thief's
-        assignment.
+        """Join with a live member's instance id until one of the two is fenced; yields the assignment.
 
         The thief stays in the group until the end of the context: when it leaves, the group rebalances.
 
         A fenced member learns of it with its next request. A client that does not send its instance id then
-        gets only UNKNOWN_MEMBER_ID, joins again, and thereby takes the place back. Therefore the victim is
-        frozen until the thief has its assignment: it could take the place back before the thief has sent its
-        SyncGroup.
+        gets only UNKNOWN_MEMBER_ID, joins again, and thereby takes the place back. It could do so before the
+        thief has sent its SyncGroup. Therefore the victim is frozen until the thief has its assignment.
         """
         victim = group.members[instance_id]
         group.freeze(instance_id)

@@ -7,8 +7,8 @@ the exception: a static member that does not rejoin in a rebalance stays a membe
 with its last subscription; if it was the leader, another member leads. Therefore the test freezes the leader
 for longer than the rebalance timeout, while another member requests a rebalance that changes nothing.
 
-librdkafka cannot take part: it refuses a rebalance timeout (`max.poll.interval.ms`) that is shorter than the
-session.
+librdkafka cannot take part: it refuses a `max.poll.interval.ms` (rebalance timeout) below the session
+timeout.
 """
 
 from __future__ import annotations

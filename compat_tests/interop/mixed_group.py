@@ -206,8 +206,7 @@ class MixedGroup(GroupOfMembers):
         return self._kinds[name]
 
     def freeze(self, name: str) -> None:
-        # The signal includes the consumer that the process may have started: each member is a session of its
-        # own.
+        # The signal also reaches the consumer that the process has started: a member is its own session.
         os.killpg(self.members[name].process.pid, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:

@@ -50,7 +50,7 @@ ALONE: Sequence[tuple[str, Kind]] = [
     *[("cooperative-sticky", kind) for kind in (OUR_AIOKAFKA, OUR_KAFKA_PYTHON, STOCK_KAFKA_PYTHON)],
     *[("cooperative-sticky", kind) for kind in (JAVA, LIBRDKAFKA)],
 ]
-"""Groups of one kind of member. `roundrobin` is left out: it is stateless as `range`, and moves no less."""
+"""Groups of one kind of member. `roundrobin` is left out: it is like `range`, and moves as much or more."""
 
 ROLLED: Sequence[tuple[str, Kind, Kind]] = [
     *[(name, STOCK_AIOKAFKA, OUR_AIOKAFKA) for name in ("range", "roundrobin", "sticky")],

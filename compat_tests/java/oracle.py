@@ -150,8 +150,7 @@ class JavaOracle:
     def assign(self, group: Group, joined: Mapping[str, bytes] | None = None) -> dict[str, JavaAnswer]:
         """The answer of each assignor for the group, by its name.
 
-        `joined` has the metadata that some members join with, by member id; the other members join as Java's
-        do.
+        `joined` has the metadata of some members, by member id; the others join as Java's do.
         """
         question = group_to_json(group)
         for member in question["members"]:

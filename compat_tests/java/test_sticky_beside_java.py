@@ -114,7 +114,7 @@ def test_without_racks_a_change_of_leader_moves_nothing(
 def test_java_gives_partitions_to_a_member_that_subscribes_to_nothing_where_we_do_not(
     java: JavaOracle,
 ) -> None:
-    """Some of Java's assignments are invalid, since an empty first subscription equals any other to it."""
+    """Some of Java's assignments are invalid: to Java, an empty first subscription equals any other."""
     members = [Member("m1", frozenset()), Member("m2", frozenset({"orders"}))]
     group = Group.of([Topic("orders", 4)], members)
     assert plain(answer(java, "sticky", group))["m1"] != {}

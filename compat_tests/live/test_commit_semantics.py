@@ -53,8 +53,7 @@ class TestAnotherMemberJoins:
     ) -> None:
         with RemoteGroup(kafka, client) as group:
             times = join(group, group.start(assignor=assignor), assignor)
-        # In a partition that stays, kafka-python 3 keeps its position; aiokafka starts at the committed
-        # offset.
+        # In a partition that stays, kafka-python 3 goes on; aiokafka restarts at the committed offset.
         assert times == ({2: 20, 1: 2} if client == "aiokafka" else {2: 10, 1: 12})
 
     def test_a_commit_after_the_batch_leaves_nothing_to_deliver_again(
@@ -210,8 +209,7 @@ class TestAMemberIsLate:
             self.taken_over(group)
             assert group.times_delivered() == {2: 20, 1: 2}
 
-            # A transaction may commit for any member, unless it sends a member id and a generation that are
-            # out of date.
+            # A transaction commits for any member, unless it sends an outdated member id and generation.
             with_generation = client == "kafka_python"
             if with_generation:
                 with pytest.raises(RemoteError):

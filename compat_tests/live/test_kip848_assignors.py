@@ -34,8 +34,7 @@ def test_each_target_follows_from_the_one_before(kafka: Kafka, assignor: str) ->
             def look() -> LiveGroup | None:
                 (live,) = cluster.read_groups([group.id])
                 loads = live.loads or ()
-                # Both assignors give every member a partition; the broker may take a second to compute the
-                # target.
+                # Both assignors give every member partitions; the broker may take a second for that.
                 given_out = len(loads) == members and sum(loads) == sum(TOPICS.values()) and min(loads) > 0
                 at_rest = all(member.assigned == member.target for member in live.members)
                 return live if given_out and at_rest else None
@@ -54,11 +53,9 @@ def test_each_target_follows_from_the_one_before(kafka: Kafka, assignor: str) ->
 
 
 def assert_follows(strategy: Strategy, before: Group, live: LiveGroup) -> Group:
-    """Check that the strategy makes this group's assignment from the members' previous one; returns the
-    group.
+    """Check that the strategy makes this assignment of the previous one; returns the present group.
 
-    The check is partition by partition, unless the order depends on hash tables: then it compares loads and
-    moves.
+    The check is partition by partition. If hash tables decide the order, it compares loads and moves instead.
     """
     now = as_group(live)
     assert all(topic.id for topic in now.topics.values())

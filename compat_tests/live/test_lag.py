@@ -21,8 +21,7 @@ def test_cooperative_members_share_the_lag_and_follow_it_when_they_rebalance(
         found = live_with_lag(group, "weighted:0", [200, 100, 100, 100, 100], {1: 300}, crowded=False)
         group.must_not_have_lost_anything()
     _, three, changed = found
-    # With the first record of each partition: 605 in total, then 201, 202 and 202, then 401 for partition 1
-    # alone.
+    # With the first record of each partition: 605 in total, then 201, 202, 202, then 401 for partition 1.
     assert [one.loads.makespan for one in found] == [605, 202, 401]
     assert loads(three.step) == [2, 2, 1]
     # The owner of partition 1 had one other partition.

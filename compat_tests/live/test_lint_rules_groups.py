@@ -1,4 +1,4 @@
-"""The problems that lint's rules on static members, KIP-848 and leaders describe happen."""
+"""Lint's rules on static members, KIP-848 and leaders describe real problems: each one is reproduced."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ async def describe(scene: Scene) -> tuple[LiveMember, ...]:
 
 def test_passing_instance_id(kafka: Kafka) -> None:
     def settings(instance_id: str) -> dict[str, Any]:
-        # A rebalance waits this long for the member that left, and as long again for it to fetch its
-        # assignment.
+        # A rebalance waits this long for the missing member, and as long again for its SyncGroup.
         return aiokafka(group_instance_id=instance_id, session_timeout_ms=30_000, rebalance_timeout_ms=3000)
 
     async def after_restart(first_id: str, second_id: str) -> tuple[int, int]:

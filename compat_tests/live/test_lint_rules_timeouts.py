@@ -1,4 +1,4 @@
-"""The problems that lint's rules on timeouts describe happen, and do not happen after the fix."""
+"""Lint's rules on timeouts describe real problems: each one is reproduced, and then fixed."""
 
 from __future__ import annotations
 

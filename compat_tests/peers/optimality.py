@@ -1,5 +1,4 @@
-"""Tables of the assignors that find the optimum of random groups, and of the long search of
-`tests.exact_search`.
+"""Tables: which assignors find the optimum of random groups, and the results of `tests.exact_search`.
 
     python -m compat_tests.peers.optimality peers --groups 8000 --slow-groups 800 --docs docs/optimality.md
     python -m compat_tests.peers.optimality search search.json --docs docs/optimality.md

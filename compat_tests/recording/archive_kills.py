@@ -173,11 +173,13 @@ def make_offsets_topic(kafka: Kafka) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Attributes:
-    kills: number of kills, by the name of their moment.
-    batches: that the archiver needed.
-    records: group records in the topic.
-    missing, doubled, foreign: records that the archive lacks, has more than once, or should not have.
+    """The kills, and the comparison of the archive with the topic.
+
+    Attributes:
+        kills: number of kills, by the name of their moment.
+        batches: that the archiver needed.
+        records: group records in the topic.
+        missing, doubled, foreign: records that the archive lacks, has more than once, or should not have.
     """
 
     kills: Mapping[str, int]

@@ -94,8 +94,7 @@ def run(
             program = f"compat_tests.soak.members.{order.client}_member"
             log = folder / f"{name}.log"
             running[name] = processes.start([sys.executable, "-m", program, order.to_json()], log)
-            # The first member of a group gets its partition before the next one joins; a joint start would be
-            # slow.
+            # The first of a group gets its partition before the next one joins; a joint start would be slow.
             time.sleep(1.0)
         tell(f"{len(running)} consumers run, samples are in {folder}")
         ends_at, written = time.monotonic() + minutes * 60, 0

@@ -314,8 +314,7 @@ class TestRebalances:
 
                 async def remove() -> None:
                     member = coordinator.member_id
-                    # An administrator would remove the member in the same way; the consumer does not know of
-                    # it.
+                    # As an administrator would do it, without the knowledge of the consumer.
                     await AiokafkaTransport(coordinator, coordinator._start).leave_group(member, "")
                     await until(
                         lambda: coordinator.member_id not in ("", member) and len(consumer.assignment()) == 2

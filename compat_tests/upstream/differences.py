@@ -1,5 +1,4 @@
-"""The tests that pass with the stock consumer but not with the cooperative one, by client: the id and the
-reason.
+"""The tests that pass only with the stock consumer, by client: the id of each and the reason.
 
 docs/upstream-suites.md has a line for each.
 """

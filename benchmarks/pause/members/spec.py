@@ -13,7 +13,7 @@ from benchmarks.pause.journal import JournalWriter, Kind
 __all__ = ["FETCH_BYTES", "MemberSpec", "stand_by"]
 
 FETCH_BYTES = 1 << 20
-"""More than there ever is, so that every fetch waits for its maximum time, with every client."""
+"""More bytes than are ever available, so that every fetch waits for its maximum time, with every client."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -135,8 +135,7 @@ def _double(ask: Ask) -> Iterator[Situation]:
             "a:24",
             dict.fromkeys((f"process{p}-{n}" for p in range(processes) for n in range(consumers)), "a"),
         ).settle()
-        # This assignor keeps its memory on the class: all consumers of a process send the last one's
-        # partitions.
+        # This assignor keeps its state on the class: all consumers of a process send the last one's.
         for p in range(processes):
             last = life.members[f"process{p}-{consumers - 1}"].owned["a"]
             for n in range(consumers):

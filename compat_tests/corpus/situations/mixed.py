@@ -284,8 +284,7 @@ def _many(ask: Ask) -> Iterator[Situation]:
             RDKAFKA,
             PYTHON,
         )
-    # The group of aiokafka members that got stuck: 12 processes of 7 consumers, and a topic for each of the
-    # 7.
+    # A group that got stuck under aiokafka: 12 processes of 7 consumers, and a topic for each of the 7.
     seven = "t0:12 t1:24 t2:6 t3:12 t4:30 t5:18 t6:12"
     reads = {f"process{p:02d}-{n}": f"t{n}" for p in range(12) for n in range(7)}
     life = Life.of(ask, seven, reads).settle()
