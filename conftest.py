@@ -1,10 +1,9 @@
-"""Ends a test run that hangs, and says where.
+"""Ends a test run that hangs, and prints where it hangs.
 
-A test's own limit (pytest-timeout, by a signal) raises in the main thread. That is too late or too little for
-what hangs below Python, or while it cleans up after that limit: an event loop that waits for a task which
-does not let itself be cancelled, a thread that is waited for, a client's destructor. So a second clock runs
-in C: when it strikes, it prints the stack of each thread and ends the process, which leaves no result and
-counts as failed.
+pytest-timeout limits each test by a signal, which raises in the main thread. Some hangs survive that: a call
+into C that does not return, a task that refuses to be cancelled, a thread that another one joins, a client's
+destructor. Therefore a second timer runs in C. When it expires, it prints the stack of each thread and ends
+the process; the run has no result and counts as failed.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import sys
 import pytest
 
 _GRACE_S = 180.0
-"""Beyond the limit of a test: to clean up and to say what failed; and for the end of the process."""
+"""Added to the limit of a test, for its cleanup and report; also the limit for the end of the process."""
 
-# An assertion that fails in these says what it compared, as one in a test does.
+# A failed assertion in these modules shows the compared values, as one in a test does.
 pytest.register_assert_rewrite("compat_tests.scenarios", "compat_tests.support")
 
 STDERR = pytest.StashKey[int]()
@@ -28,7 +27,7 @@ STDERR = pytest.StashKey[int]()
 def pytest_configure(config: pytest.Config) -> None:
     # A shell starts background jobs with SIGINT ignored, and commands under test would inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    # A copy: what the process itself calls standard error is captured while a test runs.
+    # A copy, because pytest captures the standard error of the process while a test runs.
     config.stash[STDERR] = os.dup(sys.__stderr__.fileno() if sys.__stderr__ is not None else 2)
 
 
@@ -45,10 +44,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> object:
 
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
-    # pytest has just switched the clock off, for a debugger's sake; a failed test is still to be torn down.
+    # pytest has just cancelled the timer, for debuggers; the failed test still needs its teardown.
     _strike_in(_GRACE_S, node.config)
 
 
 def _strike_in(seconds: float, config: pytest.Config) -> None:
-    """Set the one clock that there is; it goes on until it is set again or the process has ended."""
+    """Set the only timer; it runs until it is set again or the process ends."""
     faulthandler.dump_traceback_later(seconds, file=config.stash[STDERR], exit=True)

@@ -1,12 +1,12 @@
-"""Hot partitions that are spread while a real group consumes: the table in docs/load.md.
+"""A real group spreads hot partitions while it consumes: the table in docs/load.md.
 
     python -m benchmarks.acting                          # four minutes; needs what `make test` needs
     python -m benchmarks.acting --client kafka-python
 
-Four members, each a process with a cooperative consumer of ours that takes 8 ms for a record, so that it can
-consume 125 records a second. Records are written all the while, 320 a second to 16 partitions: at first 20 to
-each, and then 50 to each of the four that one member has, and 10 to each of the others. That member would
-have to consume 200 a second, and the four together can consume 500.
+Four members, each a process with our cooperative consumer, take 8 ms for a record, so each can consume 125
+records a second. A producer writes 320 records a second to 16 partitions: at first 20 to each; then 50 to
+each of the four partitions of one member, and 10 to each of the others. That member then receives 200 records
+a second, while the four members together can consume 500.
 
 The exit code is 0, or 1 if a record was delivered twice or skipped.
 """
@@ -36,7 +36,7 @@ EVEN, HOT, COLD = 20, 50, 10
 """Records a second."""
 
 EVEN_S, SHORT_S, LONG_S = 15.0, 12.0, 60.0
-"""How long the load is even, and how long after that the lag is read, twice."""
+"""How long the load is even, and the two times after that at which the lag is read."""
 
 _TICK_S = 0.05
 _ASSIGNORS = {
@@ -47,11 +47,11 @@ _ASSIGNORS = {
 
 
 class Writer:
-    """Writes to each partition of a topic at a rate that can be changed, in a thread.
+    """A thread that writes to each partition of a topic at a rate that can be changed.
 
     Attributes:
         rates: records a second, by partition.
-        written: how many records a partition has, by partition.
+        written: records written so far, by partition.
     """
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -90,10 +90,10 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Lived:
-    """One group's life.
+    """The measurements of one group.
 
-    `before` and `after` are the lags of the members when the lag was read, in records; `pauses_s` says how
-    long each partition was not consumed that changed its owner after the load had become uneven.
+    `before` and `after` are the lags of the members at the two readings, in records. `pauses_s` has the
+    longest pause of each partition that changed its owner after the load had become uneven.
     """
 
     before: Sequence[int]
@@ -107,7 +107,7 @@ class Lived:
 
 @dataclass
 class _Deliveries:
-    """When which record was delivered to whom, by partition, in the order of the offsets."""
+    """The time and the member of each delivery, by partition, in the order of the offsets."""
 
     at: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     by: dict[tuple[str, int], list[str]] = field(default_factory=dict)
@@ -130,7 +130,7 @@ class _Deliveries:
         return found
 
     def pauses_s(self, since: float) -> dict[tuple[str, int], float]:
-        """Of each partition that changed its owner, from the last record of one to the first of the next."""
+        """The longest pause of each moved partition: last record of an owner to first record of the next."""
         pauses: dict[tuple[str, int], float] = {}
         for partition, by in self.by.items():
             at = self.at[partition]
@@ -141,7 +141,7 @@ class _Deliveries:
         return pauses
 
     def skipped(self) -> int:
-        """Records before the last that was delivered of their partition, and that no member got."""
+        """Records that no member got, though a later record of their partition was delivered."""
         offsets: dict[tuple[str, int], set[int]] = {}
         for topic, number, offset in self.count:
             offsets.setdefault((topic, number), set()).add(offset)
@@ -149,7 +149,7 @@ class _Deliveries:
 
 
 def live(group: CooperativeGroup, assignor: str) -> Lived:
-    """The life of a group under one assignor."""
+    """Run a group under one assignor, and measure it."""
     (topic,) = group.topics
     with Writer(group.kafka.bootstrap, topic) as writer:
         for name in MEMBERS:
@@ -188,9 +188,9 @@ def _until_even(group: CooperativeGroup) -> Settled:
 
 
 def _lags(group: CooperativeGroup, topic: str, writer: Writer) -> list[int]:
-    """What each member has not been delivered yet of the partitions that it has now."""
+    """The records of each member's current partitions that are not delivered yet."""
     delivered = Counter((topic, number) for topic, number, _ in group.consumed())
-    written = dict(writer.written)  # Not before: what is delivered was written.
+    written = dict(writer.written)  # Read after the deliveries, so that it includes every delivered record.
     lags = []
     for name in MEMBERS:
         partitions = flat(group.members[name].reports("assigned")[-1]["partitions"])

@@ -1,18 +1,18 @@
-"""How far the archiver is behind a busy offsets topic.
+"""The lag of the archiver behind a busy offsets topic.
 
     python -m benchmarks.archive
     python -m benchmarks.archive --per-minute 1000000 --minutes 10 --interval 10 --partitions 50
 
-A broker of our own gets so many raw records a minute into its `__consumer_offsets`, evenly spread: offset
-commits, and among them generations of a group with ten members (`--group-records` is their share; a busy
-cluster has one in thousands). Keys are of random groups, values are real bytes of the wire format. Meanwhile
-the archiver runs continuously, as its command does, on local Spark. Everything is on one machine, the
-producer, the broker and Spark, so that the archiver gets what the others leave.
+The benchmark writes a fixed number of raw records a minute into `__consumer_offsets` of its own broker,
+evenly spread: offset commits, and among them generations of a group with ten members (`--group-records` is
+their share; a busy cluster has one in thousands). Keys are of random groups, values are real bytes of the
+wire format. Meanwhile the archiver runs continuously on local Spark, as its command does. Producer, broker
+and Spark share one machine, so the archiver gets the CPU that the others leave.
 
-A line every ten seconds: records written so far, what the archiver has read, and how far it is behind. It
-keeps up if the lag does not grow, that is, stays near the interval; the summary compares the lag in the
-second half of the time with that in the first. In the end the producer stops, the archiver may catch up, and
-its archive is checked against the counts of what was written.
+Every ten seconds a line shows the records written, the records read, and the lag of the archiver. The
+archiver keeps up if the lag stays near the interval; the summary compares the lag in the first and the second
+half of the time. At the end the producer stops, the archiver catches up, and its archive is checked against
+the number of generations written.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ COMMIT_VALUE = b"\0\3" + bytes(8 + 4 + 2 + 8)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """After so many seconds."""
+    """The state of the archiver after this number of seconds."""
 
     seconds: float
     written: int
@@ -70,10 +70,10 @@ class Sample:
 
 
 class Load:
-    """Writes so many records a minute, from a thread, until it is closed."""
+    """A thread that writes records at a fixed rate until it is closed."""
 
     def __init__(self, bootstrap: str, partitions: int, per_minute: int, group_records: float) -> None:
-        # The one client from which a broker takes records for a topic of its own.
+        # A broker accepts records for its internal topics only from this client id.
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -123,7 +123,7 @@ Record = tuple[bytes, bytes]
 
 
 def _records(group: str, partitions: int) -> tuple[int, Record, Record]:
-    """The partition of a group, and two records of it: an offset commit and a generation."""
+    """The partition of a group, an offset commit and a generation."""
     commit = encode_key(OffsetCommitKey(group, "orders", 7)), COMMIT_VALUE
     members = tuple(
         GroupMember(
@@ -152,7 +152,7 @@ def _records(group: str, partitions: int) -> tuple[int, Record, Record]:
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    """Run it, and say how it went."""
+    """Run the benchmark, and return the figures."""
     settings = {"offsets.topic.num.partitions": options.partitions}
     samples: list[Sample] = []
     with KafkaCluster(settings=settings, heap="1g") as kafka, tempfile.TemporaryDirectory() as folder:
@@ -172,7 +172,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             target=lambda: result.append(run_archive(archive, observer, _tell, stop)), name="archiver"
         )
         archiver.start()
-        # Spark starts before the clock does.
+        # The clock starts only when Spark runs.
         observer.wait_until_running(archiver)
         observer.begin()
         with load:
@@ -205,7 +205,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Observer:
-    """What the archiver tells, as samples and lines. It is called by the archiver's thread."""
+    """Turns the archiver's progress into samples and lines; the archiver's thread calls it."""
 
     def __init__(self, load: Load, samples: list[Sample]) -> None:
         self._load, self._samples = load, samples
@@ -242,7 +242,7 @@ class _Observer:
             time.sleep(0.1)
 
     def wait_for(self, written: int, archiver: threading.Thread, timeout_s: float) -> float | None:
-        """Seconds until all that was written is read; None if that takes too long."""
+        """Seconds until the archiver has read all written records; None after the timeout."""
         started = time.monotonic()
         while archiver.is_alive() and time.monotonic() < started + timeout_s:
             if self._latest.counts.offsets >= written:

@@ -1,29 +1,29 @@
-"""How long one assignment takes: ours beside the peers, on the same groups in one run.
+"""CPU time of one assignment: our strategies and peers, on the same groups in one run.
 
     python -m benchmarks.assign                                     # everything: an hour or two
-    python -m benchmarks.assign --only "kafka uniform,half"         # workloads whose names begin so
-    python -m benchmarks.assign --peers franz-go --measure assign   # ours beside one peer
+    python -m benchmarks.assign --only "kafka uniform,half"         # workloads with these prefixes
+    python -m benchmarks.assign --peers franz-go --measure assign   # ours and one peer
     python -m benchmarks.report                                     # the results as docs/speed.md
 
-Times are CPU milliseconds. All contestants of a workload run at the same time, each in a process of its own
-that has read the same group file and is warm (Java for two seconds of calls), and are asked in turn, round
-after round; a sample is as many calls as fill a tenth of a second, and the result is the median over the
-rounds. A contestant that needs more than `--limit` CPU seconds for a call is stopped and shown as such; one
-that needs more than `SLOW_MS` is measured once, not every round.
+Times are CPU milliseconds. All contestants of a workload run at the same time, each in its own process that
+has read the same group file and is warm (Java after two seconds of calls). The benchmark asks them in turn,
+round after round. A sample is as many calls as fill a tenth of a second, and the result is the median of the
+rounds. A contestant that needs more than `--limit` CPU seconds for a sample is stopped and shown as too slow;
+one that needs more than `SLOW_MS` for a call is measured once, not in every round.
 
-Four things are measured: `assign`, the call of the assignor on members that are decoded already; `lead`,
-from the bytes that the members joined with to the bytes that they are sent; `first`, either of them as the
-first call of a process; `memory`, the most that a process which leads once has resident. `growth` is our own
-assign on series of groups that double.
+The measures are: `assign`, the assignor's call on decoded members; `lead`, from the bytes of the members'
+JoinGroup requests to the bytes of their assignments; `first`, either of the two as the first call of a
+process; `memory`, the peak resident memory of a process that leads once; `growth`, our `assign` on series of
+groups that double.
 
 A sample of `first` is a process that has read the group file and answers one call. The contestants take
 turns, one process at a time, `--processes` each, and the result is the median. No code of the call has run
-before, but for `assign` what decodes the members.
+before, except that for `assign` the members are decoded.
 
-What counts: of Python the whole process; of Go user and system time of the process, so with its garbage
-collector; of Java the calling thread alone, so without its garbage collector and compiler.
+CPU time means: for Python the whole process; for Go user and system time of the process, with its garbage
+collector; for Java the calling thread alone, without garbage collector and compiler.
 
-Results are kept in a JSON file, and a run replaces what it measures anew: slow peers need not be run again.
+Results are kept in a JSON file. A run replaces only what it measures, so slow peers need not run again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Race:
         self.limit_s = limit_s
 
     def times(self, what: str, rounds: int) -> Results:
-        """By contestant: CPU milliseconds of one call, a number for each round; None for too slow."""
+        """CPU milliseconds of one call, by contestant, for each round; None if it is too slow."""
         samples: dict[str, list[float] | None] = {}
         with contextlib.ExitStack() as stack:
             calls: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Race:
         return {name: times and [round(ms, 4) for ms in times] for name, times in samples.items()}
 
     def first_times(self, what: str, processes: int) -> Results:
-        """By contestant: CPU milliseconds of the first call of a process, for so many; None for too slow."""
+        """CPU milliseconds of the first call, by contestant, for each process; None if it is too slow."""
         contestants = [contestant for contestant in self.contestants if what in contestant.does]
         samples: dict[str, list[float] | None] = {contestant.name: [] for contestant in contestants}
         for _ in range(processes):
@@ -106,7 +106,7 @@ class Race:
         return samples
 
     def memory(self) -> Results:
-        """By contestant: the most MiB that a process which leads once has resident."""
+        """Peak resident MiB of a process that leads once, by contestant; None if it is too slow."""
         peaks: dict[str, float | None] = {}
         for contestant in self.contestants:
             if "lead" in contestant.does:
@@ -120,7 +120,7 @@ class Race:
 
 
 def _warm_up(runner: Runner, what: str, at_least_s: float) -> float:
-    """Call until so much CPU time has passed, at least twice unless it is slow: how long one takes then."""
+    """Call for `at_least_s` of CPU time (once if slow), and return the milliseconds of one call."""
     took_ms = spent_ms = runner.cpu_ms(what)
     while took_ms <= SLOW_MS:
         calls = max(1, int(SAMPLE_MS / took_ms))
@@ -132,7 +132,7 @@ def _warm_up(runner: Runner, what: str, at_least_s: float) -> float:
 
 
 def run(options: argparse.Namespace, results: Results) -> Iterator[str]:
-    """Measure what the options ask for, into `results`; yields a line for each group."""
+    """Measure what the options select, into `results`; yields a line for each measurement."""
     contestants = [CONTESTANTS[name] for name in ["ours", *options.peers]]
     for workload in WORKLOADS:
         if not workload.name.startswith(options.only):
@@ -191,7 +191,7 @@ def _versions(peers: Collection[str]) -> dict[str, str]:
 
 
 def _told(*command: str) -> str:
-    """The first line that a command prints, be it on standard error."""
+    """The first line that a command prints, on standard output or standard error."""
     told = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
     return told.stdout.splitlines()[0]
 

@@ -1,4 +1,4 @@
-"""CPU of a consumer with nothing, little or much to do: our cooperative consumer beside the client's own.
+"""CPU of a consumer with no, little or much work: our cooperative consumer and the client's own.
 
     python -m benchmarks.at_rest
     python -m benchmarks.at_rest --client kafka-python
@@ -6,15 +6,15 @@
     python -m benchmarks.at_rest --beside ../before/.venv/bin/python
     python -m benchmarks.at_rest --observed
 
-In each round new processes, one of each class, read one topic at the same time, in groups of their own: what
-else the machine does takes the same from all. When their partitions are assigned and five seconds are over,
-they meet one after the other: no record; a record a second for each partition; a backlog of 2000 records for
-each partition, which was written while they were paused. The CPU is that of the whole process, system calls
-included, but not that of the broker, which is one of our own. Shown are the medians of the rounds and of
-their ratios, and the smallest and the greatest ratio.
+In each round new processes, one for each class, read one topic at the same time, in their own groups, so that
+other load on the machine affects all of them equally. Five seconds after their partitions are assigned, three
+loads follow: no record; a record a second for each partition; a backlog of 2000 records for each partition,
+which is written while the consumers are paused. The CPU is that of the whole process, with system calls, but
+without the broker, which the benchmark starts. The output shows the medians of the rounds and of their
+ratios, and the smallest and the greatest ratio.
 
-`--beside` adds our consumer as another interpreter has it installed, for instance of an earlier release;
-`--observed` adds it with an observer of all events.
+`--beside` adds our consumer as another interpreter has it installed, for example an earlier release.
+`--observed` adds our consumer with an observer of all events.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RECORD = b"x" * 100
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one process, since its start or for a while."""
+    """The usage of one process, since its start or between two readings."""
 
     cpu_s: float
     records: int
@@ -90,8 +90,7 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
 
 
 def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions: int) -> None:
-    """The same with `poll`. Orders are carried out between two calls of it, since the consumer is no
-    thread's but its own."""
+    """The same with `poll`. The polling thread also pauses and resumes, since the consumer belongs to it."""
     from kafka import KafkaConsumer
 
     from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -115,7 +114,7 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
     give_up_at = time.monotonic() + JOIN_SECONDS
     while len(consumer.assignment()) < partitions:
         _check(give_up_at)
-        # With shorter calls kafka-python's own consumer may miss the end of its join, for ever.
+        # With shorter calls kafka-python's own consumer may miss the end of its join and never recover.
         consumer.poll(timeout_ms=1000)
     for partition in consumer.assignment():
         consumer.position(partition)
@@ -125,13 +124,13 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
         records += sum(map(len, consumer.poll(timeout_ms=1000).values()))
         if order:
             _obey(consumer, order)
-            _tell(records)  # Before the next call delivers what the order let through.
+            _tell(records)  # Before the next call delivers records of the resumed partitions.
             order = ""
             obeyed.set()
 
 
 def _observing(kind: str) -> dict[str, Any]:
-    """The argument of a consumer with an observer that counts all events."""
+    """The constructor's argument for an observer that counts all events."""
     if kind != OBSERVED:
         return {}
     from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver
@@ -164,7 +163,7 @@ def _tell(records: int) -> None:
 
 
 class Consumer:
-    """A process that consumes, seen from outside."""
+    """Starts, controls and measures a process that consumes."""
 
     def __init__(self, python: str, *arguments: str) -> None:
         command = [python, "-m", "benchmarks.at_rest", "--consume", *arguments]
@@ -175,7 +174,7 @@ class Consumer:
             raise RuntimeError(f"a consumer ended with exit code {self._process.wait()}")
 
     def usage(self, order: str = "") -> Usage:
-        """Its usage so far, after it has been told to `pause` or `resume`."""
+        """Send the process an order (`pause`, `resume` or none), and return its usage so far."""
         assert self._process.stdin is not None
         print(order, file=self._process.stdin, flush=True)
         return Usage(*json.loads(self._line()))
@@ -190,7 +189,7 @@ class Consumer:
 
 
 class Round:
-    """Two consumers that read the same topic."""
+    """Consumers of all classes that read the same topic."""
 
     def __init__(self, kafka: KafkaCluster, options: argparse.Namespace) -> None:
         from confluent_kafka import Producer
@@ -221,7 +220,7 @@ class Round:
         }
 
     def measure(self) -> dict[str, dict[str, Usage]]:
-        """The usage by what there was to do, and by class."""
+        """The usage by load and by class."""
         try:
             for consumer in self._consumers.values():
                 consumer.wait_until_ready()
@@ -270,7 +269,7 @@ class Round:
 
 
 def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
-    """Medians, and the ratios of ours to each of the others."""
+    """Print the medians, and the ratios of our consumer to each of the others."""
     for load in (IDLE, STEADY, BACKLOG):
         usages = [measured[load] for measured in rounds]
 

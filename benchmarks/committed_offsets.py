@@ -1,12 +1,12 @@
-"""What the committed offsets of an archive take on the disk.
+"""The disk space of committed offsets in an archive.
 
     python -m benchmarks.committed_offsets
     python -m benchmarks.committed_offsets --minutes 5 --groups 4 --members 2 --partitions 60
 
-Real members read one topic on a broker of our own, each partition of which has a rate of its own, and commit
-every second. Then the same `__consumer_offsets` is archived without committed offsets, and with one for each
-partition in every 60, 10 and 1 seconds. The table has the rows and bytes of each archive, and the CPU time
-that it takes to decode and thin a commit.
+Real members read one topic on a broker that the benchmark starts, and commit every second. Each partition has
+its own rate of records. Then the same `__consumer_offsets` is archived without committed offsets, and with
+one for each partition every 60, 10 and 1 seconds. The table has the rows and bytes of each archive, and the
+CPU time to decode and thin a commit.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INTERVALS_S = (None, 60, 10, 1)
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """An archive: the commits that were read and kept, and the bytes of its folders."""
+    """One archive: commits read and kept, and the bytes of its folders."""
 
     interval_s: int | None
     commits: int
@@ -44,7 +44,7 @@ class Archived:
 
 
 def produce(bootstrap: str, partitions: int, end: threading.Event) -> None:
-    """Records to each partition at a rate of its own, drawn once, of up to 20 a second."""
+    """Write records to each partition at its own rate, drawn once, of up to 20 a second."""
     draw = random.Random(1)
     rates = [draw.paretovariate(1.5) for _ in range(partitions)]
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50})
@@ -60,7 +60,7 @@ def produce(bootstrap: str, partitions: int, end: threading.Event) -> None:
 
 
 def consume(bootstrap: str, groups: int, members: int, seconds: float) -> None:
-    """Members that poll and commit by themselves every second, until the time is over."""
+    """Run members that poll and commit automatically every second, until the time is over."""
     consumers = []
     for number in range(groups):
         for _ in range(members):

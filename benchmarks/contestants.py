@@ -1,8 +1,8 @@
-"""Who takes part, and the processes in which they run.
+"""The contestants, and the processes in which they run.
 
 Each contestant reads one group file and then answers questions on its standard input with CPU times
-(`python_contestant.py`, `compat_tests/java/src/AssignBenchmark.java`, `franzgo/main.go`). What it needs is
-looked up when it is first asked for: Maven and a JDK for Java, Go for franz-go.
+(`python_contestant.py`, `compat_tests/java/src/AssignBenchmark.java`, `franzgo/main.go`). The tools that it
+needs are looked up at its first use: Maven and a JDK for Java, Go for franz-go.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _POLL_S = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """`largest` bounds members times partitions: beyond it the benchmark does not wait for the result."""
+    """`largest` limits members times partitions: larger groups would take too long for the contestant."""
 
     name: str
     command: Callable[[Path], list[str]]
@@ -44,7 +44,7 @@ def _python(name: str) -> Callable[[Path], list[str]]:
 
 
 def _java(assignor: str) -> Callable[[Path], list[str]]:
-    # The options that come with the class path are for programs that end soon; this one is to get fast.
+    # The default options of `java_command` suit short programs; this one needs the full JIT compiler.
     options = ["-XX:TieredStopAtLevel=4", "-Xms1g"]
     return lambda file: java_command(
         "AssignBenchmark", assignor, file, heap="4g", classes=compile_java(), options=options
@@ -84,13 +84,13 @@ CONTESTANTS = {
 
 
 class TooSlowError(Exception):
-    """The contestant needed more CPU time than it was allowed, and was ended."""
+    """The contestant needed more CPU time than its limit, and was killed."""
 
 
 class Runner:
     """One contestant with one group file; a context manager.
 
-    Its process ends when the context does, and is ended when a question takes more CPU time than `limit_s`.
+    The process ends with the context, or is killed when a question takes more CPU time than `limit_s`.
     """
 
     def __init__(self, contestant: Contestant, file: Path, limit_s: float) -> None:
@@ -121,7 +121,7 @@ class Runner:
             self._errors.close()
 
     def cpu_ms(self, what: str, calls: int = 1) -> float:
-        """The CPU time of one call, the average of so many in a row."""
+        """The CPU time of one call in milliseconds, averaged over `calls` calls in a row."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         answered = threading.Event()
@@ -154,14 +154,14 @@ class Runner:
         return float(json.loads(line)["cpu_ns"]) / calls / 1e6
 
     def peak_mib(self) -> float:
-        """The most memory that the process ever had resident."""
+        """The peak resident memory of the process in MiB."""
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
         peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(peak.split()[1]) / 1024
 
 
 def _cpu_s(pid: int) -> float:
-    """User and system time of a process so far; 0 once it is gone."""
+    """User and system time of a process so far; 0 if it has ended."""
     try:
         return process_stat(pid).cpu_s
     except FileNotFoundError:

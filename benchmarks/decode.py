@@ -1,15 +1,15 @@
-"""How many records of classic groups are decoded a second on one core: ours beside Kafka's own classes.
+"""Records of classic groups decoded per second on one core: our decoder and Kafka's own classes.
 
     python -m benchmarks.decode
     python -m benchmarks.decode --records 100000 --rounds 9 --profile
 
-The records are those of a synthetic fleet, no two the same, and then as many of which only one in twenty is
-new, as sinks repeat them. In each round every contestant decodes all of them once, one after the other, so
-that what else the machine does takes the same from all; shown are the medians of the CPU time, and what they
-are in relation to Java's:
+The records are those of a synthetic fleet: first all different, then as many with only one in twenty
+different, as sinks repeat them. In each round every contestant decodes all of them once, one after the other,
+so that other load on the machine affects all contestants equally. The output shows the medians of the CPU
+time, and the speed relative to Java's:
 
 * `java`: Kafka's generated classes and ConsumerProtocol, in a warm JVM;
-* `python`: every field of every member (`records.decode_record`), as the fold of a group does.
+* `python`: every field of every member (`records.decode_record`), as the fold of a group decodes it.
 
 `--profile` shows where Python's time goes.
 """
@@ -38,7 +38,7 @@ WARM_UP_PASSES = 5
 
 
 def different(count: int, seed: int = 1) -> Records:
-    """So many records of a fleet, in an order in which groups come mixed."""
+    """This number of records of a fleet, with the groups shuffled."""
     options = FleetOptions(groups=max(20, count // 100), generations=2 * count, days=1.0, seed=seed)
     quotas = generations_of_each(options)
     records: dict[bytes, bytes] = {}
@@ -54,7 +54,7 @@ def different(count: int, seed: int = 1) -> Records:
 
 
 def repeated(records: Records) -> Records:
-    """As many, of which one in `REPEATS` is different."""
+    """As many records, of which one in `REPEATS` is different."""
     return random.Random(1).choices(records[: max(1, len(records) // REPEATS)], k=len(records))
 
 

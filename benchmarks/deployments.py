@@ -1,12 +1,11 @@
-"""Deployments of an application, step by step, and what its consumer group does meanwhile.
+"""Deployments of an application, step by step, and the moves of its group's partitions.
 
     python -m benchmarks.deployments            # the table in docs/rollout.md
 
-Nothing runs but the strategy and what a leader does with it (`kafka_assignors.leader.lead`): pods are
-members, they join and leave, and after each of that the group rebalances until nothing is withheld any more,
-in as many rounds as the cooperative protocol needs. Counted is what a partition goes through: how often its
-consumer changes (`handed over`), and how often one that is alive and goes on consuming has to give it up for
-that (`taken from a live pod`).
+The benchmark runs only the strategy and the leader's part (`kafka_assignors.leader.lead`). Pods are members
+that join and leave. After each change the group rebalances until no partition is withheld, in as many rounds
+as the cooperative protocol needs. The table counts how often the consumer of a partition changes (`handed
+over`), and how often a live pod that goes on consuming has to give it up (`taken from a live pod`).
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rol
 __all__ = ["SCENES", "Deployment", "Pod"]
 
 _MOST_ROUNDS = 4
-"""A rebalance that takes more goes round in circles; two are what the cooperative protocol needs."""
+"""The cooperative protocol needs two rounds; a rebalance that takes more than four does not converge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A member: what it announces, what it subscribes to, and what it owns."""
+    """A member: its announcement, subscription and owned partitions."""
 
     name: str
     release: str | None
@@ -39,7 +38,7 @@ class Pod:
     generation: int = -1
 
     def member(self, strategy: Strategy) -> Member:
-        """The pod, as it joins a group under this strategy."""
+        """The pod as a member of a group under this strategy."""
         share = None if self.share is None else round(self.share * WHOLE_SHARE)
         data = encode_facts(Facts(self.release, share, self.draining))
         eager = RebalanceProtocol.COOPERATIVE not in strategy.protocols
@@ -47,12 +46,12 @@ class Pod:
 
     @property
     def load(self) -> int:
-        """How many partitions it owns."""
+        """The number of partitions that the pod owns."""
         return sum(map(len, self.owned.values()))
 
 
 class Deployment:
-    """A group under one strategy, and what happened to its partitions since it was last `settled`."""
+    """A group under one strategy, and the moves of its partitions since the last call of `settled`."""
 
     def __init__(self, strategy: Strategy, topics: Mapping[str, int]) -> None:
         self.strategy = strategy
@@ -65,34 +64,34 @@ class Deployment:
         self.greatest_load = 0
         self._owner: dict[tuple[str, int], str] = {}
 
-    # ---- what happens
+    # ---- changes
 
     def join(self, *pods: Pod) -> None:
-        """These pods come, at the same time."""
+        """Let these pods join at the same time."""
         self.pods |= {pod.name: pod for pod in pods}
         self.rebalance()
 
     def leave(self, *names: str) -> None:
-        """These pods go, at the same time: they stop in an orderly way, or their sessions expire."""
+        """Let these pods leave at the same time: they stop in an orderly way, or their sessions expire."""
         for name in names:
             del self.pods[name]
         self.rebalance()
 
     def change(self, *pods: Pod) -> None:
-        """These pods announce something else and join again."""
+        """Let these pods announce new facts and join again."""
         for pod in pods:
             before = self.pods[pod.name]
             self.pods[pod.name] = replace(pod, owned=before.owned, generation=before.generation)
         self.rebalance()
 
     def restart(self, name: str) -> None:
-        """A pod goes, and comes back with nothing."""
+        """Let a pod leave and come back without partitions."""
         pod = self.pods[name]
         self.leave(name)
         self.join(replace(pod, name=f"{name}'", owned={}, generation=-1))
 
     def rebalance(self) -> None:
-        """Rounds until nothing is withheld."""
+        """Run rounds until no partition is withheld."""
         if not self.pods:
             return
         before = dict(self._owner)
@@ -122,15 +121,15 @@ class Deployment:
                 self._owner.update(dict.fromkeys(((topic, partition) for partition in partitions), name))
         return bool(led.withheld)
 
-    # ---- what it has come to
+    # ---- state and counts
 
     def group(self) -> Group:
-        """What the leader knows when all members join now."""
+        """The leader's view of the group if all members join now."""
         members = [pod.member(self.strategy) for pod in self.pods.values()]
         return Group.of(self.topics, members, self.generation)
 
     def settled(self) -> None:
-        """Begin to count here."""
+        """Reset the counts."""
         self.rounds = self.handed_over = self.taken_from_live = self.greatest_load = 0
 
     def loads(self, release: str | None = None) -> list[int]:
@@ -142,11 +141,11 @@ class Deployment:
         return sum(topic.partitions for topic in self.topics)
 
 
-# ---- scenes: what is done to a group of `pods` pods of release 1
+# ---- scenes: the changes of a group that starts with `pods` pods of release 1
 
 
 def old_pods(deployment: Deployment, pods: int) -> list[str]:
-    """Pods of release 1 that have settled; their names."""
+    """Join pods of release 1, reset the counts, and return the names of the pods."""
     topics = frozenset(topic.name for topic in deployment.topics)
     deployment.join(*(Pod(f"1-{number:03}", "1", topics) for number in range(pods)))
     deployment.settled()
@@ -154,13 +153,13 @@ def old_pods(deployment: Deployment, pods: int) -> list[str]:
 
 
 def new_pod(deployment: Deployment, number: int, release: str = "2") -> Pod:
-    """A pod of another release, which subscribes to everything."""
-    name = f"{release}-{number:03}"  # Where members are alike the lower id wins, which here is the older one.
+    """A pod of another release, which subscribes to all topics."""
+    name = f"{release}-{number:03}"  # Among equal members the lower id wins, here the older pod.
     return Pod(name, release, frozenset(topic.name for topic in deployment.topics))
 
 
 def surge(deployment: Deployment, pods: int, at_a_time: int = 1, *, draining: bool = False) -> Iterator[None]:
-    """New pods come before old ones go: `maxSurge: <at_a_time>, maxUnavailable: 0`. Yields after steps."""
+    """New pods start before old ones stop: `maxSurge: <at_a_time>, maxUnavailable: 0`. Yields after steps."""
     old = old_pods(deployment, pods)
     for first in range(0, pods, at_a_time):
         numbers = range(first, min(first + at_a_time, pods))
@@ -174,7 +173,7 @@ def surge(deployment: Deployment, pods: int, at_a_time: int = 1, *, draining: bo
 
 
 def unavailable(deployment: Deployment, pods: int, at_a_time: int = 1) -> Iterator[None]:
-    """Old pods go before new ones come: `maxSurge: 0, maxUnavailable: <at_a_time>`."""
+    """Old pods stop before new ones start: `maxSurge: 0, maxUnavailable: <at_a_time>`."""
     old = old_pods(deployment, pods)
     for first in range(0, pods, at_a_time):
         numbers = range(first, min(first + at_a_time, pods))
@@ -185,7 +184,7 @@ def unavailable(deployment: Deployment, pods: int, at_a_time: int = 1) -> Iterat
 
 
 def blue_green(deployment: Deployment, pods: int) -> Iterator[None]:
-    """All new pods come; then all old ones go."""
+    """All new pods start; then all old ones stop."""
     old = old_pods(deployment, pods)
     deployment.join(*(new_pod(deployment, number) for number in range(pods)))
     yield
@@ -194,7 +193,7 @@ def blue_green(deployment: Deployment, pods: int) -> Iterator[None]:
 
 
 def aborted(deployment: Deployment, pods: int) -> Iterator[None]:
-    """Half of a surge, and then pods of release 1 in the place of the new ones: a rollback."""
+    """Half of a surge, and then a rollback: pods of release 1 replace the new ones."""
     steps = surge(deployment, pods)
     for _ in range(2 * (pods // 2)):
         yield next(steps)
@@ -207,7 +206,7 @@ def aborted(deployment: Deployment, pods: int) -> Iterator[None]:
 
 
 def crash(deployment: Deployment, pods: int) -> Iterator[None]:
-    """A surge, in the middle of which an old pod and a new one crash and come back."""
+    """A surge, in the middle of which an old and a new pod crash and come back."""
     for step, _ in enumerate(surge(deployment, pods)):
         if step == pods // 2 * 2 - 1:
             for name in (f"1-{pods - 1:03}", "2-000"):
@@ -220,7 +219,7 @@ def crash(deployment: Deployment, pods: int) -> Iterator[None]:
 
 
 DRAINING = "surge 1, draining"
-"""The scene that means something to `rollout` alone."""
+"""The scene that only `rollout` supports."""
 
 SCENES: Mapping[str, Callable[[Deployment, int], Iterator[None]]] = {
     "surge 1": surge,
@@ -235,7 +234,7 @@ STRATEGIES = (Rollout, CooperativeSticky, Sticky)
 
 
 def table(pods: int, topics: Mapping[str, int]) -> list[str]:
-    """The figures of every scene under every strategy, as a table in Markdown."""
+    """The figures of every scene under every strategy, as a Markdown table."""
     partitions = sum(topics.values())
     lines = [
         f"{pods} pods, {partitions} partitions in {len(topics)} topics",

@@ -1,17 +1,17 @@
-"""For how long an event loop stands still while a leader reads its members and assigns in a thread.
+"""How long a leader blocks its event loop while it reads its members and assigns in a thread.
 
     python -m benchmarks.event_loop
     python -m benchmarks.event_loop --strategy range --partitions 100000 --members 1000
     python -m benchmarks.event_loop --beside ../before/.venv/bin/python --rounds 5
 
-A thread has Python's lock to itself for one switch interval (5 ms by default) and for as long as a single
-operation in C takes, a large sort or union for instance. A task that sleeps for a millisecond at a time
-measures how late it wakes up. The group is one in which every member reads every topic (100 partitions each),
-all but one have what the strategy gave them before, and one is new. aiokafka decodes the metadata of the
-topics in the event loop itself, which is measured beside it.
+A thread holds Python's lock for one switch interval (5 ms by default) and for as long as a single operation
+in C takes, for instance a large sort or union. A task that repeatedly sleeps for a millisecond measures how
+late it wakes up. Every member of the group reads every topic (100 partitions each); one member is new, and
+the others own what the strategy gave them before. aiokafka decodes the metadata of the topics in the event
+loop itself; the benchmark measures that separately.
 
-`--beside` measures what another interpreter has installed too, for instance an earlier release, in processes
-that take turns, and prints the medians of the rounds and of their ratios.
+`--beside` also measures another interpreter's packages, for instance an earlier release, in processes that
+take turns, and prints the medians of the rounds and of their ratios.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIGURES = (
     "the loop late meanwhile, at most",
     "aiokafka reading metadata",
 )
-"""What one run prints, in its order."""
+"""The figures that one run prints, in this order."""
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class PlainAssignor(Assignor):
 
 
 async def in_thread(what: str, work: Callable[[], T]) -> T:
-    """Run `work` in a thread, and print how long it took and how late the loop was meanwhile."""
+    """Run `work` in a thread, and print its duration and the longest delay of the loop."""
     late_ms: list[float] = [0.0]
 
     async def watch() -> None:
@@ -66,7 +66,7 @@ async def in_thread(what: str, work: Callable[[], T]) -> T:
     began = time.perf_counter()
     result = await asyncio.to_thread(work)
     took_ms = (time.perf_counter() - began) * 1000
-    await asyncio.sleep(0.005)  # So that a wait which has just ended counts too.
+    await asyncio.sleep(0.005)  # So that the last delay also counts.
     watching.cancel()
     print(f"{what:24} {took_ms:8.0f} ms, the loop late by {max(late_ms):6.1f} ms at most", flush=True)
     return result
@@ -116,7 +116,7 @@ def decode_metadata(partitions: int) -> None:
 
 
 def take_turns(options: argparse.Namespace, partitions: int) -> None:
-    """The same in processes of both interpreters, and how many times what the other takes ours takes."""
+    """Measure in processes of both interpreters, and print the ratios of our times to the other's."""
     figures: dict[str, list[list[float]]] = {sys.executable: [], options.beside: []}
     arguments = ["--strategy", options.strategy, "--members", str(options.members)]
     for _ in range(options.rounds):

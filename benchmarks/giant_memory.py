@@ -1,14 +1,13 @@
-"""What one task needs to hold of a giant group: members x partitions, after ever more generations.
+"""The memory of one task for a giant group (members x partitions) as the generations grow.
 
     python -m benchmarks.giant_memory
     python -m benchmarks.giant_memory --members 500 --partitions 20000 --generations 40
 
-A group is replayed, and its causes, faults and the check of truth are found, as the tasks of a replay do
-it: each generation is decoded from the bytes of its record, fed to all of them, and forgotten. In each, one
-member restarts under a new id. Shown is what Python has allocated at most since the line before, and the
-state that passes from chunk to chunk: both are to stay where they are, however many generations follow. (What
-a member was given in its last eight generations is remembered.) Spark's batches are not part of it: it hands
-a hundred rows over at a time.
+The benchmark replays a group and finds its causes, its faults and the accuracy of the replay, as the tasks of
+a replay do: each generation is decoded from the bytes of its record, processed, and forgotten. In each
+generation one member restarts under a new id. The table shows Python's peak allocation since the previous
+line, and the state that passes from chunk to chunk. Neither may grow once the state has the last eight
+assignments of each member. Spark's batches are not included: Spark passes a hundred rows at a time.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ KEY = encode_key(GroupMetadataKey("giant"))
 
 
 def values(members: int, partitions: int, generations: int) -> Iterator[bytes]:
-    """The records of a group that runs range."""
+    """The records of a group under `range`."""
     topic = Topic("giant.events", partitions)
     strategy = load_strategy("range")
     names = [f"giant-{number:04}" for number in range(members)]

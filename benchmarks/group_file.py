@@ -1,11 +1,11 @@
-"""A group as a file that contestants in any language read: what the members joined with, byte for byte.
+"""A group as a file for contestants in any language: the metadata of the members' JoinGroup requests.
 
     {"topics": {"topic-00000": {"partitions": 100, "replica_racks": [["a", "b"], …]}},
      "members": [{"id": "member-00000", "cooperative": "base64…", "eager": "base64…"}]}
 
-`cooperative` is what a member sends under `cooperative-sticky`, with its partitions in the subscription's own
-field; `eager` what it sends under `sticky`, with the same partitions in the user data. Both are Java's
-formats. `replica_racks` is absent where no rack is known.
+`cooperative` is the metadata of a member under `cooperative-sticky`, with its partitions in the
+subscription's own field; `eager` is that under `sticky`, with the same partitions in the user data. Both have
+Java's formats. `replica_racks` is absent if no rack is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["GroupFile", "read_group_file", "write_group_file"]
 
 @dataclass(frozen=True, slots=True)
 class GroupFile:
-    """What is in the file, for a leader of the `cooperative-sticky` or of the `sticky` members."""
+    """The content of the file, for a leader of the `cooperative-sticky` or of the `sticky` members."""
 
     topics: list[Topic]
     cooperative: list[JoinedMember]
@@ -34,7 +34,7 @@ class GroupFile:
 
 
 def write_group_file(group: Group, path: Path) -> None:
-    """Members and topics go in ascending order."""
+    """Write members and topics in ascending order."""
     topics: dict[str, dict[str, object]] = {}
     for name in sorted(group.topics):
         topic = group.topics[name]

@@ -1,12 +1,12 @@
-"""`weighted` beside `cooperative-sticky` in a real group whose partitions lag: docs/weighted.md.
+"""`weighted` and `cooperative-sticky` in a real group whose partitions lag: docs/weighted.md.
 
     python -m benchmarks.lag                          # two minutes; needs what `make test` needs
     python -m benchmarks.lag --client kafka-python
 
-Each member is a process with a cooperative consumer of ours, and leaders ask the brokers for the lag
-(`LagWeights`). Of 24 partitions three lag by 700 records and the others by 100, so that the three have half
-of it; later three others lag by 900 more. Members cannot read meanwhile, so the lag is the same under both
-strategies (`compat_tests.support.lagging_group`).
+Each member is a process with our cooperative consumer, and leaders read the lag from the brokers
+(`LagWeights`). Of 24 partitions, three lag by 700 records and the others by 100, so that the three have half
+of the lag; later three others lag by 900 more. Members do not read records meanwhile, so the lag is the same
+under both strategies (`compat_tests.support.lagging_group`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "| event | strategy | greatest lag, of the bound | partitions of each member "
         "| taken from members that stay | got |\n|---|---|---|---|--:|--:|"
     )
-    # The first member has everything, under any strategy.
+    # At the first event the first member owns all partitions, under any strategy.
     for event in list(rows.values())[1:]:
         print("\n".join(event))
     return 0

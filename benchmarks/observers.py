@@ -1,10 +1,10 @@
-"""What an event costs a consumer: without an observer, with one, and with each metrics library.
+"""The CPU cost of an event: without an observer, with one, and with each metrics library.
 
     python -m benchmarks.observers
 
-The event is an answered heartbeat. A consumer at rest has one every `heartbeat_interval_ms`. Shown is the
-least time of seven runs, and its part of the CPU of a consumer that has nothing to do
-(`benchmarks.at_rest`: 3.9 ms a second) with the default interval of three seconds.
+The event is a heartbeat response, which an idle consumer gets every `heartbeat_interval_ms`. The output shows
+the least time of seven runs, and its share of the CPU of an idle consumer (`benchmarks.at_rest`: 3.9 ms a
+second) with the default interval of three seconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Counting(RebalanceObserver):
 
 
 def telling(observer: RebalanceObserver | None) -> Callable[[], None]:
-    """What a session does when a heartbeat was answered."""
+    """The call that a session makes for each heartbeat response."""
     observers = None if observer is None else Observers([observer], "g", logging.getLogger(__name__))
 
     def tell() -> None:

@@ -1,9 +1,9 @@
-"""What a commit costs while many are open: `python -m benchmarks.open_commits --bootstrap-server HOST:PORT`.
+"""CPU of a commit while many are open: `python -m benchmarks.open_commits --bootstrap-server HOST:PORT`.
 
-So many commits are requested at once, of one partition, by one consumer. Shown are the CPU of the process for
-each of them, and the longest turn of the event loop (aiokafka) or the I/O thread (kafka-python): the CPU of
-its thread between two looks of a task that sleeps for a millisecond. Stock clients beside ours; `PYTHONPATH`
-decides which release of ours. The CPU of the machine alone, without a client, comes first.
+One consumer requests many commits of one partition at once. The output shows the CPU of the process for each
+commit, and the longest turn of the event loop (aiokafka) or the I/O thread (kafka-python): the CPU of its
+thread between two wake-ups of a task that sleeps for a millisecond. Stock clients and ours are measured;
+`PYTHONPATH` decides which release of ours. The state machine alone, without a client, comes first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COUNTS = (10, 100, 2_000)
 
 
 def of_machine(count: int) -> float:
-    """CPU microseconds for a commit, requested and answered, with so many open."""
+    """CPU microseconds of the state machine for a commit request and its response, with `count` open."""
     from kafka_assignors.rebalance import MemberState, Settings
     from kafka_assignors.rebalance import events as v
     from kafka_assignors.strategy import RebalanceProtocol
@@ -47,7 +47,7 @@ def of_machine(count: int) -> float:
 
 
 def _queue() -> Any:
-    """None with a release that hands all commits to the machine at once."""
+    """A commit queue; None with a release that passes all commits to the state machine at once."""
     with contextlib.suppress(ImportError):
         from kafka_assignors.rebalance.session_commits import CommitQueue
 

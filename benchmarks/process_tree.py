@@ -1,7 +1,7 @@
-"""What a command costs with every process that it starts: CPU time and memory, from /proc (Linux).
+"""The CPU time and memory of a command with all its processes, from /proc (Linux).
 
-The kernel's own sum over ended children is too small here. PySpark's daemon ignores SIGCHLD, so the kernel
-forgets the time of each Python worker that ends. So a thread reads the time of each process ten times a
+The kernel's sum over ended children is too small here: PySpark's daemon ignores SIGCHLD, so the kernel drops
+the time of each Python worker that ends. Therefore a thread reads the time of each process ten times a
 second, and the last reading counts: at most a tenth of a second of each process is missing.
 """
 
@@ -26,15 +26,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class ProcessTree:
-    """Measures all processes that this one starts inside the block, and those that they start.
+    """Measures all processes that this one starts inside the block, and their descendants.
 
     Leaving the block without an error waits for all of them.
 
     Attributes:
         wall_s: seconds in the block, without the wait.
         cpu_s: user and system time of all processes together.
-        jvm_mib: the most memory that JVMs had resident at one time.
-        python_mib: the same of Python processes.
+        jvm_mib: the peak resident memory of all JVMs together.
+        python_mib: the same for all Python processes.
     """
 
     def __init__(self) -> None:
@@ -80,9 +80,9 @@ class ProcessTree:
 def measured(
     command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
 ) -> ProcessTree:
-    """Run the command without its output, and wait for every process that it has started.
+    """Run the command without its output, and wait for all its processes.
 
-    Python keeps compiled modules, as it does for an installed package: the variable that forbids it is unset.
+    The variable that stops Python from writing compiled modules is unset, as for an installed package.
     """
     with ProcessTree() as tree:
         done = subprocess.run(
@@ -99,7 +99,7 @@ def measured(
 
 
 class ProcessStat(NamedTuple):
-    """What /proc says of a process: `started` in ticks since the boot, `resident` in bytes."""
+    """A process according to /proc: `started` is in ticks since boot, `resident` in bytes."""
 
     name: str
     state: str
@@ -109,16 +109,16 @@ class ProcessStat(NamedTuple):
 
 
 def process_stat(process: int) -> ProcessStat:
-    """Read it; OSError once the process is gone. Source of the fields: proc_pid_stat(5)."""
+    """Read a process; OSError if it has ended. Source of the fields: proc_pid_stat(5)."""
     text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     before, _, after = text.rpartition(")")
-    fields = after.split()  # The first of them is the third of the page: a name may have spaces.
+    fields = after.split()  # Starts at field 3 of the man page; the name before it may contain spaces.
     cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
     return ProcessStat(before.partition("(")[2], fields[0], fields[19], cpu_s, int(fields[21]) * _PAGE)
 
 
 def descendants(process: int) -> list[int]:
-    """The ids of the processes that this one has started, and that those have."""
+    """The ids of all descendants of a process."""
     found = [process]
     for parent in found:
         for task in Path(f"/proc/{parent}/task").glob("*/children"):

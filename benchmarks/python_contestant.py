@@ -1,15 +1,15 @@
-"""A contestant in Python: ours, kafka-python's or aiokafka's own sticky assignor.
+"""A contestant in Python: our sticky assignor, kafka-python's or aiokafka's.
 
     python -m benchmarks.python_contestant ours group.json
 
 Each line of standard input, `{"do": "assign", "calls": 3}`, is answered with the CPU time of the process for
-so many calls in a row, `{"cpu_ns": 1234}`. `assign` is the call of the assignor on members that are decoded
-already; `lead` goes from the bytes they joined with to the bytes that they are sent. With ours that is all
-that a leader does in between: judging the claims, checking the answer, withholding. With the others it is
-what their coordinators call of their codecs and assignors.
+that many calls in a row, `{"cpu_ns": 1234}`. `assign` is the assignor's call on decoded members; `lead` goes
+from the bytes of the members' JoinGroup requests to the bytes of their assignments. For our strategy that is
+the leader's whole work: judge the claims, assign, check the assignment, withhold. For the others it is the
+codecs and assignors that their coordinators call.
 
-What a call needs is prepared when it is first asked for and is not counted, so the first `lead` of a process
-finds no code that has run before.
+The inputs of a call are prepared before its first use and not counted. The first `lead` of a process
+therefore finds no code that has run before.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from kafka_assignors.strategies.sticky import CooperativeSticky
 
 Call = Callable[[], object]
 Calls = dict[str, Callable[[], Call]]
-"""By what is asked for: what prepares the call."""
+"""By the name of a call: the function that prepares it."""
 
 
 def ours(file: GroupFile) -> Calls:
@@ -39,7 +39,7 @@ def ours(file: GroupFile) -> Calls:
 
     def assign() -> Call:
         group = Group.of(file.topics, read_members(strategy, file.cooperative).members)
-        # A copy has no judged claims yet: to judge them is part of the call.
+        # A copy has no judged claims yet, because judging them is part of the call.
         return lambda: strategy.assign(replace(group))
 
     def lead() -> Call:
@@ -111,7 +111,7 @@ def _owned(member: Member, kind: Callable[[str, int], Any]) -> list[Any] | None:
 
 
 def _cluster(file: GroupFile) -> Any:
-    """As much of a client's metadata as these assignors ask for."""
+    """The part of a client's metadata that these assignors use."""
     partitions = {topic.name: set(range(topic.partitions)) for topic in file.topics}
     return SimpleNamespace(topics=partitions.keys, partitions_for_topic=partitions.get)
 

@@ -1,14 +1,14 @@
-"""What `rack-aware-sticky` moves and what still crosses racks, for several worths of a rack miss.
+"""Moves and cross-rack traffic of `rack-aware-sticky` for several values of `moves_per_miss`.
 
     python -m benchmarks.rack_trade
     python -m benchmarks.rack_trade --group           # a minute; needs what `make test` needs, and Linux
     python -m benchmarks.rack_trade --group --client kafka-python
 
 Members in three racks have settled on partitions with replicas in two racks each. Then a quarter of the
-partitions are left with one replica, in any rack. The first table is computed, for 24 members and 240
-partitions. With `--group`, a real group of 6 members and 48 partitions does it on three brokers: each member
-is a process with a cooperative consumer of ours, replicas are reassigned, and the share of the bytes from
-other racks is that which the consumers' kernel has received. The tables are in docs/racks.md.
+partitions keep only one replica, in any rack. The first table is computed, for 24 members and 240 partitions.
+With `--group`, a real group of 6 members and 48 partitions does it on three brokers: each member is a process
+with our cooperative consumer, replicas are reassigned, and the kernel of the consumers counts the bytes from
+other racks. The tables are in docs/racks.md.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ STRATEGIES = {
     "`rack-aware-sticky`": "rack-aware-sticky",
 }
 _RECORDS = 10
-"""Per partition and phase: 5 MB in all."""
+"""Per partition and phase; 5 MB in total."""
 
 _SESSION_MS = 30_000
-"""No session may expire, on the busiest machine."""
+"""Long enough that no session expires, even on a busy machine."""
 
 
 def replicas_before_and_after(
     rng: random.Random, partitions: int
 ) -> tuple[list[Sequence[str]], list[Sequence[str]]]:
-    """The racks of each partition's replicas, before and after a quarter of them were left with one."""
+    """The racks of each partition's replicas, before and after a quarter of them lose all but one replica."""
     before: list[Sequence[str]] = [rng.sample(RACKS, 2) for _ in range(partitions)]
     return before, [rng.sample(RACKS, 1) if rng.random() < 0.25 else racks for racks in before]
 
 
 def moved_replicas(rng: random.Random) -> Group:
-    """The group after its replicas were moved, with the rates of the partitions in bytes a second."""
+    """The group after its replicas moved, with the rates of the partitions in bytes a second."""
     before, after = (tuple(map(frozenset, racks)) for racks in replicas_before_and_after(rng, PARTITIONS))
     rates = tuple(rng.randint(10_000, 2_000_000) for _ in range(PARTITIONS))
     members = [
@@ -84,7 +84,7 @@ def computed() -> Iterator[str]:
 
 
 def measured(kafka: KafkaCluster, program: str) -> Iterator[str]:
-    """The table of a real group under each strategy, line by line. All read the same topic."""
+    """The table of a real group under each strategy, line by line. All groups read the same topic."""
     at_first, later = (
         [[1 + RACKS.index(rack) for rack in racks] for racks in replicas]
         for replicas in replicas_before_and_after(random.Random(1), REAL_PARTITIONS)

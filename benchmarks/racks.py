@@ -1,11 +1,11 @@
-"""The share of the bytes that consumers are sent by brokers in other racks, before and after replicas move.
+"""The share of the bytes that consumers fetch from other racks, before and after replicas move.
 
     python -m benchmarks.racks
 
-Three brokers in three racks, a topic of 12 partitions with replicas in two racks each, and for each client
-and strategy a group with a consumer in each rack. All groups read the same records. Then every replica is
-moved one rack further, and all read as much again. The bytes are those the consumers' kernel has received on
-their connections to each broker; needs the clients, Java, and Linux.
+There are three brokers in three racks, a topic of 12 partitions with replicas in two racks each, and for each
+client and strategy a group with a consumer in each rack. All groups read the same records. Then every replica
+moves one rack further, and all groups read as much again. The bytes are those that the consumers' kernel has
+received on their connections to each broker. Needs the clients, Java, and Linux.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def rows(kafka: KafkaCluster, program: str) -> list[str]:
         formed = [group.settle() for group in groups]
         at_first = measure(kafka, groups)
         kafka.reassign(groups[0].topic("orders"), LATER)
-        # Those that follow do so as soon as their leader's metadata, at most 2 s old, are fresh.
+        # A strategy that reacts to the move does so with its leader's next metadata, at most 2 s later.
         for strategy, group, before in zip(STRATEGIES, groups, formed, strict=True):
             if strategy in ("range", "rack-aware-sticky"):
                 group.settle(after=before)

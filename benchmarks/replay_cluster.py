@@ -1,12 +1,12 @@
-"""The replay on a standalone Spark cluster: how time falls with the cores, and where that stops.
+"""The replay on a standalone Spark cluster: how the time falls with the number of cores.
 
     python -m benchmarks.replay_cluster
     python -m benchmarks.replay_cluster --groups 200 --generations 20000 --workers 1,2,4 --rounds 3
 
-A master and that many workers of one core each run on loopback; the replay is submitted with the wheel alone.
-In each round every number of workers has its turn, so that what else the machine does takes the same from
-all; shown are the medians. Wall time is that of `spark-submit`; CPU time is that of all processes, the
-cluster's own too. More workers than the machine has free cores shorten nothing.
+A master and workers of one core each run on loopback; the replay is submitted with the wheel alone. In each
+round every number of workers has its turn, so that other load on the machine affects all of them equally. The
+output shows the medians. Wall time is that of `spark-submit`; CPU time is that of all processes, including
+the cluster's own. More workers than free cores do not shorten the time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from spark_validation.standalone.wheel import bare_python, py_files
 def submit(
     history: Path, workers: int, python: Path, packages: Path, folder: Path, timeout_s: float
 ) -> tuple[float, float]:
-    """Replay the history on a new cluster: wall seconds of `spark-submit`, CPU seconds of everything."""
+    """Replay the history on a new cluster: wall seconds of `spark-submit`, CPU seconds of all processes."""
     program = folder / "replay.py"
     program.write_text(PROGRAM)
     with ProcessTree() as tree, StandaloneCluster(python, workers) as cluster:

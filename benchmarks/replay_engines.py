@@ -1,12 +1,13 @@
-"""The replay before and now, on Spark and without it: wall time and CPU time of all its processes.
+"""The replay of this and an earlier commit, on Spark and without it: wall time and CPU time.
 
     python -m benchmarks.replay_engines --before ../checkout
     python -m benchmarks.replay_engines --before ../checkout --groups 300 --generations 40000 --rounds 3
 
 The histories are the recorded one, with five strategies, and a synthetic fleet, with two. In each round every
-contestant replays every history once, one after the other, so that what else the machine does takes the same
-from all; shown are the medians. Ratios are those of the CPU time to that of the first contestant. CPU time is
-that of the whole tree of processes, the JVM and its Python workers too (`benchmarks.process_tree`).
+contestant replays every history once, one after the other, so that other load on the machine affects all of
+them equally. The output shows the medians. Ratios are those of the CPU time to that of the first contestant.
+CPU time is that of the whole process tree, including the JVM and its Python workers
+(`benchmarks.process_tree`).
 
 `--before` is a checkout of another commit, which runs with the packages of this environment.
 """

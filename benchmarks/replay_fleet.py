@@ -1,15 +1,15 @@
-"""The replay of a synthetic fleet: how fast, how it grows with the data, and how much memory it takes.
+"""The replay of a synthetic fleet: its speed, its growth with the data, and its memory.
 
     python -m benchmarks.replay_fleet
     python -m benchmarks.replay_fleet --groups 5000 --generations 1000000 --doublings 0 --results fleets.json
     python -m benchmarks.replay_fleet --groups 5000 --generations 5000 --doublings 0 --alone 40
 
-Each size is a fleet of its own, in twice as many groups with twice as many generations as the one before.
-Each engine replays it in a process of its own. An event is a record of the history. CPU time is that of all
-processes of a replay; memory is what the JVM, and all Python processes together, have resident at most
-(`benchmarks.process_tree`). With `--alone`, only the largest generation of each group is replayed, under so
-many names: a fleet of groups that rebalanced once. The growth between two sizes is the exponent of CPU time
-over events: 1 is linear. The start of the engine counts, so that it begins below 1.
+Each size is its own fleet, with twice as many groups and generations as the previous size. Each engine
+replays it in its own process. An event is a record of the history. CPU time is that of all processes of a
+replay; memory is the peak resident memory of the JVM, and of all Python processes together
+(`benchmarks.process_tree`). With `--alone NAMES`, only the largest generation of each group is replayed,
+under that many names: a fleet of groups that rebalanced once. The growth between two sizes is the exponent of
+CPU time over events: 1 is linear. The start of the engine counts, so the growth begins below 1.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Run:
 def measure(
     options: FleetOptions, strategies: str, engines: Iterable[str], master: str, timeout_s: float, alone: int
 ) -> Iterator[Run]:
-    """Make a fleet of this size, and replay it on each engine."""
+    """Make a fleet of this size, and replay it with each engine."""
     with tempfile.TemporaryDirectory() as folder:
         fleet, report = str(Path(folder, "fleet")), Path(folder, "report.json")
         made = [
@@ -89,7 +89,7 @@ def measure(
 
 
 def keep_largest_generations(raw: Path, names: int) -> None:
-    """Leave the longest value of each classic group, under so many names, in a history of one partition."""
+    """Keep only the longest value of each classic group, under `names` names, in one partition."""
     largest: dict[bytes, tuple[Any, bytes]] = {}
     for path in sorted(raw.rglob("*.parquet")):
         for row in pq.read_table(path).to_pylist():
@@ -109,7 +109,7 @@ def keep_largest_generations(raw: Path, names: int) -> None:
 
 
 def table(runs: Iterable[Run]) -> Iterator[str]:
-    """The lines of a table in Markdown, engine by engine, the smallest fleet first."""
+    """The lines of a Markdown table, engine by engine, the smallest fleet first."""
     yield (
         "| engine | groups | events | Parquet, MiB | wall, s | CPU, s | events by CPU s "
         "| JVM, MiB | Python, MiB | growth |"
@@ -135,7 +135,7 @@ def table(runs: Iterable[Run]) -> Iterator[str]:
 
 
 def exponent(smaller: Run, larger: Run) -> float:
-    """Of the CPU time as a power of the events."""
+    """The exponent of the CPU time as a power of the events."""
     return math.log(larger.cpu_s / smaller.cpu_s) / math.log(larger.events / smaller.events)
 
 

@@ -2,7 +2,7 @@
 
     python -m benchmarks.report
 
-Writes what lies between the markers `<!-- begin: … -->` and `<!-- end: … -->` anew, and docs/speed.svg.
+Replaces the text between the markers `<!-- begin: … -->` and `<!-- end: … -->`, and writes docs/speed.svg.
 Needs matplotlib (dependency group `picture`).
 """
 
@@ -23,14 +23,14 @@ PAGE = ROOT / "docs" / "speed.md"
 PICTURE = ROOT / "docs" / "speed.svg"
 MIXED = ("kafka bucket", "bucket", "half", "random", "narrow", "different", "nested", "chain", "ladder")
 SMALL = 100
-"""The most partitions of a group whose times stand in tables of their own."""
+"""Groups of up to this number of partitions have their own tables of times."""
 ADVERSARIAL = ("different", "nested", "chain", "ladder", "scattered")
 
 Results = Mapping[str, Any]
 
 
 def median_ms(results: Results, group: str, what: str, name: str) -> float | None:
-    """None if it was not measured or was too slow."""
+    """The median time; None if it was not measured or was too slow."""
     samples = results["groups"][group].get(what, {}).get(name)
     return statistics.median(samples) if samples else None
 
@@ -42,7 +42,7 @@ def ratio(results: Results, group: str, what: str, peer: str) -> float | None:
 
 
 def partitions_in(group: str) -> int:
-    """As its name says."""
+    """The number of partitions in the name of a group."""
     found = re.search(r" x (\d+)([kM]?)\b", group)
     assert found
     return int(found[1]) * {"": 1, "k": 1000, "M": 1_000_000}[found[2]]
@@ -53,7 +53,7 @@ def times_table(
 ) -> Iterator[str]:
     """Milliseconds of every contestant, and in brackets our time over theirs.
 
-    Of small groups alone or of the others, or of all by default. No line if none of them was measured.
+    `small` selects only small groups or only the others; None selects all. No lines if none was measured.
     """
     measured = {
         g: of[what]
@@ -93,7 +93,7 @@ def _number(value: float | None) -> str:
 
 
 def memory_table(results: Results) -> Iterator[str]:
-    """MiB of every contestant that leads and was measured."""
+    """MiB of every contestant that leads, if measured."""
     measured = [of["memory"] for of in results["groups"].values() if "memory" in of]
     if not measured:
         return
@@ -107,7 +107,7 @@ def memory_table(results: Results) -> Iterator[str]:
 
 
 def growth_table(results: Results) -> Iterator[str]:
-    """Milliseconds by partitions, and the exponent that fits them."""
+    """Milliseconds by number of partitions, and the fitted exponent."""
     series = {name: of for name, of in results["growth"].items() if of}
     if not series:
         return
@@ -120,7 +120,7 @@ def growth_table(results: Results) -> Iterator[str]:
 
 
 def exponent(times: Mapping[str, list[float]]) -> float:
-    """The slope of the logarithm of the time over that of the size, by least squares."""
+    """The slope of log(time) over log(size), by least squares."""
     points = [(math.log(int(size)), math.log(statistics.median(ms))) for size, ms in times.items()]
     mean_x, mean_y = (statistics.fmean(values) for values in zip(*points, strict=True))
     rise = sum((x - mean_x) * (y - mean_y) for x, y in points)
@@ -128,7 +128,7 @@ def exponent(times: Mapping[str, list[float]]) -> float:
 
 
 def targets_table(results: Results) -> Iterator[str]:
-    """For each target the worst group, and how many groups meet it."""
+    """The worst group of each target, and how many groups meet the target."""
     groups = list(results["groups"])
 
     def sized(low: float, high: float) -> list[str]:
@@ -154,7 +154,7 @@ def targets_table(results: Results) -> Iterator[str]:
         (1.0, "lead", "franz-go", "of 100,000 and more, bytes in to bytes out", sized(100_000, math.inf)),
     ):
         found = {g: r for g in among if (r := ratio(results, g, what, peer)) is not None}
-        # A peer that was stopped is beaten by more than a ratio could say.
+        # A peer that was stopped counts as beaten; it has no ratio.
         stopped = sum(
             results["groups"][g].get(what, {}).get(peer, 0) is None
             and median_ms(results, g, what, "ours") is not None
@@ -169,13 +169,13 @@ def targets_table(results: Results) -> Iterator[str]:
 
 
 def conditions(results: Results) -> Iterator[str]:
-    """What was measured, with what."""
+    """The date of the measurement, and the versions."""
     versions = ", ".join(f"{name} {version}" for name, version in sorted(results["versions"].items()))
     yield f"Measured until {results['measured']}: {versions}."
 
 
 def draw(results: Results) -> None:
-    """Our time over that of two peers, a row for each group."""
+    """Our time over that of two peers, one row for each group."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 

@@ -1,11 +1,11 @@
-"""One real rolling deployment under each strategy, on a broker of its own: the figures in docs/rollout.md.
+"""A real rolling deployment under each strategy, on a broker of its own: the figures in docs/rollout.md.
 
     python -m benchmarks.rolling                       # two minutes; needs what `make test` needs
     python -m benchmarks.rolling --client kafka-python --pods 6 --partitions 30
 
-Each pod is a process with a cooperative consumer of ours that commits in its listener. New pods come one at a
-time, and for each an old one goes; records are written all the while. The exit code is 0, or 1 if a record
-was missing.
+Each pod is a process with our cooperative consumer, which commits in its listener. New pods start one at a
+time, and for each an old one stops, while records are written. The exit code is 0, or 1 if a record was
+missing.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""A real group under strategies of rules, beside `cooperative-sticky`: docs/priority.md, composition.md,
-capacity.md and standby.md.
+"""A real group under strategies made of rules, and under `cooperative-sticky`: docs/priority.md,
+composition.md, capacity.md and standby.md.
 
     python -m benchmarks.rules                        # three minutes; needs what `make test` needs
     python -m benchmarks.rules --client kafka-python
     python -m benchmarks.rules --at-once              # both topics are read from the beginning
 
-Each member is a process with a cooperative consumer of ours. All strategies live through the same events.
+Each member is a process with our cooperative consumer. All strategies go through the same events.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _run(
                 cells = (step.event, name, of_interest(group, step), listed(loads(step)))
                 row = f"| {' | '.join(cells)} | {step.revoked} | {step.added} |"
                 rows.setdefault(step.event, []).append(row)
-    # At the beginning members come one after the other, as fast as their processes start.
+    # The first rows are left out: members join one after the other, as fast as their processes start.
     for event in list(rows)[1:]:
         print("\n".join(rows[event]), flush=True)
 

@@ -1,4 +1,4 @@
-"""See what a rebalance does to an eager group, and what to a cooperative one, side by side in the terminal.
+"""The effect of rebalances on an eager and a cooperative group, side by side in the terminal.
 
     python -m benchmarks.see                           # a minute of aiokafka; what it needs: `make see`
     python -m benchmarks.see --client kafka-python
@@ -6,9 +6,9 @@
     python -m benchmarks.see --seconds 30 --every 8 --picture docs/rebalance.svg   # an animated SVG
 
 Two groups read the same topic, one of stock consumers with the client's own `sticky`, one of ours. Every ten
-seconds a fourth member joins both groups at the same moment, or leaves them again. One member of each group
-hears of rebalances late, as one whose application is busy does. Without a terminal there are only a line for
-each event and the summary. The exit code is 0, 1 if a broker or a member fails, and 130 after Ctrl-C.
+seconds a fourth member joins both groups at the same moment, or leaves them. One member of each group learns
+late of rebalances, like one with a busy application. Without a terminal, the output is only a line for each
+event and the summary. The exit code is 0, 1 if a broker or a member fails, and 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PARTITIONS = 12
 MEMBERS = ("a", "b", "c")
 SLOW = "c"
 PAUSE_S = 0.3
-"""A partition with a record every 40 ms is said to pause if nothing of it is delivered for longer."""
+"""Each partition has a record every 40 ms; it pauses if nothing is delivered for longer than this."""
 
 _SETTINGS = Settings(
     partitions=PARTITIONS,
@@ -54,7 +54,7 @@ _SETTINGS = Settings(
     session_timeout_ms=10_000,
 )
 _SETTLES_WITHIN_S = 90.0
-"""On a busy machine: it counts as settled once every partition was delivered within half a second."""
+"""Long enough for a busy machine; a group has settled when each partition has a delivery within 0.5 s."""
 
 _STEP_S = 0.5
 _BARS = " ▁▂▃▄▅▆▇█"
@@ -63,7 +63,7 @@ _ASCII_BARS = " .:-=+*#@"
 
 @dataclass(slots=True)
 class Watch:
-    """What one group was delivered, second by second, taken from its journals as they grow."""
+    """The deliveries and pauses of one group, read from its journals as they grow."""
 
     title: str
     group: Group
@@ -131,7 +131,7 @@ class Watch:
 
 
 def panel(watch: Watch, now_ns: int, width: int, bars: str) -> Panel:
-    """One group as it is now."""
+    """The present state of one group."""
     lines = Table.grid(padding=(0, 1))
     spark = max(10, width - 26)
     lines.add_row("all", Text(watch.sparkline(None, now_ns, spark, bars), style="cyan"), "")
@@ -236,7 +236,7 @@ def run(
 
 
 def schedule(joining: list[str], every_s: float) -> Iterator[tuple[float, str, str]]:
-    """Seconds, what happens, and to whom."""
+    """(seconds, event, member) of each event."""
     times = itertools.count(1)
     for name in joining:
         yield next(times) * every_s, "joins", name

@@ -1,8 +1,8 @@
 """A run of `benchmarks.see` as an animated SVG: one lane for each group, one row for each partition.
 
-A bar is a time in which the partition is delivered, in the colour of its owner. A red bar is a pause. The
-picture needs neither a script nor a font of its own, follows the reader's light or dark colours, and stands
-still where the reader asks for less motion. The same run gives the same bytes.
+A bar is a time in which the partition is delivered, in the colour of its owner; a red bar is a pause. The
+picture needs no script and no font, follows the reader's light or dark theme, and does not move if the reader
+prefers reduced motion. The same run gives the same bytes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LEFT, RIGHT = 16, 16
 ROW = 9
 HEAD, GAP, FOOT = 58, 30, 40
 HOLD_S, REVEAL_S = 8, 6
-"""The whole run stands still for the first, and appears from left to right within the second."""
+"""The complete run is shown for `HOLD_S`, and then appears from left to right within `REVEAL_S`."""
 
 OWNER_COLOURS = ("#3b82f6", "#10b981", "#8b5cf6", "#f59e0b")
-"""For the first members of a group; each member that joins later has the last one."""
+"""For the first members of a group; all members that join later share the last colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ def bars(
     """The bars of one group.
 
     Args:
-        deliveries: time in nanoseconds, partition and owner of each record, in the order of time.
-        began_ns: when the run began, by the same clock; earlier deliveries count as the begin.
-        seconds: how long the run is.
+        deliveries: time in nanoseconds, partition and owner of each record, ordered by time.
+        began_ns: the beginning of the run, by the same clock; earlier deliveries count as made then.
+        seconds: the length of the run.
         pause_s: a longer gap between two deliveries of a partition is a pause.
     """
     found: list[Bar] = []
@@ -80,7 +80,7 @@ def bars(
 
 
 def draw(lanes: Sequence[Lane], events: Sequence[tuple[float, str]], seconds: float, partitions: int) -> str:
-    """The SVG. `events` are the times, in seconds, at which something happens to all groups, and what."""
+    """The SVG. `events` are the times of the events in seconds, and their names."""
     lane_height = HEAD + partitions * ROW
     height = len(lanes) * (lane_height + GAP) - GAP + FOOT
     parts = [_head(height), f'<rect class="page" width="{WIDTH}" height="{height}" rx="8"/>']

@@ -1,11 +1,11 @@
-"""`kafka-assignors size`: how often it is exact, how far it is from the bound at scale, and what it costs.
+"""`kafka-assignors size`: how often it is exact, its distance from the bound at scale, and its CPU time.
 
     python -m benchmarks.sizing            # some minutes of CPU
     python -m benchmarks.sizing --small    # a few seconds: does it run?
 
-Each row is one shape of costs. The capacity is such that a random share of the last member stays free, so
-that the packing is tight: in the mean half of one member, of 12 or of 1,000. `first fit` is first fit
-decreasing, the usual rule of autoscalers that look at partitions.
+Each row is one distribution of costs. The capacity leaves a random share of one member free, on average half
+of one member, of 12 or of 1,000, so that the packing is tight. `first fit` is first fit decreasing, the usual
+rule of autoscalers that consider partitions.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def row(shape: str, members: int, partitions: int, groups: int) -> str:
 
 
 def first_fit_decreasing(costs: Sequence[int], limit: int) -> int:
-    """How many members this rule needs: each cost, the greatest first, to the first member with room.
+    """The members that first fit decreasing needs: the greatest cost first, to the first with room.
 
     The rooms are the leaves of a tree in which each node has the greatest room below it.
     """

@@ -1,4 +1,4 @@
-"""How many members the groups of a history have, and how many they need: `size --history` for each of them.
+"""The present and the needed members of all groups of a history: `size --history` for each group.
 
     python -m spark_validation.fleet fleet/ --groups 500 --generations 5000 --days 0.1 \\
         --committed-offsets 300
@@ -7,11 +7,11 @@
     python -m benchmarks.sizing_history recorded/ --capacity 1.5
 
 The history needs committed offsets. Costs are the rates that partitions did not exceed in `--percentile` per
-cent of the time. The present members, and what they own, are those of the last generation that is not empty:
-so there are moves to count, which `kafka-assignors size --history` does not have. A group is left out if its
-members have different subscriptions, or no rate of their topics is known. Each group has a row if there are
-at most 20, else groups are summed up by their partitions. CPU times are of one thread, for reading the
-commits and for the size.
+cent of the time. The present members, and what they own, are those of the last generation that is not empty.
+Therefore this benchmark can count moves, which `kafka-assignors size --history` cannot. A group is left out
+if its members have different subscriptions, or if no rate of its topics is known. Each group has a row if
+there are at most 20; else groups are summed up by their number of partitions. CPU times are of one thread,
+for reading the commits and for the size.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kafka_assignors_spark.result import ReplayError
 
 _MOST_ROWS = 20
 _UP_TO = (10, 100, 100_000)
-"""Groups are summed up by their partitions: up to so many."""
+"""Upper limits of the partitions of the groups that one row sums up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Sized:
 
 
 def last_generations(folder: str) -> dict[str, GroupMetadata]:
-    """By group, its last generation with members."""
+    """The last generation with members, by group."""
     found: dict[str, tuple[int, GroupMetadata]] = {}
     place, files = record_files(folder, ())
     for rows in read_records(files, place):
@@ -71,7 +71,7 @@ def last_generations(folder: str) -> dict[str, GroupMetadata]:
 
 
 def group_of(name: str, metadata: GroupMetadata, topics: Iterable[Topic]) -> Group:
-    """The members of a generation, and what they were assigned of these topics."""
+    """The members of a generation, and their assigned partitions of these topics."""
     members = tuple(
         LiveMember(one.member_id, one.client_id, one.client_host)
         .with_metadata(one.subscription)
@@ -83,7 +83,7 @@ def group_of(name: str, metadata: GroupMetadata, topics: Iterable[Topic]) -> Gro
 
 
 def sized(folder: str, name: str, metadata: GroupMetadata, limit: int, percentile: float) -> Sized:
-    """Raises `SizeError` or `ReplayError` for a group that is left out."""
+    """Size one group. Raises `SizeError` or `ReplayError` for a group that is left out."""
     began = time.thread_time()
     rates = rates_of_history(folder, name, percentile)
     read_s = time.thread_time() - began
@@ -115,7 +115,7 @@ def each_group(found: Sequence[Sized], limit: int) -> Iterator[str]:
 
 
 def summed_up(found: Sequence[Sized], limit: int) -> Iterator[str]:
-    """A row for groups of up to so many partitions."""
+    """A row for each range of partitions, and one for all groups."""
     yield (
         "| partitions | groups | members now | fewest members | groups with too few now, with too many | "
         "exact, largest gap | too heavy a partition | moves, at least | CPU ms of a group: commits, size "

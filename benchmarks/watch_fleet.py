@@ -1,16 +1,16 @@
-"""The watch over fleets of several sizes: memory after N generations and after 2 N, speed, scrape, state.
+"""The watch over fleets of several sizes: memory after N and after 2 N generations, speed, scrape, state.
 
     python -m benchmarks.watch_fleet
     python -m benchmarks.watch_fleet --groups 500 2500 5000 --generations 16
     python -m benchmarks.watch_fleet --groups --giant 10000
 
 The records are those of `spark_validation.fleet`, fed to the fleet of the watch without a broker. Each size
-has two processes of its own: one writes the records to a file, so that nothing but the watch is in the memory
-of the other, which is measured. Each group has the same number of generations. The first half of each group's
-records comes first, then the second half of each. A group remembers eight generations, so memory has to stay
-where it is after the first half. It is what /proc shows as resident after a scrape and a state file; a scrape
-is the whole text that Prometheus gets. Times are processor time. `--giant` is one group of so many members,
-with as many partitions, without a day's life: a member is replaced in each generation.
+has two processes: one writes the records to a file, so that the other, which is measured, has only the watch
+in memory. Each group has the same number of generations. The first half of each group's records comes first,
+then the second half. A group remembers eight generations, so memory must not grow after the first half.
+Memory is the resident memory in /proc after a scrape and a state file. A scrape is the whole text that
+Prometheus gets. Times are CPU times. `--giant MEMBERS` is one group with as many partitions, without a daily
+load curve: a member is replaced in each generation.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ HEADS = (
 
 
 def write_halves(options: FleetOptions, folder: Path) -> None:
-    """The first and the second half of each group's records, a file for each."""
+    """Write the first and the second half of each group's records, each into its own file."""
     start = to_micros(START)
     with (folder / "first").open("wb") as first, (folder / "second").open("wb") as second:
         for index in range(options.groups):
@@ -65,7 +65,7 @@ def write_halves(options: FleetOptions, folder: Path) -> None:
 
 
 def write_giant(options: FleetOptions, folder: Path) -> None:
-    """The same of one group under range, one of whose members is replaced in each generation."""
+    """Write the halves of one group under `range`; one of its members is replaced in each generation."""
     assert options.giant is not None
     members, partitions, generations = options.giant
     with (folder / "first").open("wb") as first, (folder / "second").open("wb") as second:
@@ -98,7 +98,7 @@ def catalogue_of(options: FleetOptions) -> Catalogue:
 
 
 def memory_mib() -> tuple[float, float]:
-    """What is resident, and the most that ever was."""
+    """The resident memory, and its peak, in MiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     fields = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     now, most = (int(fields[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
@@ -151,7 +151,7 @@ def main() -> None:
 
 
 def measure(options: FleetOptions, folder: Path) -> None:
-    """Two rows of the table: after the first half of the records, and after all."""
+    """Print two rows of the table: after the first half of the records, and after all."""
     fleet = Fleet(catalogue_of(options), FleetLimits(max_groups=options.groups))
     begin, _ = memory_mib()
     records = 0
@@ -174,7 +174,7 @@ def measure(options: FleetOptions, folder: Path) -> None:
 
 
 def _scrape(fleet: Fleet) -> tuple[float, float]:
-    """Processor seconds and MiB of one scrape."""
+    """CPU seconds and MiB of one scrape."""
 
     def scrape() -> Scrape:
         now = Now(time.monotonic(), time.time())
@@ -187,7 +187,7 @@ def _scrape(fleet: Fleet) -> tuple[float, float]:
 
 
 def _save(fleet: Fleet, file: Path) -> tuple[float, float]:
-    """Processor seconds and MiB of one state file."""
+    """CPU seconds and MiB of one state file."""
     started = time.process_time()
     save_state(file, WatchState("cluster", "topic", 0.0, {}, fleet.counts, fleet.groups), fleet.catalogue)
     return time.process_time() - started, file.stat().st_size / MIB

@@ -1,20 +1,20 @@
-"""A simulated week of a group whose leader acts on its loads: docs/load.md has the figures.
+"""A simulated week of a group whose leader acts on its loads; docs/load.md has the figures.
 
     python -m benchmarks.week            # some minutes on one core
     python -m benchmarks.week --days 1   # does it run?
-    python -m benchmarks.week --cost     # the CPU time of one look at 10,000 partitions
+    python -m benchmarks.week --cost     # the CPU time of one check of 10,000 partitions
 
-Twelve members read 120 partitions for seven days, in steps of 30 seconds. What producers append to each
-follows its popularity (Pareto, shape 2), the curve of its day (one of three time zones), noise, bursts of one
-to ten minutes at 5 to 20 times its rate, and hot keys: for one to eight hours a partition gets half of a fair
-share more, and then another one does. A member consumes up to 2.5 times the mean of its share. Every eight
-hours or so another member leads, which knows no earlier offsets; every day all members restart, one after
-the other. The source of weights fails for five minutes twice a day, answers with what it knew ten minutes ago
-for half an hour once a day, and with nothing about half of the partitions once a day.
+Twelve members read 120 partitions for seven days, in steps of 30 seconds. The load of each partition follows
+its popularity (Pareto, shape 2), a daily curve (in one of three time zones), noise, bursts of one to ten
+minutes at 5 to 20 times its rate, and hot keys: for one to eight hours a partition gets half of a fair share
+more, and then another partition does. A member consumes up to 2.5 times its mean share. About every eight
+hours another member leads, which knows no earlier offsets; every day all members restart, one after the
+other. The source of weights fails for five minutes twice a day, returns weights that are ten minutes old for
+half an hour once a day, and lacks half of the partitions for five minutes once a day.
 
-Each row is the same week under another trigger or source, on the strategy `weighted`. Pauses are those of
+Each row is the same week under another trigger or source, with the strategy `weighted`. Pauses are those of
 `kafka_assignors.pause_model`. A partition that the trigger moves away and back within an hour counts as an
-oscillation; the naive triggers may do that, as nothing keeps in mind what they moved.
+oscillation; only triggers that forget their moves can cause it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOPIC = "orders"
 STEP_S = 30
 DAY_S = 86_400
 RATE = 100.0
-"""Records a second of a partition in the mean, before bursts and hot keys."""
+"""Mean records a second of a partition, before bursts and hot keys."""
 
 Offsets = Mapping[tuple[str, int], int]
 Source = Callable[[float, Offsets, Offsets], Sequence[int | None]]
@@ -48,11 +48,11 @@ Source = Callable[[float, Offsets, Offsets], Sequence[int | None]]
 
 @dataclass(frozen=True)
 class Week:
-    """What happens to the group, the same for every trigger.
+    """The events of the week, the same for every trigger.
 
-    By step: `arrived` has the records that come to each partition, `bound` the least greatest load of these,
-    `fails`, `late` and `halved` whether the source does that, `new_leader` whether a member begins to lead,
-    `restarts` the member that leaves and comes back.
+    By step: `arrived` has the records that come to each partition, and `bound` the lower bound of the
+    greatest load. `fails`, `late` and `halved` are the steps with that fault of the source, `new_leader`
+    those in which another member begins to lead. `restarts` has the member that restarts.
     """
 
     members: int
@@ -69,7 +69,7 @@ class Week:
 
 @dataclass
 class Lived:
-    """What a week came to under one trigger."""
+    """The results of a week under one trigger."""
 
     actions: list[int] = field(default_factory=list)
     moves: int = 0
@@ -133,7 +133,7 @@ def a_week(seed: int, days: float = 7, members: int = 12, partitions: int = 120)
 def _bursts(
     rng: random.Random, steps: int, partitions: int
 ) -> Iterator[tuple[int, list[tuple[int, int, float]]]]:
-    """By step, the partitions with a burst that begins there, its last step and how many times its rate."""
+    """The bursts that begin at a step: partition, last step, and multiple of the partition's rate."""
     for step in range(steps):
         if rng.random() < 1 / 60:
             length = rng.randint(2, 20)
@@ -141,7 +141,7 @@ def _bursts(
 
 
 def _hot_keys(rng: random.Random, steps: int, partitions: int) -> list[list[int]]:
-    """By step, the partitions of the two hot keys."""
+    """The partitions of the two hot keys, by step."""
     columns = []
     for _ in range(2):
         column: list[int] = []
@@ -157,7 +157,7 @@ def _phases(rng: random.Random, steps: int, chance: float, length: int) -> froze
 
 
 class Smoothed:
-    """Rates and lag to weights, as `RateWeights` does it."""
+    """Turns rates and lag into weights, as `RateWeights` does."""
 
     def __init__(self, half_life_s: float = 120.0) -> None:
         self._costs = PartitionCosts(half_life_s=half_life_s)
@@ -167,10 +167,10 @@ class Smoothed:
 
 
 class Trend:
-    """The same with a linear trend, looked ahead by so many seconds.
+    """The same with a linear trend, extrapolated by `ahead_s` seconds.
 
-    Two averages, one with twice the half-life of the other, are late by half_life / ln 2 and twice that. So
-    their difference is the slope times half_life / ln 2 (Brown's double exponential smoothing, in time).
+    Of two averages, one has twice the half-life of the other. They are late by half_life / ln 2 and twice
+    that, so their difference is the slope times half_life / ln 2 (Brown's double exponential smoothing).
     """
 
     def __init__(self, ahead_s: float = 300.0, half_life_s: float = 120.0) -> None:
@@ -186,13 +186,13 @@ class Trend:
 
 
 def lag(now_s: float, committed: Offsets, end: Offsets) -> Sequence[int | None]:
-    """The lag as weights, as `LagWeights` does it."""
+    """The lag as weights, as `LagWeights` has it."""
     return lag_weights({TOPIC: len(end)}, committed, end, 1000)[TOPIC]
 
 
 @dataclass(frozen=True)
 class Row:
-    """A trigger, None for none, a source that each leader has for itself, and whether moves may be undone."""
+    """A trigger or none, the source that each new leader creates, and whether moves may be undone."""
 
     trigger: LoadTrigger | None
     source: Callable[[], Source] = Smoothed
@@ -200,7 +200,7 @@ class Row:
 
 
 def live(week: Week, row: Row) -> Lived:
-    """The group through the week."""
+    """Run the group through the week."""
     return _Life(week, row).live()
 
 
@@ -236,7 +236,7 @@ class _Life:
     def _arrive_and_consume(self, step: int) -> None:
         arrived = self.week.arrived[step]
         end = list(map(int.__add__, self.ends[-1], arrived))
-        self.ends = [*self.ends[-20:], end]  # What the source knew ten minutes ago is the oldest.
+        self.ends = [*self.ends[-20:], end]  # The oldest is ten minutes old, for a source that is late.
         loads: dict[str, int] = dict.fromkeys(self.names, 0)
         waiting: dict[str, float] = dict.fromkeys(self.names, 0.0)
         for partition, name in enumerate(self.owner):
@@ -250,7 +250,7 @@ class _Life:
         self.lived.behind_s.append(max(0.0, behind) / self.week.capacity * STEP_S)
 
     def _look(self, step: int) -> bool:
-        """Ask the source; whether it gave an answer."""
+        """Ask the source, and return whether it answered."""
         if step in self.week.fails:
             return False
         end = self.ends[0 if step in self.week.late else -1]
@@ -344,7 +344,7 @@ ROWS = {
 
 
 def cost_of_a_look(members: int, partitions: int, looks: int = 20) -> dict[str, float]:
-    """The median CPU time of each part of a look, in milliseconds; the trigger waits for its hold."""
+    """The median CPU milliseconds of each part of a check that does not act yet."""
     rng = random.Random(1)
     group = owning(a_group(members, partitions, False), Sticky().assign(a_group(members, partitions, False)))
     counts = {name: topic.partitions for name, topic in group.topics.items()}
@@ -370,7 +370,7 @@ def cost_of_a_look(members: int, partitions: int, looks: int = 20) -> dict[str, 
 
 
 def most_in_an_hour(actions: Sequence[int]) -> int:
-    """The most actions within any hour."""
+    """The largest number of actions within any hour."""
     hour = 3600 // STEP_S
     return max((sum(first <= other < first + hour for other in actions) for first in actions), default=0)
 

@@ -1,18 +1,18 @@
-"""`weighted` beside `sticky` on partitions of unequal weight: how long it takes, how level, how much moves.
+"""`weighted` and `sticky` on partitions of unequal weight: CPU time, balance and moves.
 
     python -m benchmarks.weighted            # some minutes of CPU
     python -m benchmarks.weighted --small    # a few seconds: does it run?
 
 Weights are drawn from a Pareto distribution (shape 2): most partitions are light, a few are many times as
-heavy. Each row is one assignment in one process: the time of the thread in `assign`, as a multiple of that of
-`sticky` on the same group; by threshold, the greatest load by the lower bound and how many partitions changed
-hands (with a threshold of 0 it is what the search leaves). The second table is a group that lives: in each of
-so many rebalances every weight changes by up to a quarter. The third table has small groups, by the optimum
-that trying every assignment finds, with branch and bound and without; the fourth has groups between small and
-large.
+heavy. Each row of the first table is one assignment in one process: the thread's time in `assign`, as a
+multiple of that of `sticky` on the same group; and for each threshold, the greatest load over the lower bound
+and the number of moved partitions (a threshold of 0 shows the result of the search). The second table is a
+group over several rebalances, in each of which every weight changes by up to a quarter. The third table has
+small groups: their greatest load over the optimum, which an exhaustive search finds, with branch and bound
+and without. The fourth has groups of medium size.
 
-Times are ratios within a process. On a machine that does other work they are about as good as on an idle one,
-and the milliseconds are not.
+Times are ratios within a process. They are about as good on a busy machine as on an idle one; the
+milliseconds are not.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def main() -> None:
 
 
 def a_group(members: int, partitions: int, mixed: bool) -> Group:
-    """Members of as many topics as there are, or of half of them each; no partition has an owner."""
+    """Members of all topics, or of half of them each if `mixed`; no partition has an owner."""
     rng, size = random.Random(members), partitions // TOPICS
     topics = [
         Topic(f"t{number:02}", size, weights=tuple(a_weight(rng) for _ in range(size)))
@@ -112,7 +112,7 @@ def a_weight(rng: random.Random) -> int:
 
 
 def events(group: Group) -> Iterator[tuple[str, Group]]:
-    """What happens to a group, each time from the assignment that `weighted` made first."""
+    """Events of a group, each starting from the assignment that `weighted` made first."""
     yield "everything is new", group
     settled = owning(group, Weighted().assign(group))
     yield "nothing has changed", settled
@@ -140,7 +140,7 @@ def row(group: Group) -> str:
 
 
 def small(number: int) -> None:
-    """The third table: each row is the same groups of up to 4 members and 8 partitions."""
+    """Print the third table: each row has the same groups of up to 4 members and 8 partitions."""
     rng = random.Random(26)
     groups = [random_weighed_group(rng, most_partitions=8) for _ in range(number)]
     least = [least_makespan(group) for group in groups]
@@ -157,7 +157,7 @@ def small(number: int) -> None:
 
 
 def a_mixed_group(rng: random.Random, members: int, partitions: int, topics: int) -> Group:
-    """Members of up to half of the topics; no partition has an owner."""
+    """Members of at most half of the topics; no partition has an owner."""
     names = [f"t{number}" for number in range(topics)]
     weights: dict[str, list[int]] = {name: [] for name in names}
     for _ in range(partitions):
@@ -169,7 +169,7 @@ def a_mixed_group(rng: random.Random, members: int, partitions: int, topics: int
 
 
 def ratios_of(groups: Sequence[Group]) -> Iterator[str]:
-    """The greatest load by the bound with a threshold of 0, with branch and bound and without."""
+    """The greatest load over the bound at a threshold of 0, with branch and bound and without."""
     assigned = [Weighted(0).assign(group) for group in groups]
     with patch.object(branch_and_bound, "MOST_JOBS", 0):
         without = [Weighted(0).assign(group) for group in groups]
@@ -179,11 +179,11 @@ def ratios_of(groups: Sequence[Group]) -> Iterator[str]:
 
 
 def timed(strategy: Strategy, group: Group) -> tuple[float, Assignment]:
-    """The least of two times, after one call that does not count."""
+    """The smaller of two times, after one call that does not count."""
     assignment = strategy.assign(group)
     took = []
     for _ in range(2):
-        fresh = replace(group)  # To judge the claims is part of the call.
+        fresh = replace(group)  # The copy has no judged claims: judging them is part of the call.
         began = time.thread_time()
         strategy.assign(fresh)
         took.append(time.thread_time() - began)
@@ -191,7 +191,7 @@ def timed(strategy: Strategy, group: Group) -> tuple[float, Assignment]:
 
 
 def life(group: Group, strategy: Strategy) -> Iterator[tuple[int, float]]:
-    """How many partitions move in each rebalance, and the greatest load after it by the bound."""
+    """The number of moved partitions in each rebalance, and the greatest load over the bound after it."""
     rng = random.Random(2)
     group = owning(group, strategy.assign(group))
     for _ in range(REBALANCES):
@@ -208,7 +208,7 @@ def drifted(topic: Topic, rng: random.Random) -> Topic:
 
 
 def owning(group: Group, assignment: Assignment) -> Group:
-    """The group when its members have what they were assigned."""
+    """The group after its members got this assignment."""
     return Group.of(group.topics.values(), owners(group.members.values(), assignment))
 
 

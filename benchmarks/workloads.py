@@ -1,10 +1,10 @@
-"""Groups to measure on: the shapes that large consumer groups have, and those that are hard.
+"""Groups to measure on: typical large consumer groups, and groups that are hard to balance.
 
-A workload comes in situations: *fresh*, where no partition has an owner; *join*, where members own a balanced
-share and the last member is new; *leave*, where the last member is gone, and the others own their share
-beside it; *unchanged*, where all members own a balanced share, as when one of them joins again; *scattered*,
-where each partition is claimed by a random subscriber, so that loads are uneven and every member owns a
-little of every topic. Names are ordered like numbers; there is no randomness outside the seeds given here.
+A workload has situations: *fresh*, no partition has an owner; *join*, members own a balanced share and the
+last member is new; *leave*, the last member has left, and the others own their share; *unchanged*, all
+members own a balanced share, as when one of them joins again; *scattered*, a random subscriber claims each
+partition, so that loads are uneven and every member owns a few partitions of every topic. Names sort like
+numbers. All randomness comes from the fixed seeds in this module.
 
 `kafka uniform` and `kafka bucket` are the homogeneous and heterogeneous subscriptions of Kafka's own
 `ClientSideAssignorBenchmark` (jmh-benchmarks in apache/kafka): 100 topics, up to 10,000 members, ten
@@ -27,7 +27,7 @@ GENERATION = 8
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """A name with the numbers of members and partitions in it, the fresh group, and the situations."""
+    """A name with the number of members and partitions, the fresh group, and the situations."""
 
     name: str
     fresh: Callable[[], Group]
@@ -39,29 +39,29 @@ class Workload:
 
 
 def joined(fresh: Group) -> Group:
-    """The same group when its last member is new and the others own what they were assigned without it."""
+    """The group when its last member is new and the others own their assignment without it."""
     *before, last = fresh.members.values()
     return Group.of(fresh.topics.values(), [*_settled(fresh, before), last], GENERATION)
 
 
 def left(fresh: Group) -> Group:
-    """The same group without its last member, when the others own what they were assigned beside it."""
+    """The group without its last member, when the others own their assignment with it."""
     return Group.of(fresh.topics.values(), _settled(fresh, fresh.members.values())[:-1], GENERATION)
 
 
 def unchanged(fresh: Group) -> Group:
-    """The same group when all members own what they were assigned."""
+    """The group when all members own their assignment."""
     return Group.of(fresh.topics.values(), _settled(fresh, fresh.members.values()), GENERATION)
 
 
 def _settled(fresh: Group, members: Collection[Member]) -> list[Member]:
-    """These members of the group, each of which owns what it is assigned if there are no others."""
+    """These members of the group; each owns its assignment in a group of only these members."""
     assignment = CooperativeSticky().assign(Group.of(fresh.topics.values(), members))
     return [replace(m, owned=assignment.members[m.id], generation=GENERATION - 1) for m in members]
 
 
 def scattered(fresh: Group) -> Group:
-    """The same group when every partition is claimed by a random subscriber but the last one."""
+    """The group when a random subscriber other than the last member claims each partition."""
     rng = random.Random(2)
     *before, last = fresh.members.values()
     subscribers: dict[str, list[str]] = {name: [] for name in fresh.topics}
@@ -93,7 +93,7 @@ def _topics(count: int, partitions: int) -> list[Topic]:
 
 
 def _group(topics: Sequence[Topic], subscriptions: Iterable[Iterable[Topic]]) -> Group:
-    """Members who subscribe to these topics, in order."""
+    """Members that subscribe to these topics, in order."""
     members = (
         Member(f"member-{number:05}", frozenset(topic.name for topic in subscribed))
         for number, subscribed in enumerate(subscriptions)
@@ -102,7 +102,7 @@ def _group(topics: Sequence[Topic], subscriptions: Iterable[Iterable[Topic]]) ->
 
 
 def _uniform(members: int, topics: int, partitions: int) -> Group:
-    """Every member reads everything."""
+    """Every member reads every topic."""
     all_topics = _topics(topics, partitions)
     return _group(all_topics, [all_topics] * members)
 
@@ -115,7 +115,7 @@ def _small(members: int, sizes: Sequence[int], *, mixed: bool = False) -> Group:
 
 
 def _in_racks(group: Group, racks: str, replicas: int) -> Group:
-    """The same group with members over these racks in turn, and replicas in random ones."""
+    """The group with members in these racks in turn, and replicas in random racks."""
     rng = random.Random(1)
     topics = [
         replace(t, replica_racks=tuple(frozenset(rng.sample(racks, replicas)) for _ in range(t.partitions)))
@@ -134,7 +134,7 @@ def _bucket(members: int, topics: int, partitions: int, buckets: int = 5) -> Gro
 
 
 def _half(members: int, topics: int, partitions: int) -> Group:
-    """Every member reads a random half of the topics: no two members are alike."""
+    """Every member reads a random half of the topics; no two members have the same subscription."""
     rng = random.Random(1)
     all_topics = _topics(topics, partitions)
     return _group(all_topics, (rng.sample(all_topics, topics // 2) for _ in range(members)))
@@ -149,32 +149,32 @@ def _random(members: int, topics: int, partitions: int, most: int) -> Group:
 
 
 def _narrow(members: int, topics: int, partitions: int) -> Group:
-    """Every member reads everything but for one member, which reads a single topic."""
+    """Every member reads all topics, except for one member, which reads a single topic."""
     all_topics = _topics(topics, partitions)
     return _group(all_topics, [all_topics[:1], *([all_topics] * (members - 1))])
 
 
 def _chain(members: int, partitions: int) -> Group:
-    """Each member reads two neighbouring topics; the last one reads the first topic alone.
+    """Each member reads two neighbouring topics; the last one reads only the first topic.
 
-    When it joins, it can have its share only from a member that must be given as much by its neighbour, and
-    so on along the chain.
+    When the last member joins, it can get its share only from a member that must get as much from its
+    neighbour, and so on along the chain.
     """
     topics = _topics(members, partitions)
     return _group(topics, [*(topics[n : n + 2] for n in range(members - 1)), topics[:1]])
 
 
 def _ladder(members: int, step: int) -> Group:
-    """The same with topics that grow from one to the next, so that nearly every member is a level of its own.
+    """A chain with growing topics, so that nearly every member has a different load.
 
-    Java's name for the case is a group whose subscriptions cannot be balanced.
+    Java's tests have this case as a group whose subscriptions cannot be balanced.
     """
     topics = [Topic(f"topic-{number:05}", step * (number + 1)) for number in range(members)]
     return _group(topics, (topics[n : n + 2] for n in range(members)))
 
 
 def _nested(members: int, partitions: int) -> Group:
-    """Each member reads one topic more than the member before it: no two topics are alike either."""
+    """Each member reads one topic more than the previous member; no two topics have the same subscribers."""
     topics = _topics(members, partitions)
     return _group(topics, (topics[: n + 1] for n in range(members)))
 
@@ -218,7 +218,6 @@ GROWTH: dict[str, Callable[[int], Group]] = {
     "half": lambda topics: joined(_half(500, topics, 500)),
     "different": lambda topics: joined(_random(5 * topics, 5 * topics, 100, 20)),
 }
-"""Groups of 500 partitions for each of so many topics: what a member joins. In the last the members double
-too."""
+"""Groups of 500 partitions for each topic, which a member joins. In `different` the members double too."""
 
 GROWTH_TOPICS = (125, 250, 500, 1000, 2000)

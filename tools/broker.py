@@ -1,10 +1,10 @@
-"""A broker to try things on, without Docker: one topic, and a record every 20 ms, until Ctrl-C.
+"""A broker for experiments, without Docker: one topic, and a record every 20 ms, until Ctrl-C.
 
     python -m tools.broker                                     # localhost:9092, topic orders, 12 partitions
     python -m tools.broker --port 19092 --topic payments --partitions 6
 
-The broker is the one that the tests use: Kafka's jars from Maven, and data in a temporary folder that goes
-with it. `compose.yaml` starts the same with Docker.
+The broker is the one that the tests use: Kafka's jars from Maven, and data in a temporary folder that is
+removed at the end. `compose.yaml` starts the same with Docker.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def _taken(port: int) -> bool:
-    """Whether a process listens there: with a broker of its own, ours would fill that one's topic."""
+    """Whether a process listens on the port: if it is a broker, the producer would fill its topic."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -2,8 +2,8 @@
 
     python -m tools.docs_code
 
-A block may be a fragment. Names that it uses and does not define stand for the reader's own code, and are of
-type Any. What it imports, constructs and calls is checked against the real packages, with the settings of
+A block may be a fragment. Names that it uses and does not define stand for the reader's own code, and have
+the type Any. mypy checks the imports, constructors and calls against the real packages, with the settings of
 pyproject.toml.
 """
 
@@ -26,7 +26,7 @@ _BLOCK = re.compile(r"^(?P<indent> *)```python\n(?P<code>.*?)^ *```$", re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block: the page, the line of its first line of code, and the code without indentation."""
+    """A code block: its page, the number of its first line of code, and the code without indentation."""
 
     page: Path
     line: int
@@ -34,7 +34,7 @@ class Block:
 
     @property
     def module(self) -> str:
-        """The name of the module that it is checked as."""
+        """The name of the module under which mypy checks the block."""
         return f"{re.sub(r'[^a-z0-9]', '_', self.page.stem.lower())}_line_{self.line}"
 
 
@@ -47,7 +47,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def module_of(block: Block) -> str:
-    """The module that mypy checks: declarations of the names that the block lacks, and the block.
+    """The module that mypy checks: declarations of the undefined names, then the block.
 
     Raises:
         SyntaxError: The code does not parse.

@@ -1,8 +1,8 @@
-"""Hooks of the documentation site (mkdocs.yml): the page of commands, and links that leave `docs/`.
+"""Hooks of the documentation site (mkdocs.yml): the page of commands, and links to files outside `docs/`.
 
-A page links to files outside `docs/` by their path in the repository, so that the link works there. On the
-site the same link leads to the repository that pyproject.toml names. A link to a file that does not exist
-fails the build.
+A page links to files outside `docs/` by their relative path, so that the link works in the repository. On the
+site the link leads to the repository address in pyproject.toml. A link to a file that does not exist fails
+the build.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ write, and their exit codes: [formats and exit codes](command-line.md).
 
 
 def repository_url() -> str:
-    """The address of the repository, which pyproject.toml alone names."""
+    """The address of the repository; only pyproject.toml contains it."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return str(project["urls"]["Repository"]).rstrip("/")
 

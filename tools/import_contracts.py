@@ -1,9 +1,8 @@
-"""An import-linter contract of our own: the named packages import the standard library and themselves,
-nothing else.
+"""An import-linter contract: the named packages import only themselves and the standard library.
 
-import-linter can forbid named packages, but has no way to say "no third-party package at all". Type checkers
-know `typing_extensions` without an installation, so it may be imported for them; a test imports every module
-of the core without it.
+import-linter can forbid named packages, but has no way to say "no third-party package at all".
+`typing_extensions` is allowed, because type checkers know it without an installation; a test imports every
+module of the core without it.
 """
 
 from __future__ import annotations

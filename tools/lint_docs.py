@@ -1,4 +1,4 @@
-"""Writes the rules of `kafka-assignors lint` into docs/lint.md, out of the rules themselves.
+"""Writes the rules of `kafka-assignors lint` into docs/lint.md, generated from the rules.
 
 python -m tools.lint_docs
 """
@@ -17,7 +17,7 @@ _WIDTH = 120
 
 
 def page_with_rules(page: str) -> str:
-    """The page, with what is between the two marks made anew."""
+    """The page, with the part between the two marks generated again."""
     return with_part(page, "rules", _table() + "".join(map(_section, RULES.values())))
 
 

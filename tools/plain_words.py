@@ -31,9 +31,9 @@ ADVICE = {
     "whomever": "name who: the member that, the caller",
     "who is to": "name who: the member that gets, the next owner",
 }
-"""Each word or phrase with the advice that is printed beside it."""
+"""The advice that is printed for each word or phrase."""
 
-# Between the words of a phrase there may be the end of a line, a comment sign, or the quotes of a string.
+# The words of a phrase may be separated by the end of a line, a comment sign, or the quotes of a string.
 _BETWEEN = r"[\s#\"']+"
 _PATTERN = re.compile(
     rf"(?<![a-z])(?:{'|'.join(phrase.replace(' ', _BETWEEN) for phrase in ADVICE)})(?=s?(?![a-z]))",

@@ -1,9 +1,9 @@
-"""Runs a command, and stops all of its processes for some seconds again and again, as a busy machine does.
+"""Runs a command and repeatedly stops all of its processes for some seconds, as a busy machine does.
 
     python -m tools.stalls .tools/bin/tox run -e py313-live
 
-A test that fails under it depends on the speed of the machine. Members and brokers are stopped too. It needs
-Linux.
+A test that fails under this tool depends on the speed of the machine. The tool also stops members and
+brokers. It needs Linux.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def main() -> int:
 def _stall(seconds: float) -> None:
     stopped: list[int] = []
     try:
-        for _ in range(3):  # A process may start another one while the rest are stopped.
+        for _ in range(3):  # A running process may start another one while the others are being stopped.
             for process in descendants(os.getpid()):
                 with contextlib.suppress(OSError):
-                    # A test may have stopped the process itself; it stays stopped then.
+                    # A process that a test has stopped itself must stay stopped.
                     if process_stat(process).state not in "TtZ":
                         os.kill(process, signal.SIGSTOP)
                         stopped.append(process)

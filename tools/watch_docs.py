@@ -1,4 +1,4 @@
-"""Writes the metrics of `kafka-assignors watch` into docs/watch.md, out of the metrics themselves.
+"""Writes the metrics of `kafka-assignors watch` into docs/watch.md, generated from the metrics.
 
 python -m tools.watch_docs
 """
@@ -15,7 +15,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "watch.md"
 
 
 def page_with_metrics(page: str) -> str:
-    """The page, with the table of metrics made anew."""
+    """The page, with the table of metrics generated again."""
     rows = [_row(metric, ("group", *metric.labels)) for metric in GROUP_METRICS]
     rows += [_row(metric, metric.labels) for metric in WATCH_METRICS]
     return with_part(page, "metrics", "| metric | type | labels | |\n|---|---|---|---|\n" + "".join(rows))

@@ -1,4 +1,4 @@
-"""Draws the terminal view of `kafka-assignors watch` over the recorded history into docs/watch.svg.
+"""Draws the terminal view of `kafka-assignors watch` for the recorded history into docs/watch.svg.
 
 python -m tools.watch_picture (or `make watch-picture`)
 """
@@ -24,16 +24,16 @@ from kafka_assignors_spark.watch.metrics import WatchStatus
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY, PICTURE = ROOT / "spark_validation" / "recorded", ROOT / "docs" / "watch.svg"
 SEEN_S = 600.0
-"""The picture is of this moment after the first record, while the groups are under way."""
+"""The picture shows this moment, counted from the first record, while the groups rebalance."""
 
 _WIDTH = 120
 _ROWS = 12
-# A picture in a page may load nothing, so the reader's own font is used.
+# An SVG inside a page cannot load fonts, so the picture uses the reader's font.
 _FORMAT = re.sub(r"@font-face {{.*?}}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
 
 
 def records() -> Iterator[Record]:
-    """The records of the groups in the order of time."""
+    """The records of the groups, ordered by time."""
     rows = pq.read_table(HISTORY / "raw").to_pylist()
     for row in sorted(rows, key=lambda row: (row["timestamp"], row["partition"], row["offset"])):
         micros = to_micros(row["timestamp"])
@@ -41,7 +41,7 @@ def records() -> Iterator[Record]:
 
 
 def fleet_at(seen_s: float) -> FleetSnapshot:
-    """What a watch that began before the first record shows `seen_s` seconds after it."""
+    """The snapshot of a watch that began before the first record, `seen_s` seconds after that record."""
     found = catalogue_rows(str(HISTORY), frozenset())
     assert found is not None
     fleet = Fleet(Catalogue.from_rows(found[1]), FleetLimits())
@@ -57,10 +57,10 @@ def fleet_at(seen_s: float) -> FleetSnapshot:
 
 
 def picture() -> str:
-    """The table as SVG; the same history gives the same text."""
+    """The table as SVG; the same history always gives the same text."""
     status = WatchStatus(up=True, caught_up=True, lag=0, started_s=0.0, errors=0)
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), color_system="truecolor")
-    # Without the empty line the picture cuts what hangs below the last one.
+    # Without an empty last line the picture cuts off the descenders of the last row.
     console.print(*watch_tables(fleet_at(SEEN_S), status, [], _ROWS), "", sep="\n")
     return console.export_svg(title="kafka-assignors watch", code_format=_FORMAT, unique_id="watch")
 

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(every: Sequence[Trace], processes: int, file: Path | None) -> dict[str, dict[str, Sequence[Row]]]:
-    """All figures; what is there by now is shown and written after each trace."""
+    """Run all traces, and return the figures; each trace is shown and written as soon as it is done."""
     found: dict[str, dict[str, Sequence[Row]]] = {"prompt": {}, "late": {}}
     late = [trace for trace in every if trace.name in LATE]
     with ProcessPoolExecutor(processes) as pool:

@@ -1,15 +1,17 @@
-"""The same on a real broker at small scale: `weighted` beside `cooperative-sticky`, with as many consumers.
+"""The comparison on a real broker at small scale, with the same number of consumers for each strategy.
 
     python -m benchmarks.autoscaling.broker              # ten minutes; needs what `make test` needs
     python -m benchmarks.autoscaling.broker --small      # a minute: does it run?
 
-A stream of the papers, slowed: 12 partitions, a `delta` of 20, twelve measurements 15 seconds apart, C at 25
-records a second and a consumer that carries 33 (`member`). A record is the time at which it was made; its
-lateness is the time until the member has processed it. At each measurement the driver writes the speeds into
-the file of weights and counts the fewest consumers for loads within C. It starts consumers, or asks some to
-leave: of `weighted` those with the least load, of `cooperative-sticky` those that came last. Then one member
-joins again, so that the leader looks at the weights. Under both strategies the number of consumers is the
-same at each measurement. Afterwards the group goes on until every record is processed.
+The stream is one of the papers, slowed down: 12 partitions, a `delta` of 20, twelve measurements 15 seconds
+apart, C at 25 records a second and a consumer that carries 33 (`member`). A record contains the time at which
+it was made; its lateness is the time until the member has processed it.
+
+At each measurement the driver writes the speeds into the file of weights and counts the fewest consumers for
+loads within C. It starts consumers, or asks some to leave: under `weighted` the least loaded ones, under
+`cooperative-sticky` the last that joined. Then one member joins again, so that the leader reads the weights.
+Both strategies have the same number of consumers at each measurement. After the last one the group runs until
+every record is processed.
 
 The exit code is 0, or 1 if a record was missing or processed twice.
 """
@@ -52,7 +54,7 @@ _TICK_S = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Paced(Peer):
-    """Members of `benchmarks.autoscaling.member`; `weighted` are its last arguments."""
+    """Members of `benchmarks.autoscaling.member`; `weighted` has the program's last arguments."""
 
     weighted: tuple[str, ...] = ()
 
@@ -62,7 +64,7 @@ class Paced(Peer):
 
 
 class Writing:
-    """Writes to each partition at its speed, from a thread. `count` are the records that were written."""
+    """A thread that writes to each partition at its speed. `count` is the number of records written."""
 
     def __init__(self, kafka: Kafka, topic: str, speeds: Sequence[int]) -> None:
         self._producer = Producer({"bootstrap.servers": kafka.bootstrap, "linger.ms": 0, "acks": 1})
@@ -81,7 +83,7 @@ class Writing:
         self._thread.join()
 
     def _write(self) -> None:
-        # Spread from the beginning, so that not all partitions get their records at the same moment.
+        # Random starts, so that the partitions do not all get their records at the same moment.
         rng = random.Random(0)
         owed = [rng.random() for _ in self.speeds]
         before_s = time.monotonic()
@@ -101,7 +103,7 @@ class Writing:
 
 @dataclass(slots=True)
 class Measured:
-    """Of one group: lateness of each record in ms, and counts."""
+    """The figures of one group; `late_ms` has the lateness of each record."""
 
     consumers: list[int] = field(default_factory=list)
     late_ms: list[float] = field(default_factory=list)
@@ -118,7 +120,7 @@ def measure(
     weights: Path,
     leaving: Callable[[Group, Sequence[int]], str],
 ) -> Measured:
-    """Run one group through the trace. `weights` is the file of weights, `leaving` says who goes."""
+    """Run one group through the trace. `weights` is a file, `leaving` picks the member that leaves."""
     counts = [fewest(speeds) for speeds in trace.speeds]
     names = [f"m{number:02}" for number in range(_starts(counts))]
     settings = Settings(
@@ -154,14 +156,14 @@ def measure(
 
 
 def _weigh(file: Path, topic: str, speeds: Sequence[int]) -> None:
-    """Publish the speeds, so that a reader finds the old or the new ones."""
+    """Publish the speeds atomically: a reader finds either the old or the new ones."""
     new = file.with_suffix(".new")
     new.write_text(json.dumps({"format": 1, "topics": {topic: list(speeds)}}))
     new.replace(file)
 
 
 def _rest(group: Group, partitions: int) -> None:
-    """Wait until all partitions have had the same owners for a while."""
+    """Wait until every partition has had the same owner for a while."""
     before: list[set[int]] = []
     since_s = time.monotonic()
 
@@ -176,7 +178,7 @@ def _rest(group: Group, partitions: int) -> None:
 
 
 def _starts(counts: Sequence[int]) -> int:
-    """How many processes join in all, those after others left included."""
+    """The number of processes that join in total."""
     grown = sum(max(0, after - before) for before, after in pairwise(counts))
     return counts[0] + grown
 
@@ -191,7 +193,7 @@ def _wait(group: Group, until: Callable[[], bool], seconds: float) -> None:
 
 
 def owned(group: Group, name: str) -> set[int]:
-    """What a member has by its journal."""
+    """The partitions of a member, according to its journal."""
     group.read()
     partitions: set[int] = set()
     for row in group.rows[name]:
@@ -203,7 +205,7 @@ def owned(group: Group, name: str) -> set[int]:
 
 
 def delivered(group: Group) -> int:
-    """Records that were processed, those that were processed twice counted twice."""
+    """The number of deliveries; a record that is processed twice counts twice."""
     group.read()
     return sum(row.kind == Kind.DELIVERED for rows in group.rows.values() for row in rows)
 

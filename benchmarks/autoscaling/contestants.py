@@ -1,4 +1,4 @@
-"""Who takes part: published heuristics, `weighted` with as many consumers as each, ours, and equal shares."""
+"""The contestants: published heuristics, `weighted` with as many consumers, ours, and equal shares."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kafka_assignors.strategies import CooperativeSticky, Range, Weighted
 __all__ = ["OURS", "PUBLISHED", "Kind", "Run", "late_runs", "runs"]
 
 PUBLISHED = ("NF", "BFD", "MWF", "MBF", "MWFP", "MBFP")
-"""The heuristics of the tables. The others of the papers are in `heuristics`."""
+"""The heuristics in the tables; `heuristics` has all heuristics of the papers."""
 
 HELD = 10
-"""Measurements, which are five minutes: the default of `stabilizationWindowSeconds` of Kubernetes' HPA."""
+"""Ten measurements, which are five minutes: the default `stabilizationWindowSeconds` of Kubernetes' HPA."""
 
 Kind = str
 """`published`, `as many` (ours with the consumers of a published one), `ours`, or `equal`."""
@@ -35,7 +35,7 @@ Kind = str
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One contestant on one trace. `beside` is the published one that an `as many` has its consumers from."""
+    """One contestant on one trace. `beside` is the published heuristic whose consumers an `as many` has."""
 
     name: str
     kind: Kind
@@ -44,7 +44,7 @@ class Run:
 
 
 SAME_AS_BFD = "fewest, `weighted` within C"
-"""The fewest are counted by best fit decreasing, so with its consumers this is run already."""
+"""Best fit decreasing counts the fewest consumers, so the run with BFD's consumers is the same."""
 
 OURS: Mapping[str, Callable[[], Step]] = {
     SAME_AS_BFD: lambda: scaled(fewest, Weighted(capacity=CAPACITY)),
@@ -81,7 +81,7 @@ def runs(trace: Trace) -> Iterator[Run]:
 
 
 def _equal(trace: Trace, beside: Result) -> Iterator[Run]:
-    """Groups that give every member as many partitions, regardless of what is written to them."""
+    """Groups that give every member the same number of partitions, regardless of the load."""
     counts = beside.consumers
     yield Run(
         "`cooperative-sticky`, consumers of MWF",
@@ -107,7 +107,7 @@ def _with(trace: Trace, consumers: int) -> Result:
 
 
 def late_runs(trace: Trace) -> Iterator[Run]:
-    """Contestants that decide on the measurement before."""
+    """Contestants that decide on the previous measurement."""
     for name in ("BFD", "MWF", "MBF"):
         step = as_published(HEURISTICS[name])
         yield Run(name, "published", simulate(trace, step, measured_late=True))

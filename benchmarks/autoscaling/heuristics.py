@@ -1,22 +1,22 @@
 """The bin packing heuristics of arXiv 2206.11170 as functions from owners to owners.
 
-Bins are consumers, items partitions, sizes the measured speeds, and the size of a bin is C. A bin without a
-partition takes any one.
+Bins are consumers, items are partitions, sizes are the measured speeds, and the size of a bin is C. A bin
+without a partition takes any one.
 
-**Any Fit**: each partition goes to a consumer that was opened already and has room for it: the last one
-opened (next fit), the one with the least number (first fit), the fullest (best fit), the emptiest (worst
-fit). If none has room a consumer is opened: the partition's present owner if it is not open yet, else the
-free one with the least number. That first choice costs no consumer and saves moves; the papers make it for
-all heuristics. Partitions come in random order, or, in the *decreasing* form, the fastest first.
+**Any Fit**: each partition goes to an open consumer with room for it: the last one opened (next fit), the one
+with the least number (first fit), the fullest (best fit), the emptiest (worst fit). If none has room, a
+consumer is opened: the partition's present owner if it is not open yet, else the free one with the least
+number. The present owner costs no further consumer and saves moves; the papers prefer it in all heuristics.
+Partitions come in random order, or, in the *decreasing* form, the fastest first.
 
-**Modified Any Fit**: consumers are taken in turn, those with the greatest total speed first (MWF, MBF) or
-those with the fastest partition first (MWFP, MBFP). Of each its partitions are offered to the consumers
-that are open already, the slowest partition first, until one fits nowhere. Then the consumer itself is
-opened, and takes what it has left, the fastest first, until one does not fit. What is left over in the end
-is placed by worst fit (MWF, MWFP) or best fit (MBF, MBFP), the fastest first.
+**Modified Any Fit**: consumers are taken in turn, either by the greatest total speed (MWF, MBF) or by the
+fastest partition (MWFP, MBFP). The partitions of each consumer are offered to the open consumers, the slowest
+first, until one fits nowhere. Then the consumer itself is opened and takes its remaining partitions, the
+fastest first, until one does not fit. At the end the remaining partitions are placed by worst fit (MWF, MWFP)
+or best fit (MBF, MBFP), the fastest first.
 
-Assumed: of equal speeds the partition with the lower number comes first, of equal consumers the one with the
-lower number. The papers do not say.
+The papers do not define ties. Assumed here: among equal speeds the partition with the lower number comes
+first, among equal consumers the one with the lower number.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Owners: TypeAlias = Sequence[int]
 """The consumer of each partition."""
 
 Heuristic: TypeAlias = Callable[[Sequence[int], Owners, random.Random], list[int]]
-"""Speeds, owners, and what random orders are drawn from: the next owners."""
+"""(speeds, owners, source of random orders) -> the next owners."""
 
 
 class Bins:
-    """The consumers that are open in the next assignment, and what they have."""
+    """The open consumers of the next assignment, and their partitions."""
 
     def __init__(self, speeds: Sequence[int], before: Owners) -> None:
         self._speeds = speeds
@@ -58,7 +58,7 @@ class Bins:
         self.last_opened = consumer
 
     def open_for(self, partition: int) -> int:
-        """Open the present owner, or else the consumer with the least number."""
+        """Open the partition's present owner, or else the consumer with the least number."""
         consumer = self._before[partition]
         if consumer == UNASSIGNED or consumer in self.loads:
             consumer = next(number for number in range(len(self.loads) + 1) if number not in self.loads)
@@ -71,7 +71,7 @@ class Bins:
         self._counts[consumer] += 1
 
     def with_room(self, partition: int) -> list[tuple[int, int]]:
-        """Load and number of the consumers that a partition fits on."""
+        """Load and number of the consumers that have room for a partition."""
         room = CAPACITY - self._speeds[partition]
         if room < 0:
             return [(0, number) for number, count in self._counts.items() if not count]

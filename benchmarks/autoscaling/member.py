@@ -1,10 +1,10 @@
-"""A member of a real group that carries only so much: aiokafka with our cooperative consumer.
+"""A member of a real group with limited throughput: aiokafka with our cooperative consumer.
 
     python -m benchmarks.autoscaling.member SPEC RATE [WEIGHTS CAPACITY]
 
-SPEC is a `benchmarks.pause.members.spec.MemberSpec` in JSON. Each record takes 1/RATE seconds. With
-WEIGHTS, a file of weights, the member runs `weighted` with that CAPACITY, without it `cooperative-sticky`.
-On SIGUSR1 it joins again, so that the leader reads the weights.
+SPEC is a `benchmarks.pause.members.spec.MemberSpec` in JSON. Each record takes 1/RATE seconds. With the file
+WEIGHTS, the member runs `weighted` with that CAPACITY; without it, `cooperative-sticky`. On SIGUSR1 the
+member joins again, so that the leader reads the weights.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_assignors.weights import WeightsFile
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, CooperativeStickyAssignor, WeightedAssignor
 
 _AT_A_TIME = 10
-"""Records that are taken up in one call: few, so that a record in hand delays no handover by much."""
+"""The most records of one call. A small number, so that records in progress hardly delay a handover."""
 
 
 async def consume(spec: MemberSpec, journal: JournalWriter, rate: float, weighted: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ async def consume(spec: MemberSpec, journal: JournalWriter, rate: float, weighte
                 for record in records:
                     free_s = max(free_s, time.monotonic()) + 1 / rate
                     await asyncio.sleep(free_s - time.monotonic())
-                    assert record.value is not None  # Each is the time at which it was made.
+                    assert record.value is not None  # Each value is the time at which the record was made.
                     journal.delivered(record.partition, record.offset, record.value)
     finally:
         await consumer.stop()

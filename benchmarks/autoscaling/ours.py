@@ -1,12 +1,12 @@
-"""Our strategies as contestants: how many consumers, and `weighted` or `cooperative-sticky` for them.
+"""Our strategies as contestants: the number of consumers, and `weighted` or `cooperative-sticky` for them.
 
-A step is what an autoscaler and a group do with one measurement. The number of consumers comes first
-(`Count`). If it has grown consumers come with nothing; if it has fallen those with the least load go. Then
-a strategy of the library assigns, on a group of so many members that own what they have, with the speeds as
-weights.
+A step is the reaction of an autoscaler and a group to one measurement. First it finds the number of consumers
+(`Count`). If the number grows, consumers join without partitions; if it falls, the least loaded ones leave.
+Then a strategy of the library assigns, for a group of these members with their owned partitions, and with the
+speeds as weights.
 
-That the least loaded consumers go is assumed; with Kubernetes it takes `pod-deletion-cost`. The published
-heuristics choose who goes too.
+It is assumed that the least loaded consumers leave; Kubernetes needs `pod-deletion-cost` for that. The
+published heuristics also choose the consumers that leave.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 Count: TypeAlias = Callable[[Sequence[int]], int]
-"""Called with each measurement in turn: how many consumers there should be."""
+"""Returns the number of consumers for a measurement; called with each measurement in turn."""
 
 _TOPIC = "t"
 
@@ -47,7 +47,7 @@ _SIZE_STEPS = 5000
 
 
 def as_published(heuristic: Heuristic) -> Step:
-    """A heuristic, which says itself who is needed: a consumer without a partition is not there."""
+    """A heuristic that chooses its consumers itself: a consumer without a partition does not exist."""
     rng = draws()
 
     def step(speeds: Sequence[int], before: Decision) -> Decision:
@@ -58,8 +58,7 @@ def as_published(heuristic: Heuristic) -> Step:
 
 
 def when_exceeded(step: Step) -> Step:
-    """The same, but only where a consumer has more than it carries: the trigger of the authors'
-    controller."""
+    """The step, taken only if a consumer has more load than it carries, as in the authors' controller."""
 
     def guarded(speeds: Sequence[int], before: Decision) -> Decision:
         loads = Counter[int]()
@@ -72,7 +71,7 @@ def when_exceeded(step: Step) -> Step:
 
 
 def scaled(count: Count, strategy: Strategy) -> Step:
-    """A group of as many members as `count` says, under a strategy of ours."""
+    """A group of as many members as `count` returns, under a strategy of the library."""
 
     def step(speeds: Sequence[int], before: Decision) -> Decision:
         consumers = _changed(speeds, before, count(speeds))
@@ -82,7 +81,7 @@ def scaled(count: Count, strategy: Strategy) -> Step:
 
 
 def fewest(speeds: Sequence[int]) -> int:
-    """The consumers for loads within C by best fit decreasing: as many as BFD has."""
+    """The number of consumers for loads within C by best fit decreasing, as BFD has."""
     loads: list[int] = []
     for speed in sorted(speeds, reverse=True):
         place = bisect_right(loads, CAPACITY - speed)
@@ -92,15 +91,15 @@ def fewest(speeds: Sequence[int]) -> int:
 
 
 def sized(speeds: Sequence[int], capacity: int = CAPACITY) -> int:
-    """As many as `kafka-assignors size` finds to be the fewest, with a short search."""
+    """The fewest consumers that `kafka-assignors size` finds, with a short search."""
     costs = sorted((speed for speed in speeds if speed), reverse=True)
     return max(1, len(pack(costs, capacity, _SIZE_STEPS).bins))
 
 
 def recommended() -> Count:
-    """What `kafka-assignors size` recommends by default, with a headroom that leaves C of 1.33 C.
+    """The default recommendation of `kafka-assignors size`, with a headroom that leaves C of 1.33 C.
 
-    It goes up, to loads within C, when loads within 1.33 C need more; down after ten minutes.
+    It rises to loads within C when loads within 1.33 C need more consumers; it falls after ten minutes.
     """
     state, policy = Recommendation(), ScalingPolicy()
     times = itertools.count(0.0, INTERVAL_S)
@@ -116,7 +115,7 @@ def recommended() -> Count:
 
 
 def held(measurements: int) -> Count:
-    """The most that were needed in so many measurements, as Kubernetes' HPA scales down."""
+    """The largest number that the last measurements needed, as Kubernetes' HPA scales down."""
     recent: deque[int] = deque(maxlen=measurements)
 
     def count(speeds: Sequence[int]) -> int:
@@ -127,18 +126,18 @@ def held(measurements: int) -> Count:
 
 
 def fixed(consumers: int) -> Count:
-    """Always so many."""
+    """A constant number."""
     return lambda _: consumers
 
 
 def following(counts: Sequence[int]) -> Count:
-    """As many as another contestant had at the same measurement."""
+    """The number that another contestant had at the same measurement."""
     turns: Iterator[int] = iter(counts)
     return lambda _: next(turns)
 
 
 def _changed(speeds: Sequence[int], before: Decision, count: int) -> list[int]:
-    """The consumers of before, without the least loaded or with new ones."""
+    """The previous consumers, without the least loaded ones or with new ones."""
     loads = dict.fromkeys(before.consumers, 0)
     for speed, owner in zip(speeds, before.owners, strict=True):
         if owner in loads:

@@ -17,7 +17,7 @@ SHOWN = ("latency", "uniform, 5 %", "uniform, 15 %", "uniform, 25 %")
 _PUBLISHED, _AS_MANY, _OURS = "#c2410c", "#7aa5d2", "#1d4f8c"
 _MARKS = {"published": ("o", _PUBLISHED), "as many": ("v", _AS_MANY), "ours": ("D", _OURS)}
 _GUARDED = " above 1.33 C"
-"""An asterisk in the picture."""
+"""Part of a contestant's name; the picture shows an asterisk instead."""
 _LABELS = {
     "published": "published heuristics",
     "as many": "weighted within C, with the consumers of each",
@@ -28,7 +28,7 @@ _LABELS = {
 def draw(by_trace: Mapping[str, Sequence[Row]], file: Path) -> None:
     """A column for each trace: R-score above, p99 below. The same figures give the same bytes.
 
-    Next fit is left out: it needs so many more consumers that the others would lie on each other.
+    Next fit is left out: it needs so many consumers that the other points would overlap.
     """
     shown = [trace for trace in SHOWN if trace in by_trace]
     with mpl.rc_context({"svg.hashsalt": "autoscaling", "svg.fonttype": "none", "font.size": 8}):
@@ -50,7 +50,7 @@ def draw(by_trace: Mapping[str, Sequence[Row]], file: Path) -> None:
 
 
 def front(rows: Sequence[Row], figure_of: Callable[[Row], float]) -> list[Row]:
-    """The rows that no other beats in both, fewest consumers first."""
+    """The rows that no other row beats in both figures, fewest consumers first."""
     best: list[Row] = []
     for row in sorted(rows, key=lambda row: (row.consumers, figure_of(row))):
         if not best or figure_of(row) < figure_of(best[-1]):

@@ -1,22 +1,24 @@
-"""The authors' own figures: consumers and R-score, and latency by their formula on their stream.
+"""The authors' own figures: consumers and R-score, and the latency by their formula on their stream.
 
     python -m benchmarks.autoscaling.published                   # two minutes of CPU
     python -m benchmarks.autoscaling.published measurements_5
 
-The first prints consumers and R-score of the heuristics on 500 measurements of 200 partitions, to be held
-against the results in github.com/landaudiogo/thesis_data (`Reassign Algorithm/uniform_start.csv`).
+The first command prints consumers and R-score of the heuristics on 500 measurements of 200 partitions, for
+comparison with the results in github.com/landaudiogo/thesis_data (`Reassign Algorithm/uniform_start.csv`).
 
-The second needs their stream, which is in github.com/landaudiogo/kafka-consumer-group-autoscaler (January
-2025, `src/controller/test/monitor_sequence/measurements_5`: 32 partitions, 100 measurements), with the
-program whose formula of latency this is. For each consumer and interval of 30 s:
+The second command needs the authors' stream, which is in
+github.com/landaudiogo/kafka-consumer-group-autoscaler (January 2025,
+`src/controller/test/monitor_sequence/measurements_5`: 32 partitions, 100 measurements) next to their program.
+The formula of latency is that of the program. For each consumer and interval of 30 s:
 
 - partitions that stay are one queue. The first record is as late as the last one that the consumer processed;
-  each further one is later by 1/c - 1/w seconds, where w is written and c consumed in a second, or earlier,
-  but never below 0. c is all that the consumer carries; if partitions come, only as much as w;
-- partitions that come are another queue, which begins 5 s late and is consumed with what the first leaves.
+  each further record is later by 1/c - 1/w seconds, or earlier, but never below 0. w records are written and
+  c consumed in a second. c is the capacity of the consumer; if partitions come, c is at most w;
+- partitions that come are another queue, which begins 5 s late and gets the rest of the capacity.
 
-It is not what `queues` computes: what waits is forgotten at the end of an interval but for the lateness of
-the last record, and partitions of a consumer wait for each other. Hence tables with both.
+`queues` computes something else. The authors' formula forgets the backlog at the end of an interval, except
+for the lateness of the last record, and lets partitions of a consumer wait for each other. Therefore there
+are tables with both.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ __all__ = ["published_lateness"]
 
 
 def published_lateness(trace: Trace, step: Step) -> tuple[float, float, Lateness]:
-    """Consumers and R-score in the mean, and the lateness by the authors' formula."""
+    """Mean number of consumers, mean R-score, and the lateness by the authors' formula."""
     now = Decision([UNASSIGNED] * len(trace.speeds[0]), frozenset())
     lateness = Lateness()
     last_s: dict[int, float] = {}
@@ -66,9 +68,9 @@ def published_lateness(trace: Trace, step: Step) -> tuple[float, float, Lateness
 
 
 def _add(lateness: Lateness, written: int, consumed: int, begin_s: float) -> float:
-    """One queue of an interval, whose first record is so late; the lateness of the last one."""
+    """Add a queue of one interval, and return the lateness of its last record; `begin_s`: of its first."""
     records = written * INTERVAL_S
-    if not consumed:  # The consumer has nothing to spare; the program would divide by zero.
+    if not consumed:  # The consumer has no capacity left; the authors' program would divide by zero.
         lateness.add(begin_s, begin_s + INTERVAL_S, records)
         return begin_s + INTERVAL_S
     end_s = begin_s + records * (1 / consumed - 1 / written)

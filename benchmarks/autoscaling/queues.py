@@ -1,15 +1,15 @@
-"""How late records are processed, when each partition is written at a known speed and has a known consumer.
+"""The lateness of records, if each partition is written at a known speed and has a known consumer.
 
-A fluid: what is written to a partition arrives evenly within an interval, and a consumer processes at most so
-much a second. It serves its partitions side by side, each up to what there is, the rest shared evenly
-(processor sharing, max-min fair): a consumer polls all its partitions in turn, and none waits for another's
-backlog. Within a partition the oldest is processed first. A partition that pauses is not served; it goes on
-growing, and the next owner gets what has piled up.
+The model is a fluid: records arrive evenly within an interval, and a consumer has a limited capacity per
+second. It serves its partitions at the same time; each gets at most its demand, and the remaining capacity is
+shared evenly (processor sharing, max-min fair). A real consumer polls all its partitions in turn, so that
+none waits for another's backlog. Within a partition the oldest records come first. A paused partition is not
+served; its backlog grows until the next owner serves it.
 
-The lateness of a record is the time from its arrival until it is processed. What fetching and processing
-one record takes is not counted: a partition that keeps up has a lateness of 0. All of this is exact, without
-steps of time: between two events, which are the end of a pause, of a backlog and of an interval, all rates
-are constant, so lateness is linear in the amount processed.
+The lateness of a record is the time from its arrival until it is processed. The time for fetching and
+processing one record is not counted: a partition that keeps up has a lateness of 0. The results are exact,
+without time steps: between two events (the end of a pause, of a backlog or of an interval) all rates are
+constant, so lateness is linear in the amount processed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 __all__ = ["Lateness", "Queues"]
 
 _NOTHING = 1e-9
-"""Less than so much, or so many seconds, is what floating point leaves over."""
+"""A smaller amount, or a shorter time in seconds, is a rounding error."""
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class Lateness:
     """The lateness of everything that was processed.
 
     Attributes:
-        prompt: how much was processed as it arrived.
-        late: pieces of the rest: least and greatest lateness in seconds, and the amount, evenly between them.
+        prompt: the amount that was processed as it arrived.
+        late: the rest in pieces of (least lateness, greatest lateness, amount); each is spread evenly.
     """
 
     prompt: float = 0.0
@@ -44,7 +44,7 @@ class Lateness:
         return self.prompt + sum(amount for _, _, amount in self.late)
 
     def percentile_s(self, percent: float) -> float:
-        """The lateness that so many percent of all that was processed do not exceed, in seconds."""
+        """The lateness in seconds that `percent` of the processed amount do not exceed."""
         wanted = self.amount * percent / 100 - self.prompt
         if wanted <= 0:
             return 0.0
@@ -74,12 +74,12 @@ def _amount_up_to(piece: tuple[float, float, float], lateness_s: float) -> float
 
 
 class Queues:
-    """The backlog of each partition. `capacity` is what a consumer processes in a second."""
+    """The backlog of each partition. `capacity` is the throughput of a consumer per second."""
 
     def __init__(self, partitions: int, capacity: float) -> None:
         self._capacity = capacity
         self._arrived: list[deque[list[float]]] = [deque() for _ in range(partitions)]
-        """Of each partition what waits, the oldest first: when it began to arrive, how fast, how much."""
+        """The backlog of each partition, oldest first: [arrival of the first record, speed, amount]."""
         self._waiting = [0.0] * partitions
         self._now_s = 0.0
         self.lateness = Lateness()
@@ -91,7 +91,7 @@ class Queues:
     def run(
         self, seconds: float, speeds: Sequence[float], owners: Sequence[int], paused_s: Mapping[int, float]
     ) -> None:
-        """Go on for so long. `paused_s` are the partitions that are not served at first, and for how long."""
+        """Run for this time. `paused_s`: by partition, for how long it is not served at the beginning."""
         held: dict[int, list[int]] = {}
         for partition, owner in enumerate(owners):
             held.setdefault(owner, []).append(partition)
@@ -100,7 +100,7 @@ class Queues:
         self._now_s += seconds
 
     def drain(self, owners: Sequence[int]) -> None:
-        """Go on without arrivals until nothing waits."""
+        """Run without arrivals until the backlog is empty."""
         while self.waiting:
             seconds = self.waiting / self._capacity + 1.0
             self.run(seconds, [0.0] * len(owners), owners, {})
@@ -112,7 +112,7 @@ class Queues:
         speeds: Sequence[float],
         paused_s: Mapping[int, float],
     ) -> None:
-        """One consumer, event by event."""
+        """Serve the partitions of one consumer, event by event."""
         resumes = {partition: paused_s[partition] for partition in partitions if paused_s.get(partition)}
         arriving = sum(speeds[partition] for partition in partitions)
         if not resumes and arriving <= self._capacity and not any(self._waiting[each] for each in partitions):
@@ -133,7 +133,7 @@ class Queues:
             passed += step
 
     def _rates(self, active: Collection[int], speeds: Sequence[float]) -> dict[int, float]:
-        """What each partition gets of the capacity: it asks for its speed, or for any rate if it waits."""
+        """The rate of each partition. Its demand is its speed, or unlimited if it has a backlog."""
         left, sharers = self._capacity, len(active)
         rates: dict[int, float] = {}
         for partition in sorted(active, key=lambda each: (self._wanted(each, speeds), each)):
@@ -146,7 +146,7 @@ class Queues:
         return float("inf") if self._waiting[partition] else speeds[partition]
 
     def _pass(self, partition: int, begin_s: float, seconds: float, speed: float, rate: float) -> None:
-        """What one partition gets and is served in a time in which neither changes."""
+        """Let records of one partition arrive and be served for a time at constant speed and rate."""
         if not self._waiting[partition] and rate >= speed - _NOTHING:
             self.lateness.prompt += speed * seconds
             return
@@ -162,7 +162,7 @@ class Queues:
     def _processed(
         self, partition: int, begin_s: float, rate: float, amount: float
     ) -> Iterator[tuple[float, float, float]]:
-        """The pieces of what is processed from `begin_s` on, oldest first."""
+        """The pieces of the amount that is processed from `begin_s` on, oldest first."""
         arrived = self._arrived[partition]
         while amount > _NOTHING and arrived:
             oldest = arrived[0]

@@ -15,7 +15,7 @@ _HEAD = """\
 
 
 def table(rows: Sequence[Row]) -> str:
-    """One trace, a line for each contestant; moved partitions and R-score at a measurement, in the mean."""
+    """A line for each contestant of one trace; moved partitions and R-score are means per measurement."""
     return "\n".join([_HEAD, *map(_line, rows)])
 
 
@@ -40,7 +40,7 @@ def no_worse(ours: Row, other: Row) -> bool:
 
 
 def dominates(ours: Row, other: Row) -> bool:
-    """Whether no figure of consumers, R-score and p99 is greater, and one is less."""
+    """Whether consumers, R-score and p99 are all no greater, and at least one is less."""
     pairs = [
         (ours.consumers, other.consumers),
         (ours.r_score, other.r_score),
@@ -50,7 +50,7 @@ def dominates(ours: Row, other: Row) -> bool:
 
 
 def verdict(by_trace: Mapping[str, Sequence[Row]]) -> str:
-    """Each published heuristic over all traces: beside ours with as many consumers, and dominated by ours."""
+    """Each published heuristic over all traces, compared with ours with as many and any consumers."""
     names = dict.fromkeys(row.name for rows in by_trace.values() for row in rows if row.kind == "published")
     return "\n".join(
         [

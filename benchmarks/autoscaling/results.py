@@ -1,4 +1,4 @@
-"""The figures of a run in a file of JSON, so that tables and picture are made without another half hour."""
+"""The figures of a run in a JSON file, so that tables and picture do not need a new run."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Row:
     """One contestant on one trace; `kind` and `beside` as in `Run`.
 
     Attributes:
-        consumers: in the mean.
-        r_score: in the mean.
-        moved: partitions that change hands at a measurement, in the mean.
-        overloaded: the share of consumers and intervals, in percent.
+        consumers: mean number.
+        r_score: mean.
+        moved: mean number of partitions that change owner at a measurement.
+        overloaded: percentage of consumers and intervals with more load than capacity.
         p99_s, p999_s: percentiles of the lateness in seconds if a move pauses 5 s.
         modelled_p99_s, modelled_p999_s: the same with the pauses of our model.
     """
@@ -60,7 +60,7 @@ def row(run: Run) -> Row:
 
 
 def write(file: Path, tables: Mapping[str, Mapping[str, Iterable[Row]]]) -> None:
-    """`tables` has for each table, `prompt` and `late`, the rows by trace."""
+    """Write the rows by table (`prompt`, `late`) and trace."""
     form = {
         table: {trace: [dataclasses.asdict(each) for each in rows] for trace, rows in by_trace.items()}
         for table, by_trace in tables.items()
@@ -69,7 +69,7 @@ def write(file: Path, tables: Mapping[str, Mapping[str, Iterable[Row]]]) -> None
 
 
 def read(file: Path) -> dict[str, dict[str, Sequence[Row]]]:
-    """What `write` wrote."""
+    """Read the tables that `write` wrote."""
     form = json.loads(file.read_text())
     return {
         table: {trace: [Row(**each) for each in rows] for trace, rows in by_trace.items()}

@@ -1,14 +1,14 @@
-"""One contestant on one trace: who consumes what, what moves, and how late records are.
+"""One contestant on one trace: the owners, the moves, and the lateness of records.
 
-For each measurement the contestant decides, and the interval that follows is written at the measured
-speeds, as in the authors' program. (`measured_late` has it decide on the measurement before, which is all
-that a running autoscaler knows.) A partition that changes hands is not consumed for a while: for 5 s, as
-the authors measured and simulated, and, in a second run of the queues, for what our model of pauses says of
-a group with Kafka's default settings: 1.39 s for a cooperative handover, longer if the owner has left.
-Under an eager protocol every partition pauses in every rebalance.
+For each measurement the contestant decides, and then the interval is written at the measured speeds, as in
+the authors' program. With `measured_late` it decides on the previous measurement, which is all that a running
+autoscaler knows. A partition that changes owner pauses: for 5 s, as the authors measured and simulated, and,
+in a second run of the queues, for the time of our pause model with Kafka's default settings: 1.39 s for a
+cooperative handover, longer if the owner has left. Under an eager protocol every partition pauses in every
+rebalance.
 
-Assumed: a consumer that is wanted is there at once, since all contestants would wait for it alike. The first
-assignment pauses nothing and is no move. After the last measurement nothing is written, and what is left is
+Assumed: a new consumer starts at once, since all contestants would wait for it alike. The first assignment
+pauses nothing and counts no moves. After the last measurement nothing is written; the remaining backlog is
 processed and counted.
 """
 
@@ -34,24 +34,24 @@ _MODEL = PauseModel()
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The owner of each partition, and all consumers there are, those without a partition too."""
+    """The owner of each partition, and all consumers, including those without a partition."""
 
     owners: Owners
     consumers: frozenset[int]
 
 
 Step: TypeAlias = Callable[[Sequence[int], Decision], Decision]
-"""A contestant: the speeds and what there is now give what there is next."""
+"""A contestant: (speeds, present decision) -> next decision."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a contestant needed and caused.
+    """The costs and effects of a contestant.
 
     Attributes:
         consumers: at each measurement.
         r_scores: at each measurement.
-        moved: partitions that changed hands, in all.
+        moved: partitions that changed owner, in total.
         overloaded: the share of intervals and consumers in which more arrived than a consumer carries.
         paper: the lateness if a partition that moves pauses for 5 s.
         modelled: the lateness with the pauses of our model.
@@ -74,12 +74,12 @@ class Result:
 
 
 def draws() -> random.Random:
-    """Where the random orders of a contestant come from: the same for all."""
+    """The source of a contestant's random orders; it is the same for all contestants."""
     return random.Random(0)
 
 
 def moved_partitions(before: Owners, after: Owners) -> list[int]:
-    """The partitions that had an owner and have another one."""
+    """The partitions whose owner changes from one consumer to another."""
     return [
         partition
         for partition, (old, new) in enumerate(zip(before, after, strict=True))
@@ -88,7 +88,7 @@ def moved_partitions(before: Owners, after: Owners) -> list[int]:
 
 
 def r_score(speeds: Sequence[int], moved: Sequence[int]) -> float:
-    """What is written to partitions that move, as a multiple of what a consumer is filled up to."""
+    """The speed of the partitions that move, as a multiple of C."""
     return sum(speeds[partition] for partition in moved) / CAPACITY
 
 
@@ -119,7 +119,7 @@ def simulate(trace: Trace, step: Step, *, eager: bool = False, measured_late: bo
 
 
 def _pauses(before: Decision, after: Decision, moved: Sequence[int], *, eager: bool) -> Mapping[int, float]:
-    """For how long each partition pauses, by our model."""
+    """The pause of each partition in seconds, by our model."""
     if not before.consumers or (not moved and before.consumers == after.consumers):
         return {}
     consumption = Consumption.EAGER if eager else Consumption.COOPERATIVE

@@ -1,16 +1,16 @@
-"""Streams of measurements: how fast each partition is written to, interval by interval.
+"""Streams of measurements: the speed at which each partition is written, interval by interval.
 
-From the papers: the speed of a partition is the one before, and a uniform random step of at most `delta`
-hundredths of the capacity C that a heuristic fills consumers up to. Streams have 500 measurements. The first
-speeds are uniform from 0 to C, or 0, or C/2, or C for all partitions.
+From the papers: the speed of a partition is its previous speed plus a uniform random step of at most `delta`
+hundredths of C, the capacity up to which a heuristic fills consumers. Streams have 500 measurements. The
+first speeds are uniform from 0 to C, or 0, or C/2, or C for all partitions.
 
-From the authors' program, which the papers do not say: speeds and steps are whole hundredths of C, a speed
-stays from 0 to C, there are 200 partitions, an interval lasts 30 seconds, and a consumer carries 133
-hundredths of C before it falls behind. Their comparison of latencies has 32 partitions, 100 measurements,
-and a `delta` of 5.
+From the authors' program, because the papers do not say it: speeds and steps are whole hundredths of C, a
+speed stays from 0 to C, there are 200 partitions, an interval lasts 30 seconds, and a consumer carries 133
+hundredths of C before it falls behind. Their comparison of latencies has 32 partitions, 100 measurements, and
+a `delta` of 5.
 
-Assumed: the seeds. Of the authors' streams one is in their repository, that of the latencies, which
-`--stream FILE` runs; of the others there are only the results. Figures agree as those of another draw do.
+Assumed: the seeds. The authors published only the stream of the latencies, which `--stream FILE` runs; for
+the others they published only the results. Our figures agree with these as well as another random draw can.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ CONSUMER_CAPACITY = 133
 """What a consumer processes at most."""
 
 MEASUREMENTS = 100
-"""Of the streams with 200 partitions the tables have the first 100 of 500, which is a fifth of the time."""
+"""The tables use the first 100 of 500 measurements of the streams with 200 partitions, to save time."""
 
 LATE = frozenset({"latency", "uniform, 25 %"})
-"""The traces on which contestants also decide on the measurement before."""
+"""The traces on which contestants also decide on the previous measurement."""
 
 INTERVAL_S = 30.0
 """From one measurement to the next."""
@@ -50,7 +50,7 @@ INTERVAL_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`speeds` has for each measurement the speed of each partition, in hundredths of C."""
+    """`speeds`: for each measurement, the speed of each partition in hundredths of C."""
 
     name: str
     speeds: Sequence[Sequence[int]]
@@ -59,7 +59,7 @@ class Trace:
 def random_walk(
     name: str, *, partitions: int, measurements: int, delta: int, start: int | None, seed: int
 ) -> Trace:
-    """A stream of the papers. `start` is the first speed of all partitions; None draws each."""
+    """A random stream as in the papers. `start` is the first speed of all partitions; None draws each."""
     rng = random.Random(seed)
     now = [rng.randint(0, CAPACITY) if start is None else start for _ in range(partitions)]
     speeds = [now]
@@ -82,10 +82,10 @@ def read_stream(file: Path) -> Trace:
 
 
 def traces(measurements: int = MEASUREMENTS, *, small: bool = False) -> list[Trace]:
-    """The streams of the tables. `small` cuts all to a tenth of the partitions and ten measurements.
+    """The streams of the tables. `small` cuts them to a tenth of the partitions and ten measurements.
 
-    Where all partitions begin alike, only the beginning is another. The papers find the same in all their
-    streams, and show those with uniform beginnings.
+    Streams whose partitions start at the same speed differ only at the beginning. The papers find the same in
+    all their streams, and show those with uniform starts.
     """
     if small:
         measurements = 10

@@ -1,9 +1,9 @@
-// How long franz-go's cooperative-sticky takes, through its public balancer.
+// CPU time of franz-go's cooperative-sticky, through its public balancer.
 //
 // The argument is a file of benchmarks/group_file.py. Each line of standard input, {"do": "assign", "calls": 3}, is
-// answered with the CPU time of so many calls in a row, {"cpu_ns": 1234}: user and system time of the process, so what
-// the garbage collector does beside the call counts. "assign" is the balancing of members that are decoded already;
-// "lead" goes from the bytes they joined with to the bytes that they are sent.
+// answered with the CPU time of that many calls in a row, {"cpu_ns": 1234}: user and system time of the process,
+// including its garbage collector. "assign" balances decoded members; "lead" goes from the bytes of the members'
+// JoinGroup requests to the bytes of their assignments.
 package main
 
 import (
@@ -98,18 +98,18 @@ func read(path string) *contestant {
 		joined.ProtocolMetadata = member.Cooperative
 		c.members = append(c.members, joined)
 	}
-	// The client does this before it asks the balancer.
+	// The client sorts the members before it calls the balancer.
 	sort.Slice(c.members, func(i, j int) bool { return c.members[i].MemberID < c.members[j].MemberID })
 	return c
 }
 
-// balancer decodes the members, as a client that leads the group does.
+// balancer decodes the members, as the leading client does.
 func (c *contestant) balancer() *kgo.ConsumerBalancer {
 	decoded, _, err := kgo.CooperativeStickyBalancer().MemberBalancer(c.members)
 	must(err)
 	balancer := decoded.(*kgo.ConsumerBalancer)
 	if c.racks != nil {
-		// kgo.BalanceRacks() does this in a client; nothing public does it without one.
+		// kgo.BalanceRacks() sets these fields in a client; there is no public way to set them without a client.
 		set(balancer, "partitionRacks", c.racks)
 		set(balancer, "balanceRacks", true)
 	}

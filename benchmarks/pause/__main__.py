@@ -29,9 +29,9 @@ from compat_tests.support.jvm import kafka_version
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 SIZES = {60: (60, 25), 600: (600, 100)}
-"""By partitions: milliseconds between two records of one, and for how long a fetch waits.
+"""By partitions: milliseconds between two records of a partition, and the longest wait of a fetch.
 
-Both make a thousand records a second, and no member has more to do than it can.
+Both sizes make a thousand records a second, and no member is overloaded.
 """
 
 _MEMORY = Path("/dev/shm")
@@ -60,10 +60,10 @@ def settings_of(partitions: int, window_s: float, rest_s: float) -> Settings:
 
 
 def broker_settings(settings: Settings) -> Mapping[str, object]:
-    """Under KIP-848 what the other clients are told is a setting of the broker.
+    """Under KIP-848, session and heartbeat are settings of the broker, not of the client.
 
-    A topic that is deleted with its group is gone before the next one is measured: by default that is done a
-    minute later, and stops the broker for half a second.
+    The short delay lets the broker delete a group's topic before the next group is measured. By default the
+    broker does so a minute later, and stalls for half a second.
     """
     return {
         "log.segment.delete.delay.ms": 500,
@@ -73,7 +73,7 @@ def broker_settings(settings: Settings) -> Mapping[str, object]:
 
 
 def chosen(names: Sequence[str], pythons: Mapping[str, str]) -> dict[str, tuple[Peer, str]]:
-    """Peers by name, with the Python of their members: that of `aiokafka-ours@old` is the one named `old`."""
+    """Peers by name, with the Python of their members: `aiokafka-ours@old` uses the Python named `old`."""
     found = {}
     for name in names:
         kind, _, python = name.partition("@")
@@ -93,13 +93,13 @@ def labels_of(peers: Mapping[str, tuple[Peer, str]]) -> dict[str, str]:
 
 
 def versions(python: str) -> dict[str, str]:
-    """The versions of the clients that an interpreter has."""
+    """The versions of the clients that an interpreter has installed."""
     found: dict[str, str] = json.loads(subprocess.check_output([python, "-c", _VERSIONS], text=True))
     return found
 
 
 def about_the_run(sizes: Sequence[Settings], peers: Mapping[str, tuple[Peer, str]]) -> dict[str, Any]:
-    """What a reader of the results has to know."""
+    """The versions, machine and settings that belong to the results."""
     return {
         "clients": [versions(python) for python in sorted({python for _, python in peers.values()})],
         "kafka": kafka_version(),
@@ -110,10 +110,10 @@ def about_the_run(sizes: Sequence[Settings], peers: Mapping[str, tuple[Peer, str
 
 
 def stay_off_the_disk() -> None:
-    """Have the broker and the members write into memory, where the system has such a folder.
+    """Let the broker and the members write into memory, if the system has such a folder.
 
-    A file system with a journal (ext4 commits it five seconds after the topic was made, and every five
-    seconds again) blocks all appends for up to some 0.3 s. That is no pause of a rebalance.
+    A journaling file system (ext4 commits five seconds after the topic is created, and every five seconds
+    after that) blocks all appends for up to about 0.3 s. That is no pause of a rebalance.
     """
     if os.access(_MEMORY, os.W_OK):
         tempfile.tempdir = str(_MEMORY)
@@ -175,7 +175,7 @@ def main(
 
 
 def warm_up(kafka: Kafka, peers: Mapping[str, tuple[Peer, str]], settings: Settings) -> None:
-    """Let one group rebalance unmeasured: what a broker has just started to run is not compiled yet."""
+    """Let one group rebalance without measurement, so that the broker's JIT has compiled the code."""
     name, (peer, interpreter) = next(iter(peers.items()))
     with contextlib.suppress(GroupError):
         measure(kafka, name, peer, settings, ("join", "leave"), python=interpreter, seed=0)
@@ -191,7 +191,7 @@ def one_group(
     seed: int,
     console: Console,
 ) -> tuple[Samples | None, Timeline | None]:
-    """Measure a group once, and say so; a group that fails is left out, and said too."""
+    """Measure a group once, and print a line; a group that fails is printed and left out."""
     began, load = time.monotonic(), os.getloadavg()[0]
     what = f"{settings.partitions:4} {name}"
     try:

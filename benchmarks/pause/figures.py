@@ -1,8 +1,8 @@
-"""From journals to figures. Pure functions: nothing here knows clients, brokers or clocks.
+"""Computes figures from journals. Pure functions: this module knows no clients, brokers or clocks.
 
-An *occurrence* is one event that happened to a group. What counts as its own lies between its beginning and
-that of the next one. Gaps are looked for in its *window*, which has the same length for every event, since
-the longest gap grows with the time one looks at.
+An *occurrence* is one event in a group. It includes everything from its beginning to that of the next one.
+Gaps are searched in its *window*, which has the same length for every event, since the longest gap grows with
+the length of the window.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Occurrence:
 
     Attributes:
         event: `none`, `join`, `leave`, `kill`, `refill`, `rolling` (one restart of it) or `slow`.
-        left, joined: the members that went and came.
-        settled: whether every partition was delivered by a live member again when it ended.
+        left, joined: the members that left and joined.
+        settled: whether live members consumed every partition again at the end.
     """
 
     event: str
@@ -57,12 +57,12 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """What one peer did in one round.
+    """The behaviour of one peer in one round.
 
     Attributes:
-        rows: of each member's journal, in its order.
-        generations: when the group's coordinator stored which generation, or epoch of KIP-848.
-        cpu: of one member in the mean, CPU milliseconds per second, by what it was doing (`steady`, `rest`).
+        rows: by member, its journal in order.
+        generations: (time, number) of each generation, or epoch of KIP-848, that the coordinator stored.
+        cpu: mean CPU milliseconds per second of a member, by phase (`steady`, `rest`).
     """
 
     peer: str
@@ -86,8 +86,8 @@ class Handover:
     """A partition went from one member to another.
 
     Attributes:
-        given_up_ns: when the listener of the old one was told, or else its last delivery.
-        first_ns: the first delivery at the new one; None if there was none before it moved on.
+        given_up_ns: when the old owner's listener was called, or else the old owner's last delivery.
+        first_ns: the new owner's first delivery; None if the partition moved on before.
     """
 
     partition: int
@@ -100,16 +100,16 @@ class Handover:
 
 @dataclass(frozen=True, slots=True)
 class EventFigures:
-    """One occurrence in figures.
+    """The figures of one occurrence.
 
     Attributes:
-        gaps_ms: of each partition that stayed with its member, the longest time between two deliveries.
-        late_ms: of the same, the longest time from making a record to its delivery.
-        delays_ms: of each partition that moved, from being given up to the first record at its new owner.
-        least: the fewest moves with which the group could be balanced again.
-        revoked: partitions that listeners were told to give up.
-        generations: how many there were; None if the coordinator's records were not read.
-        duplicates: deliveries of a record that some member had been given before.
+        gaps_ms: for each partition that stayed with its member, the longest time between two deliveries.
+        late_ms: for the same partitions, the longest time from the creation of a record to its delivery.
+        delays_ms: for each moved partition, from the old owner giving it up to the new owner's first record.
+        least: the fewest moves that balance the group again.
+        revoked: partitions that were revoked, according to the listeners.
+        generations: the number of generations; None if the coordinator's records were not read.
+        duplicates: deliveries of a record that had been delivered to a member before.
     """
 
     event: str
@@ -125,7 +125,7 @@ class EventFigures:
 
 
 def deliveries_by_partition(rows: Mapping[str, Sequence[Row]]) -> dict[int, list[Delivery]]:
-    """Of each partition, what was delivered to any member, in the order of time."""
+    """The deliveries of each partition to any member, ordered by time."""
     found: dict[int, list[Delivery]] = collections.defaultdict(list)
     for member, journal in rows.items():
         for row in journal:
@@ -139,7 +139,7 @@ def deliveries_by_partition(rows: Mapping[str, Sequence[Row]]) -> dict[int, list
 def handovers(
     rows: Mapping[str, Sequence[Row]], deliveries: Mapping[int, Sequence[Delivery]]
 ) -> list[Handover]:
-    """Every change of a partition's owner, in the order of time. Being given back to the same one is none."""
+    """Every change of a partition's owner, ordered by time. A return to the same owner is no change."""
     assigned: dict[int, list[tuple[int, str]]] = collections.defaultdict(list)
     revoked: dict[tuple[int, str], list[int]] = collections.defaultdict(list)
     for member, journal in rows.items():
@@ -162,7 +162,7 @@ def handovers(
             there = [one for one in deliveries.get(partition, ()) if since_ns <= one.at_ns < until_ns]
             last = max((one.at_ns for one in there if one.member == old), default=since_ns)
             told = [told_ns for told_ns in revoked[partition, old] if since_ns <= told_ns <= at_ns]
-            # An eager member may be revoked what it has, and be dead before the next round.
+            # An eager revocation may be followed by more deliveries to the same member, which then dies.
             given_up_ns = max(told[-1], last) if told else last
             first_ns = next((one.at_ns for one in there if one.member == new and one.at_ns >= at_ns), None)
             found.append(Handover(partition, at_ns, old, new, given_up_ns, first_ns))
@@ -176,10 +176,9 @@ def longest_gaps_ms(
     end_ns: int,
     next_ns: int,
 ) -> list[float]:
-    """Of each partition, the longest time between two deliveries, in milliseconds.
+    """The longest time between two deliveries of each partition, in milliseconds.
 
-    A gap counts if part of it lies in the window, and then all of it does, but for what comes after
-    `next_ns`, when something else happens.
+    A gap that overlaps the window counts in full, but only up to `next_ns`, the beginning of the next event.
     """
     found = []
     for partition in partitions:
@@ -199,13 +198,13 @@ def most_late_ms(
     end_ns: int,
     next_ns: int,
 ) -> list[float]:
-    """Of each partition, how long the record took that took longest, of those made in the window.
+    """The longest time that a record of each partition took, among the records made in the window.
 
-    As for gaps, what comes after `next_ns` does not count.
+    As for gaps, time after `next_ns` does not count.
     """
     found = []
     for partition in partitions:
-        # Deliveries are in the order of time: of a record that came twice, the first counts.
+        # Deliveries are ordered by time: if a record is delivered twice, the first delivery counts.
         first_ns = {
             one.produced_ns: one.at_ns
             for one in reversed(deliveries.get(partition, ()))
@@ -217,7 +216,7 @@ def most_late_ms(
 
 
 def duplicate_times(deliveries: Mapping[int, Sequence[Delivery]]) -> list[int]:
-    """When a record was delivered that had been delivered before, in the order of time."""
+    """The times of repeated deliveries, in order."""
     found = []
     for one_partition in deliveries.values():
         seen = set()
@@ -229,7 +228,7 @@ def duplicate_times(deliveries: Mapping[int, Sequence[Delivery]]) -> list[int]:
 
 
 def lost_records(deliveries: Mapping[int, Sequence[Delivery]]) -> int:
-    """Records that no member got, though a later one of the partition was."""
+    """Records that no member got, though a later record of the partition was delivered."""
     return sum(
         max(one.offset for one in of_one) + 1 - len({one.offset for one in of_one})
         for of_one in deliveries.values()
@@ -240,8 +239,8 @@ def lost_records(deliveries: Mapping[int, Sequence[Delivery]]) -> int:
 def least_moves(owned: Mapping[str, int], left: str | None, joined: str | None) -> int:
     """The fewest moves that balance a group whose members read the same topic.
 
-    What the member had that left goes to other members. One that joins gets its share: the partitions of the
-    one that left, or else as many as every member has at the least.
+    The partitions of a member that left go to other members. A member that joins gets its share: the
+    partitions of the member that left, or else the smallest share of a balanced group.
     """
     if left is not None:
         return owned.get(left, 0)
@@ -251,7 +250,7 @@ def least_moves(owned: Mapping[str, int], left: str | None, joined: str | None) 
 
 
 def figures(recording: Recording) -> list[EventFigures]:
-    """Each occurrence of a recording, in its order."""
+    """The figures of each occurrence of a recording, in order."""
     deliveries = deliveries_by_partition(recording.rows)
     moves = handovers(recording.rows, deliveries)
     duplicates = duplicate_times(deliveries)
@@ -286,7 +285,7 @@ def figures(recording: Recording) -> list[EventFigures]:
 
 
 def owners_at(rows: Mapping[str, Sequence[Row]], at_ns: int) -> collections.Counter[str]:
-    """How many partitions each member had: of each, the one that was assigned it last."""
+    """The number of partitions of each member, according to the last assignment of each partition."""
     last: dict[int, tuple[int, str]] = {}
     for member, journal in rows.items():
         for row in journal:
@@ -296,7 +295,7 @@ def owners_at(rows: Mapping[str, Sequence[Row]], at_ns: int) -> collections.Coun
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of the values do not exceed; NaN if there are none."""
+    """The smallest value that is not less than this share of the values; NaN if there are none."""
     if not values:
         return math.nan
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
@@ -307,7 +306,7 @@ def _between(times: Sequence[int], begin_ns: int, end_ns: int) -> int:
 
 
 def _generations(stored: Sequence[tuple[int, int]], occurrence: Occurrence) -> int | None:
-    """By how much the number grew: what is stored may leave some out."""
+    """The growth of the number; the coordinator may not store every generation."""
     before = [number for at_ns, number in stored if at_ns < occurrence.begin_ns]
     until = [number for at_ns, number in stored if at_ns < occurrence.end_ns]
     return max(until) - max(before) if before else None

@@ -1,4 +1,4 @@
-"""Which generation a group was in when, from the coordinator's own records: the same way for every client."""
+"""Reads the generations of a group from the coordinator's own records: the same way for every client."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["GenerationReader"]
 
 _TOPIC = "__consumer_offsets"
 _EPOCH = struct.Struct(">hi")
-"""How a ConsumerGroupMetadataValue begins: its version, and the epoch of the group."""
+"""The beginning of a ConsumerGroupMetadataValue: its version, and the epoch of the group."""
 
 
 class GenerationReader:
-    """Reads what is stored of one group from now on."""
+    """Reads the records of one group that are stored after the reader is created."""
 
     def __init__(self, kafka: Kafka, group: str) -> None:
         self._kafka = kafka
@@ -37,7 +37,7 @@ class GenerationReader:
             consumer.close()
 
     def generations(self) -> list[tuple[int, int]]:
-        """Nanoseconds of CLOCK_MONOTONIC and number of each generation, or epoch of KIP-848, by time."""
+        """(nanoseconds of CLOCK_MONOTONIC, number) of each generation or KIP-848 epoch, ordered by time."""
         clock_began_ns = time.time_ns() - time.monotonic_ns()
         consumer = self._consumer()
         found = []
@@ -46,7 +46,7 @@ class GenerationReader:
             end = self._end_offset(consumer, partition)
             consumer.assign([TopicPartition(_TOPIC, partition, self._begin)])
             position = self._begin
-            # What ends the log may be no record of ours to read: then there is an end without it.
+            # The log may end with control records, which are not delivered; the timeout then ends the loop.
             while position < end and (messages := consumer.consume(1000, timeout=5)):
                 for message in messages:
                     position = (message.offset() or 0) + 1
@@ -68,7 +68,7 @@ class GenerationReader:
         return None
 
     def _partition(self, consumer: Consumer) -> int:
-        """Where the group's records are. As long as no group has made the topic, all of it is to come."""
+        """The partition of the group's records. Before a first group creates the topic, its log is empty."""
         found = consumer.list_topics(_TOPIC, timeout=10).topics[_TOPIC].partitions
         return group_partition(self._group, len(found)) if found else 0
 
@@ -79,7 +79,7 @@ class GenerationReader:
             return 0
 
     def _consumer(self) -> Consumer:
-        # librdkafka insists on a group id, which is never used.
+        # librdkafka requires a group id; it is never used.
         return Consumer(
             {
                 "bootstrap.servers": self._kafka.bootstrap,

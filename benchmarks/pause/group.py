@@ -29,12 +29,12 @@ _LEAVE_TIMEOUT_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The same for every peer.
+    """The settings of the members; every peer has the same.
 
     Attributes:
         interval_ms: between two records of a partition.
-        slow_heartbeat_ms: of the member that is slow to join: it learns so late that the group rebalances.
-        window_s: in which gaps are looked for.
+        slow_heartbeat_ms: heartbeat interval of the slow member, which learns late that the group rebalances.
+        window_s: the time in which gaps are searched.
     """
 
     partitions: int
@@ -51,7 +51,7 @@ class Settings:
 
     @property
     def settled_within_s(self) -> float:
-        """A partition of which nothing was delivered for this long is not being consumed."""
+        """A partition without a delivery for this long is not being consumed."""
         return (2 * self.interval_ms + 2 * self.fetch_wait_ms + 300) / 1000
 
 
@@ -80,7 +80,7 @@ class Group:
         self._last: dict[int, tuple[int, str]] = {}
         self._producer: subprocess.Popen[bytes] | None = None
         self.rows: dict[str, list[Row]] = {}
-        """Of each process, what its journal has said up to the last `read`."""
+        """By process, the rows of its journal up to the last `read`."""
 
     def __enter__(self) -> Group:
         self._processes.__enter__()
@@ -99,7 +99,7 @@ class Group:
 
     @property
     def live(self) -> Sequence[str]:
-        """The members, the one that joined first in front."""
+        """The live members, the first that joined in front."""
         return self._live
 
     # ---- processes
@@ -123,7 +123,7 @@ class Group:
         self._live.append(name)
 
     def leave(self, name: str) -> None:
-        """Ask it to leave, and wait until its consumer is closed, or else its process has ended."""
+        """Ask a member to leave, and wait until its consumer is closed or its process has ended."""
         self.ask_to_leave(name)
         deadline = time.monotonic() + _LEAVE_TIMEOUT_S
         while not self._has_left(name):
@@ -132,7 +132,7 @@ class Group:
             time.sleep(0.002)
 
     def ask_to_leave(self, name: str) -> None:
-        """Ask it to leave, and do not wait."""
+        """Ask a member to leave, and do not wait."""
         self._live.remove(name)
         self.signal(name, signal.SIGTERM)
 
@@ -155,7 +155,7 @@ class Group:
         self._producer = self._processes.start(command, self._folder / "producer.log", cwd=_ROOT)
 
     def hold_producer(self) -> None:
-        """No more records until `resume_producer`."""
+        """Write no records until `resume_producer`."""
         assert self._producer is not None
         self._producer.send_signal(signal.SIGSTOP)
 
@@ -201,13 +201,13 @@ class Group:
         return self._folder / f"{name}.log"
 
     def log(self, name: str) -> str:
-        """The last that a process wrote to its outputs."""
+        """The end of a process's output."""
         return self._log(name).read_text(errors="replace")[-4000:]
 
-    # ---- what happens
+    # ---- observation
 
     def read(self) -> None:
-        """Take up what the journals say by now."""
+        """Read the new rows of all journals."""
         for name, reader in self._readers.items():
             rows = reader.new_rows()
             self.rows[name] += rows
@@ -216,7 +216,7 @@ class Group:
                     self._last[row.partition] = max(self._last.get(row.partition, (0, "")), (row.at_ns, name))
 
     def is_settled(self) -> bool:
-        """Whether every partition is being delivered, by live members that have as many as each other."""
+        """Whether every partition is being delivered, by live members with equal shares (at most 1 apart)."""
         self.read()
         since_ns = time.monotonic_ns() - int(self._settings.settled_within_s * 1e9)
         if len(self._last) < self._settings.partitions or min(self._last.values())[0] < since_ns:
@@ -225,7 +225,7 @@ class Group:
         return shares.keys() == set(self._live) and max(shares.values()) - min(shares.values()) <= 1
 
     def settle(self, timeout_s: float = 20.0) -> bool:
-        """Wait until `is_settled`; whether that was so in time."""
+        """Wait until `is_settled`, and return whether that happened in time."""
         deadline = time.monotonic() + timeout_s
         while not self.is_settled():
             if time.monotonic() > deadline:

@@ -1,7 +1,7 @@
-"""What happened to a member, row by row, in a file that is mapped into memory.
+"""The events of a member, row by row, in a file that is mapped into memory.
 
-A row costs a microsecond and no system call, so that telling does not slow down what is told about, and rows
-are there for readers even when their writer was killed a moment later. The Java member writes the same rows.
+A row costs a microsecond and no system call, so that the journal does not slow down the member. Rows are
+readable even if their writer is killed a moment later. The Java member writes the same rows.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _ROW = struct.Struct("<qqqii")
 """The kind comes last: a row whose kind is not 0 is complete."""
 
 _CAPACITY_BYTES = 64 << 20
-"""Two million rows. The file is sparse: it takes what is written."""
+"""Two million rows. The file is sparse: it occupies only what is written."""
 
 
 class Kind(enum.IntEnum):
-    """What a row tells."""
+    """The event that a row records."""
 
     READY = 1
-    """The process has loaded what it needs, and waits for the order to join."""
+    """The process has loaded its modules, and waits for the order to join."""
     DELIVERED = 2
-    """The application was given the record."""
+    """The application got the record."""
     ASSIGNED = 3
     REVOKED = 4
-    """Revoked or lost, as the listener was told."""
+    """Revoked or lost, according to the listener."""
     LEFT = 5
     """The consumer is closed; the process may take a moment to end."""
 
 
 class Row(NamedTuple):
-    """One thing that happened.
+    """One event.
 
     Attributes:
-        at_ns: when, in nanoseconds of CLOCK_MONOTONIC.
-        produced_ns: when the record that was delivered was made, by the same clock; else 0.
-        offset: that of the record; else -1.
-        partition: -1 if it is about none.
+        at_ns: its time, in nanoseconds of CLOCK_MONOTONIC.
+        produced_ns: when the delivered record was made, by the same clock; else 0.
+        offset: the record's offset; else -1.
+        partition: -1 if the event has no partition.
     """
 
     at_ns: int
@@ -64,7 +64,7 @@ class JournalWriter:
         self._end = 0
 
     def delivered(self, partition: int, offset: int, produced: bytes) -> None:
-        """A record whose value is the time at which it was made, eight bytes with the lowest first."""
+        """Add a record; its value is the time at which it was made, in eight bytes (little-endian)."""
         self._add(int.from_bytes(produced, "little"), offset, partition, Kind.DELIVERED)
 
     def add(self, kind: Kind, partitions: Iterable[int] = (-1,)) -> None:
@@ -77,7 +77,7 @@ class JournalWriter:
 
 
 class JournalReader:
-    """Reads a journal, also while it is written; it need not be there yet."""
+    """Reads a journal, also while it is written or before it exists."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -85,7 +85,7 @@ class JournalReader:
         self._end = 0
 
     def new_rows(self) -> list[Row]:
-        """What was added since the last call."""
+        """The rows added since the last call."""
         if self._map is None:
             if not self._file.exists() or self._file.stat().st_size < _CAPACITY_BYTES:
                 return []

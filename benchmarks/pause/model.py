@@ -1,10 +1,10 @@
-"""The model of pauses beside what was measured, and where its defaults come from.
+"""The pause model compared with the measurements, and the source of its defaults.
 
-python -m benchmarks.pause.model benchmarks/pause/results/60.json              # or 600.json, or both
-python -m benchmarks.pause.model benchmarks/pause/results/60.json --markdown   # for docs/pause-model.md
+    python -m benchmarks.pause.model benchmarks/pause/results/60.json              # or 600.json, or both
+    python -m benchmarks.pause.model benchmarks/pause/results/60.json --markdown   # for docs/pause-model.md
 
-The defaults are taken from the first file. Means over clients and events stand for all of them, so that the
-model is as far from a single one as the tables show.
+The defaults are taken from the first file. They are means over clients and events, so the model differs from
+single clients and events as the tables show.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from kafka_assignors.pause_model import Consumption, PauseModel
 __all__ = ["modelled_ms", "resume_s", "second_rounds", "sheets"]
 
 _JOINS = ("join", "refill")
-"""Events in which no member leaves, and every heartbeat is in step with the others."""
+"""Events in which no member leaves, and all heartbeats are in step."""
 
 _LEAVES = ("leave", "kill", "rolling")
 
 
 def consumption_of(peer: str) -> Consumption:
-    """How the peers of `benchmarks.pause.peers` consume while they rebalance."""
+    """How a peer of `benchmarks.pause.peers` consumes during a rebalance."""
     if peer.endswith("-kip848"):
         return Consumption.BROKER_ASSIGNED
     cooperative = peer.endswith(("-ours", "-cooperative"))
@@ -40,9 +40,9 @@ def consumption_of(peer: str) -> Consumption:
 
 
 def resume_s(results: Results) -> float:
-    """What is left of a pause where no member waits for another: eager peers, when a member joins.
+    """The part of a pause in which no member waits for another: eager peers, when a member joins.
 
-    The median over peers and events, of the medians over partitions.
+    The result is the median over peers and events of the medians over partitions, in seconds.
     """
     delays_ms = [
         event.delay.median
@@ -69,10 +69,11 @@ def second_rounds(results: Results) -> dict[str, float]:
 
 
 def modelled_ms(event: EventSummary, peer: str, settings: Any) -> float:
-    """What the model says of the event of this peer, in milliseconds: the pause of most partitions that move.
+    """The modelled pause of most moved partitions in this event of a peer, in milliseconds.
 
-    The settings are those of the run, all other parameters the defaults. After a kill it begins when the
-    session has ended, which it does half a heartbeat interval sooner than a session after the kill.
+    The settings are those of the run, all other parameters are the defaults. After a kill the pause begins
+    when the session expires, which is on average half a heartbeat interval earlier than a full session after
+    the kill.
     """
     slow = event.event == "slow"
     consumption = consumption_of(peer)
@@ -94,7 +95,7 @@ def modelled_ms(event: EventSummary, peer: str, settings: Any) -> float:
 
 
 def sheets(runs: Sequence[Results]) -> list[Sheet]:
-    """What the defaults are taken from, and a table for each run."""
+    """The source of the defaults, and a table for each run."""
     first = runs[0]
     waits = second_rounds(first)
     found = [

@@ -1,4 +1,4 @@
-"""Who is measured: a client and a way of rebalancing, and the command of one member."""
+"""The peers: a client and a way of rebalancing, and the command of one member."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Peer:
 
     Attributes:
         client: `aiokafka`, `kafka_python`, `confluent` or `java`; names the program of the members.
-        protocol: what that program calls it.
-        label: what the tables say.
-        ours: whether it is measured against the others.
-        coordinator_assigns: whether it is a group of KIP-848, whose heartbeats are set in the broker.
+        protocol: the program's name for the way of rebalancing.
+        label: the name in the tables.
+        ours: whether the peer is one of our consumers.
+        coordinator_assigns: whether it is a KIP-848 group, whose heartbeats are a setting of the broker.
     """
 
     client: str
@@ -32,13 +32,13 @@ class Peer:
 
     @property
     def package(self) -> str:
-        """The name of the client's distribution; "" if it is not one of Python."""
+        """The name of the client's Python distribution; "" for Java."""
         return {"aiokafka": "aiokafka", "kafka_python": "kafka-python", "confluent": "confluent-kafka"}.get(
             self.client, ""
         )
 
     def command(self, spec: MemberSpec, python: str = sys.executable) -> list[str]:
-        """The command of a member; `python` is the interpreter that has the client."""
+        """The command of a member; `python` is an interpreter with the client installed."""
         if self.client == "java":
             return java_command("PauseMember", spec.to_json(), heap="96m", classes=compile_java())
         return [python, "-m", f"benchmarks.pause.members.{self.client}_member", spec.to_json()]

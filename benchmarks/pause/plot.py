@@ -1,7 +1,7 @@
-"""The rolling restart as a picture: an SVG that GitHub shows, drawn with matplotlib.
+"""The rolling restart as an SVG that GitHub shows, drawn with matplotlib.
 
-For each peer, on top the records that the group is delivered, and below a bar for each partition and each
-time in which nothing of it is delivered.
+Each peer has two panels: on top the records delivered to the group, and below a bar for each time in which a
+partition has no delivery.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def _records(panel: Axes, line: Timeline, title: str) -> None:
     panel.stairs(per_second, steps, fill=True, color=_CONSUMPTION)
     panel.set_title(title, loc="left", fontsize=9, fontweight="bold")
     panel.set_ylabel("records/s")
-    # A group that catches up after a pause is delivered many at once: what matters is where there are none.
+    # After a pause a group gets many records at once; the plot cuts them off, since it is about the pauses.
     panel.set_ylim(0, 3000)
     _restarts(panel, line)
 
 
 def _pauses(panel: Axes, line: Timeline) -> None:
-    # One path for all the bars: an element for each of them would make the file twenty times as large.
+    # One path for all bars: one SVG element for each bar would make the file twenty times as large.
     bars = [
         Outline(
             [

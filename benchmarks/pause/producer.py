@@ -1,9 +1,9 @@
-"""Writes records at a steady rate until SIGTERM: to each partition one per interval, evenly spread over time.
+"""Writes a record to each partition once per interval, evenly spread over time, until SIGTERM.
 
     python -m benchmarks.pause.producer BOOTSTRAP TOPIC PARTITIONS INTERVAL_MS
 
-The value of a record is the time at which it was made, in nanoseconds of CLOCK_MONOTONIC. After a pause
-(SIGSTOP, SIGCONT) it does not make up for what it has not written.
+The value of a record is the time at which it was made, in nanoseconds of CLOCK_MONOTONIC. After a stop
+(SIGSTOP, SIGCONT) the producer does not write the missed records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables and pictures again, from the file that a run kept.
+"""Prints tables or draws the picture from the file of an earlier run.
 
 python -m benchmarks.pause.report RESULTS.json                      # the tables, on the terminal
 python -m benchmarks.pause.report RESULTS.json --markdown           # the same for the documentation

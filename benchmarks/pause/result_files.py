@@ -1,4 +1,4 @@
-"""A run as a JSON file: what was measured with which settings and versions."""
+"""A run as a JSON file: the measurements, settings and versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Results"]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """`about`: versions, settings, machine; `labels`: what the tables call each peer."""
+    """`about`: versions, settings, machine; `labels`: the name of each peer in the tables."""
 
     about: Mapping[str, Any]
     labels: Mapping[str, str]
@@ -42,7 +42,7 @@ class Results:
 
 
 def _without_nan(value: Any) -> Any:
-    """JSON has no NaN: null stands for it."""
+    """Replace NaN by None, since JSON has no NaN."""
     match value:
         case float():
             return None if math.isnan(value) else value

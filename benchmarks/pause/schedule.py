@@ -1,13 +1,13 @@
-"""The events that happen to a group, one after the other, always in this order.
+"""The events of a group, one after the other, always in this order.
 
-    rest     no records, nothing else: only the CPU is measured
-    join     a fifth member
-    leave    of the member that has been there for longest, which leads
-    kill     of the next (SIGKILL); the window begins when its session may have ended
-    refill   a fourth member again
+    rest     no records and no event: only the CPU is measured
+    join     a fifth member joins
+    leave    the oldest member, which leads, leaves
+    kill     the next oldest is killed (SIGKILL); the window begins when its session may expire
+    refill   a fourth member joins again
     none     nothing, for twice the window
-    rolling  one member after the other leaves, and as soon as it has, another process takes its place
-    slow     a fifth member joins, while one of the four hears of it late
+    rolling  one member after the other leaves, and another process joins as soon as it has left
+    slow     a fifth member joins, while one of the four learns late of the rebalance
 
 Every process that will join has loaded its client before the first event.
 """
@@ -42,10 +42,10 @@ def measure(
     python: str,
     seed: int,
 ) -> Recording:
-    """Form a group of a peer, let the events happen to it, and return what was recorded.
+    """Form a group of a peer, run the events, and return the recording.
 
-    `seed` says when within their heartbeat interval the events meet the members: the same for every peer.
-    After an event that leaves a partition without an owner for long, the group is given up.
+    `seed` decides where in their heartbeat interval the events find the members; it is the same for every
+    peer. The run ends early if an event leaves a partition without an owner for too long.
     """
     with Group(kafka, peer, settings, python=python) as group:
         coordinator = GenerationReader(kafka, group.id)
@@ -58,7 +58,7 @@ def measure(
 
 
 class _Unsettled(Exception):
-    """Not every partition is being delivered."""
+    """Some partitions are not being delivered."""
 
 
 class _Run:
@@ -70,7 +70,7 @@ class _Run:
         self.cpu: dict[str, float] = {}
 
     def all_of(self, events: Collection[str]) -> None:
-        """Let these events happen, and those that they need before them."""
+        """Run these events, and the events that must precede them."""
         self.form()
         if "rest" in events:
             self.rest()
@@ -95,8 +95,7 @@ class _Run:
         group.start_producer()
         if not group.settle():
             raise _Unsettled
-        # What was written while the group formed, heartbeats that come sooner after an assignment, and the
-        # like shall be over.
+        # Wait until the initial backlog and the early heartbeats after the assignment are over.
         time.sleep(self._settings.window_s)
 
     def nothing(self) -> None:
@@ -162,7 +161,7 @@ class _Run:
         window_end_ns = window_begin_ns + int(windows * self._settings.window_s * 1e9)
         time.sleep(max(0.0, (window_end_ns - time.monotonic_ns()) / 1e9))
         settled = self._group.settle()
-        # The members' heartbeats keep the beat of this event: the next one shall meet them anywhere in it.
+        # All heartbeats are in step after this event; a random pause lets the next event meet them anywhere.
         time.sleep(self._random.uniform(0, self._settings.heartbeat_interval_ms / 1000))
         self._group.check()
         self._group.read()
@@ -175,7 +174,7 @@ class _Run:
             raise _Unsettled
 
     def _measure_cpu(self, what: str, action: Callable[[], None]) -> None:
-        """CPU milliseconds a second of one member, in the mean."""
+        """Run `action`, and record the mean CPU milliseconds per second of a member."""
         before_ns, began = self._group.cpu_ns(), time.monotonic()
         action()
         took_ms = (self._group.cpu_ns() - before_ns) / 1e6

@@ -1,4 +1,4 @@
-"""All rounds of a run put together, as values that can be kept as JSON."""
+"""All rounds of a run combined, as values that can be stored as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NS_PER_MS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Milliseconds, over all partitions and rounds; NaN if there were none."""
+    """Milliseconds over all partitions and rounds; NaN if there are none."""
 
     median: float
     p99: float
@@ -48,10 +48,10 @@ class EventSummary:
     Attributes:
         gap, late, delay: see `EventFigures`.
         quiet_gap, quiet_late: the same in windows of the same length without an event, in the same rounds.
-        moved, revoked, generations: of each round.
-        least: of the first round.
-        duplicates: of all rounds.
-        unsettled: how often not every partition was being delivered again in the end.
+        moved, revoked, generations: one number for each round.
+        least: from the first round.
+        duplicates: over all rounds.
+        unsettled: in how many rounds some partitions were not being delivered again at the end.
     """
 
     event: str
@@ -70,7 +70,7 @@ class EventSummary:
 
 @dataclass(frozen=True, slots=True)
 class PeerSummary:
-    """One peer at one number of partitions. `cpu`: of each round, see `Recording.cpu`."""
+    """One peer at one number of partitions. `cpu` has a value for each round, see `Recording.cpu`."""
 
     peer: str
     partitions: int
@@ -91,7 +91,7 @@ class PeerSummary:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """What is kept of one recording: the figures, not the rows."""
+    """The figures of one recording, without its rows."""
 
     peer: str
     partitions: int
@@ -106,7 +106,7 @@ class Samples:
 
 
 def summarise(rounds: Iterable[Samples]) -> list[PeerSummary]:
-    """One summary for each peer and number of partitions, in the order in which they first come."""
+    """One summary for each peer and number of partitions, in the order of their first appearance."""
     by_peer: dict[tuple[str, int], list[Samples]] = collections.defaultdict(list)
     for samples in rounds:
         by_peer[samples.peer, samples.partitions].append(samples)
@@ -158,16 +158,16 @@ def _event(name: str, rounds: Sequence[Samples]) -> EventSummary:
 
 
 def middle(counts: Sequence[float]) -> float:
-    """The median of what the rounds gave; NaN if there is none."""
+    """The median of the rounds; NaN if there is none."""
     return statistics.median(counts) if counts else float("nan")
 
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Consumption through the rolling restart of one round, for the plot. Milliseconds since its beginning.
+    """The rolling restart of one round, for the plot; times are milliseconds since its start.
 
     Attributes:
-        step_ms: of `records`, the records delivered in each step.
+        step_ms: the length of a step of `records`, which has the records delivered in each step.
         pauses: partition, begin and end of each time without a delivery that is longer than `pause_ms`.
     """
 

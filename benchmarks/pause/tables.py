@@ -30,7 +30,7 @@ ORDER = ("join", "leave", "kill", "refill", "rolling", "slow")
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table without a look."""
+    """A table without formatting."""
 
     title: str
     columns: Cells
@@ -38,7 +38,7 @@ class Sheet:
 
 
 def tables(summaries: Sequence[PeerSummary], labels: Mapping[str, str]) -> list[Sheet]:
-    """All tables of a run; `labels` says what each peer is called."""
+    """All tables of a run; `labels` has the name of each peer."""
     found = []
     for partitions in dict.fromkeys(one.partitions for one in summaries):
         peers = [one for one in summaries if one.partitions == partitions]
@@ -104,7 +104,7 @@ def _of_events(
     cell: Callable[[EventSummary], str],
     quiet: Callable[[EventSummary], str] | None = None,
 ) -> Sheet:
-    """A line for each peer, a column for each event, and with `quiet` one for what happens without any."""
+    """A line for each peer, a column for each event, and with `quiet` a column for no event."""
     names = [name for name in ORDER if any(_named(peer, name) for peer in peers)]
     columns = dict.fromkeys(names, cell)
     if quiet is not None:
@@ -145,7 +145,7 @@ def _spread(spread: Spread) -> str:
 
 
 def _count(of_rounds: Sequence[int]) -> str:
-    """The median of the rounds, and what they differ by."""
+    """The median of the rounds, and their range if they differ."""
     if not of_rounds:
         return "–"
     if min(of_rounds) == max(of_rounds):

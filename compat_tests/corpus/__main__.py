@@ -1,12 +1,12 @@
-"""Who reaches the optimum where: every scenario of the corpus, with our strategies and the peers'.
+"""Which assignors reach the optimum: every scenario of the corpus, with our strategies and the peers'.
 
     python -m compat_tests.corpus                               print the tables
     python -m compat_tests.corpus --docs docs/conformance.md    and put them into the docs
     python -m compat_tests.corpus --only Java                   ours, and the assignors of one client
-    python -m compat_tests.corpus --build                       make the data files anew first
+    python -m compat_tests.corpus --build                       generate the data files first
 
-Needs Java, kafka-python and aiokafka, and asks franz-go where there is Go; `--build` needs scipy. Exit code:
-0, or 1 if ours fails to reach the optimum in a scenario.
+Needs Java, kafka-python and aiokafka, and also asks franz-go if Go is available; `--build` needs scipy.
+The exit code is 0, or 1 if our strategies miss the optimum in a scenario.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Makes the data files of the corpus: tells every group's life, asking the peers, and solves it exactly.
+"""Generates the data files of the corpus: runs every group's life, asking the peers, and solves it exactly.
 
-    python -m compat_tests.corpus build
+    python -m compat_tests.corpus --build
 
-Needs Java, kafka-python, aiokafka and scipy. The optimum comes from `tests.exact_oracle`, which shares
-nothing with our solver.
+Needs Java, kafka-python, aiokafka and scipy. The optimum comes from `tests.exact_oracle`, which shares no
+code with our solver.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FAMILIES: dict[str, ModuleType] = {
 
 
 def best_of(group: Group) -> Best:
-    """The optimum of a group, by the independent solver."""
+    """The optimum of a group, from the independent solver."""
     oracle = Oracle(group)
     by_movement, by_racks = (
         oracle.best_owners(order) for order in (Order.MOVEMENT_RACKS, Order.RACKS_MOVEMENT)
@@ -49,7 +49,7 @@ def best_of(group: Group) -> Best:
 
 
 def build() -> Iterator[tuple[str, int]]:
-    """Write every family anew; yields its name and how many scenarios it has."""
+    """Write the file of every family; yields its name and its number of scenarios."""
     with Peers() as peers:
 
         def ask(peer: Peer, group: Group) -> Assignment:

@@ -1,8 +1,9 @@
-"""Plays a group with one assignor until it settles, and judges what came of it.
+"""Plays a group with one assignor until it settles, and judges the result.
 
-An eager assignor's answer is what the group gets. A cooperative one is asked again and again, the members
-owning what the round before gave them, until everything is given out. Either is then asked once more, and
-more often if that moves partitions: an assignor that still moves some in round `MOST_ROUNDS` never settles.
+The group gets the answer of an eager assignor directly. A cooperative assignor is asked round after round,
+while the members own their partitions of the previous round, until every partition is assigned. Either kind
+is then asked once more, and again if that moves partitions: an assignor that still moves some in round
+`MOST_ROUNDS` never settles.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Ask = Callable[[Group], Answer]
 
 
 class End(enum.Enum):
-    """How it ended."""
+    """How a play ended."""
 
     SETTLED = "settled"
     CRASHED = "crashed"
@@ -35,11 +36,10 @@ class End(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """What one assignor made of a group.
+    """The result of one assignor for a group.
 
     `owners` are those of the first complete assignment, None if there was none. `moves_again` says that the
-    assignor moved partitions after that, although nothing had changed. `why` says what went wrong, if
-    something did.
+    assignor moved partitions after that, although nothing had changed. `why` is the reason of a failure.
     """
 
     end: End
@@ -50,7 +50,7 @@ class Play:
 
 
 def play(group: Group, ask: Ask, *, cooperative: bool) -> Play:
-    """Ask until nothing changes any more."""
+    """Ask until the assignment does not change any more."""
     may_get = readers(group)
     now, answer = group, ask(group)
     complete: dict[Partition, str] | None = None
@@ -83,7 +83,7 @@ def play(group: Group, ask: Ask, *, cooperative: bool) -> Play:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How an assignment compares with the optimum; each later wish only counts where balance is reached."""
+    """The comparison of an assignment with the optimum; the criteria after balance need balance first."""
 
     end: End
     balanced: bool = False
@@ -95,15 +95,15 @@ class Verdict:
 
     @property
     def flawless(self) -> bool:
-        """Optimal at once, and at rest afterwards."""
+        """Optimal at once, and without moves afterwards."""
         return self.end is End.SETTLED and self.best and not self.moves_again
 
 
 def judge(group: Group, best: Best, played: Play) -> Verdict:
-    """Hold what was played against the best there is.
+    """Compare a play with the optimum.
 
-    `best` is true of an assignment that no other one beats in balance, movement and rack misses, or none
-    beats in balance, rack misses and movement.
+    `best` is true if no other assignment is better in balance, movement and rack misses, in this order, or in
+    balance, rack misses and movement.
     """
     if played.owners is None or played.end in (End.CRASHED, End.INVALID):
         return Verdict(played.end, moves_again=played.moves_again, why=played.why)
@@ -124,7 +124,7 @@ def judge(group: Group, best: Best, played: Play) -> Verdict:
 def _owners(
     assignment: Assignment, may_get: Mapping[Partition, list[str]]
 ) -> tuple[dict[Partition, str], str]:
-    """The owner of each partition, and what is wrong with that; "" if nothing is."""
+    """The owner of each partition, and the first error in the assignment; "" if there is none."""
     owners: dict[Partition, str] = {}
     for member_id, by_topic in assignment.members.items():
         for topic, numbers in by_topic.items():
@@ -152,7 +152,7 @@ def _plain(assignment: Assignment) -> Plain:
 
 
 def _owning(group: Group, owned: Plain) -> Group:
-    """The group a generation later, when every member owns what the round gave it."""
+    """The group one generation later, when every member owns its partitions of the round."""
     generation = (group.generation or 0) + 1
     members = [
         replace(member, owned=owned.get(member.id, {}), generation=generation - 1)

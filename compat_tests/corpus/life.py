@@ -1,7 +1,7 @@
-"""A consumer group whose life is told step by step; each point of it can become a scenario.
+"""The life of a consumer group, step by step; each point of it can become a scenario.
 
-Topics and partitions are written as in ``"orders:12 clicks:3"`` (so many partitions) and
-``"orders:0-3,7 clicks:1"`` (these partitions).
+Topics are written as ``"orders:12 clicks:3"`` (numbers of partitions), and partitions as
+``"orders:0-3,7 clicks:1"`` (partition numbers).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 __all__ = ["Ask", "Life", "Situation", "counts", "partitions", "replicated"]
 
 Ask = Callable[[Peer, Group], Assignment]
-"""What an assignor of another client makes of a group in one round."""
+"""Asks an assignor of another client for its assignment of a group in one round."""
 
 JAVA = Peer("Java", "sticky")
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A scenario whose optimum is not known yet."""
+    """A scenario without its optimum."""
 
     name: str
     situation: str
@@ -31,12 +31,12 @@ class Situation:
 
 
 def counts(text: str) -> dict[str, int]:
-    """`"orders:12 clicks:3"` as numbers by topic."""
+    """Parse `"orders:12 clicks:3"` into numbers by topic."""
     return {name: int(number) for name, number in (word.split(":") for word in text.split())}
 
 
 def partitions(text: str) -> dict[str, list[int]]:
-    """`"orders:0-3,7"` as partitions by topic."""
+    """Parse `"orders:0-3,7"` into partitions by topic."""
     owned: dict[str, list[int]] = {}
     for word in text.split():
         name, ranges = word.split(":")
@@ -47,9 +47,9 @@ def partitions(text: str) -> dict[str, list[int]]:
 
 
 def replicated(count: int, racks: str, replicas: int, first: int = 0) -> tuple[frozenset[str], ...]:
-    """The racks of each partition's replicas when brokers, one in each rack, are taken in turn.
+    """The racks of each partition's replicas if brokers, one in each rack, are taken in turn.
 
-    `racks` has a letter for each; `first` is where partition 0 has its first replica.
+    `racks` has a letter for each rack; `first` is the index of the rack of partition 0's first replica.
     """
     return tuple(
         frozenset(racks[(first + partition + replica) % len(racks)] for replica in range(replicas))
@@ -59,7 +59,7 @@ def replicated(count: int, racks: str, replicas: int, first: int = 0) -> tuple[f
 
 @dataclass(slots=True)
 class Life:
-    """A group now: its topics, its members with what they own, and the generation they are in."""
+    """The present state of a group: topics, members with their partitions, and the generation."""
 
     ask: Ask
     topics: dict[str, Topic] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Life:
     def of(
         cls, ask: Ask, topics: str | Mapping[str, Topic], members: Mapping[str, str] | None = None
     ) -> Life:
-        """A group of newcomers; `members` by id, with the topics that each reads."""
+        """A group of new members; `members` has the topics of each member, by id."""
         made = (
             {name: Topic(name, number) for name, number in counts(topics).items()}
             if isinstance(topics, str)
@@ -107,7 +107,7 @@ class Life:
         return self
 
     def own(self, member_id: str, owned: str, age: int = 0) -> Life:
-        """Let a member claim partitions, of so many generations ago; -1 for "knows no generation"."""
+        """Let a member claim partitions from `age` generations ago; -1 means "knows no generation"."""
         generation = -1 if age == -1 else self.generation - age
         self.members[member_id] = replace(
             self.members[member_id], owned=partitions(owned), generation=generation
@@ -115,13 +115,13 @@ class Life:
         return self
 
     def restart(self, member_id: str, new_id: str) -> Life:
-        """The process of a member starts again: another member id, and nothing owned."""
+        """Restart the process of a member: it gets another member id, and owns nothing."""
         member = self.members.pop(member_id)
         self.members[new_id] = replace(member, id=new_id, owned={}, generation=-1)
         return self
 
     def settle(self, by: Peer = JAVA) -> Life:
-        """Run a generation: every member owns what another client's assignor gives it."""
+        """Run a generation: every member owns its assignment by another client's assignor."""
         assignment = self.ask(by, self.group())
         self.generation += 1
         self.members = {
@@ -135,7 +135,7 @@ class Life:
         return Group.of(self.topics.values(), self.members.values(), self.generation + 1)
 
     def now(self, name: str, situation: str, *sources: str) -> Situation:
-        """The point at which the group is as a situation."""
+        """The present state of the group as a situation."""
         return Situation(name, situation, sources, self.group())
 
 

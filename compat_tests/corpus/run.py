@@ -1,4 +1,4 @@
-"""Every assignor over every scenario, and the tables of who reaches the optimum where."""
+"""Runs every assignor on every scenario, and makes the tables of the results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = ("sticky", "cooperative-sticky", "rack-aware-sticky")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one assignor made of one scenario."""
+    """The result of one assignor for one scenario."""
 
     assignor: str
     scenario: Scenario
@@ -31,7 +31,7 @@ class Result:
 
 
 def play_ours(name: str, scenario: Scenario) -> Result:
-    """Play a scenario with a strategy of ours, asked as a leader asks it."""
+    """Play a scenario with one of our strategies, called as a leader calls it."""
     strategy: Strategy = load_strategy(name)
     protocol = strategy.protocols[0]
 
@@ -43,7 +43,7 @@ def play_ours(name: str, scenario: Scenario) -> Result:
 
 
 def run(scenarios: Sequence[Scenario], peers: Iterable[Peer] = PEERS) -> Iterator[Result]:
-    """Play every scenario with our strategies and with the peers; results come as they are found."""
+    """Play every scenario with our strategies and with the peers; yields each result at once."""
     for name in OURS:
         for scenario in scenarios:
             yield play_ours(name, scenario)
@@ -59,7 +59,7 @@ def run(scenarios: Sequence[Scenario], peers: Iterable[Peer] = PEERS) -> Iterato
 
 
 def tables(results: Sequence[Result]) -> str:
-    """Markdown: by assignor, by family, by issue, and what went wrong altogether."""
+    """Markdown tables: by assignor, by family, by issue, and of all failures."""
     return "\n\n".join(
         [
             overall(results),
@@ -76,7 +76,7 @@ def tables(results: Sequence[Result]) -> str:
 
 
 def overall(results: Sequence[Result]) -> str:
-    """What each assignor reached, over all scenarios."""
+    """The results of each assignor over all scenarios."""
     head = ["assignor", "groups", "balanced", "and least moved", "and least rack misses", "best"]
     head += ["moves again", "never settles", "crashed", "invalid"]
     wishes = ("balanced", "least_moved", "least_misses", "best", "moves_again")
@@ -113,7 +113,7 @@ def _best_by(kinds_of: Callable[[Scenario], list[str]], results: Sequence[Result
 
 
 def ended_badly(results: Sequence[Result]) -> str:
-    """Crashes, invalid assignments and rebalances without end: how often, and one scenario of each."""
+    """Crashes, invalid assignments and endless rebalances: their number, and one scenario of each."""
     seen: dict[tuple[str, str], list[Result]] = {}
     for result in results:
         if result.verdict.end is not End.SETTLED:
@@ -133,6 +133,6 @@ def _by_assignor(results: Sequence[Result]) -> dict[str, list[Verdict]]:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table whose first column is text and whose others are numbers."""
+    """A Markdown table with text in the first column and numbers in the others."""
     lines = [f"| {' | '.join(head)} |", "|---|" + "---:|" * (len(head) - 1)]
     return "\n".join([*lines, *(f"| {' | '.join(map(str, row))} |" for row in rows)])

@@ -1,17 +1,16 @@
-"""The scenarios of the corpus: groups in a situation that has a name, with the best that can be made of them.
+"""The scenarios of the corpus: groups in a named situation, with the optimum of each.
 
 The data files, `data/FAMILY.jsonl`, have a scenario in each line::
 
     {"name": "join-of-a-third", "situation": "A third member joins …", "from": ["Java's suite"],
      "group": {…},                                     the JSON form of kafka_assignors.group_json
-     "best": {"loads": [[4, 3]],                       so many partitions have so many members, ascending
+     "best": {"loads": [[4, 3]],                       [partitions, number of members], ascending
               "moved_then_misses": [4, 0],             least moved, and least rack misses at that
               "misses_then_moved": [0, 4]}}            the other order: least rack misses, least moved at that
 
-`loads` is the histogram of every balanced assignment (they all have the same), members without partitions
-included. "Moved" and "rack misses" are least among the balanced assignments, and count as in
-`docs/solver.md`. "from" names the suites in which the situation is covered, and the issues in which it went
-wrong.
+`loads` is the histogram of every balanced assignment (they all have the same), including members without
+partitions. "Moved" and "rack misses" are the least among the balanced assignments, and are counted as in
+`docs/solver.md`. "from" names the suites that cover the situation, and the issues in which it went wrong.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ DATA = Path(__file__).parent / "data"
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """What the best assignments of a group have in common; see the module for the units."""
+    """The common figures of the best assignments of a group; see the module for the units."""
 
     loads: Mapping[int, int]
     moved_then_misses: tuple[int, int]
@@ -94,7 +93,7 @@ def read_corpus(folder: Path = DATA) -> list[Scenario]:
 
 
 def write_family(family: str, scenarios: Iterable[Scenario], folder: Path = DATA) -> None:
-    """Write the file of one family anew."""
+    """Write the file of one family."""
     lines = (json.dumps(scenario.to_json(), separators=(",", ":")) for scenario in scenarios)
     folder.mkdir(exist_ok=True)
     (folder / f"{family}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

@@ -1,6 +1,7 @@
-"""A member program (see `compat_tests.support.member_reports`): one application of FastStream.
+"""A member program (see `compat_tests.support.member_reports`): one FastStream application.
 
-With `cooperative-sticky` it consumes cooperatively, by `use`; with other strategies it is eager, by argument.
+With `cooperative-sticky` it consumes cooperatively, through `use`; with other strategies it is eager, and the
+assignors are arguments.
 """
 
 from __future__ import annotations

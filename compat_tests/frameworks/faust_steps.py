@@ -1,4 +1,4 @@
-"""Random steps of Faust groups, placed by Faust's own assignor and by ours: what they cost.
+"""The cost of random steps of Faust groups, under Faust's own assignor and ours.
 
 python -m compat_tests.frameworks.faust_steps 400
 """
@@ -17,22 +17,22 @@ from kafka_assignors_aiokafka.faust import LeastMovesPlacement
 __all__ = ["STEPS", "Members", "cost"]
 
 STEPS = 10
-"""Of each group; a member comes or goes before each but the first."""
+"""The steps of each group; a member joins or leaves before each step except the first."""
 
 Members = dict[str, CopartitionedAssignment]
 
 
 def cost(placement: type[CopartitionedAssignor], groups: int) -> Counter[str]:
-    """The sums over so many random groups.
+    """The sums over `groups` random groups.
 
-    `uneven`: steps after which loads differ by more than one. `moved`: partitions that change their active
-    member. `restored`: partitions whose new active member had no state of it.
+    `uneven`: steps after which loads differ by more than one. `moved`: partitions whose active member
+    changes. `restored`: partitions whose new active member had no state of them.
     """
     return sum((play(placement, seed) for seed in range(groups)), Counter())
 
 
 def change(chance: random.Random, members: Members, step: int) -> Members:
-    """One member goes or comes, and the order of the others is another."""
+    """Add or remove one member, and shuffle the others."""
     members = dict(members)
     if chance.random() < 0.5 and len(members) > 1:
         del members[chance.choice(sorted(members))]
@@ -44,7 +44,7 @@ def change(chance: random.Random, members: Members, step: int) -> Members:
 
 
 def play(placement: type[CopartitionedAssignor], seed: int) -> Counter[str]:
-    """Random steps of a group of one set of topics; what they cost."""
+    """Random steps of a group with one set of topics, and their cost."""
     chance = random.Random(seed)
     partitions, replicas = chance.randint(1, 30), chance.randint(0, 2)
     members: Members = {

@@ -1,4 +1,4 @@
-"""A group of applications of a framework: members join, restart in turn, and one is killed."""
+"""A group of applications of a framework: members join and restart in turn, and one is killed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 
 RECORDS = 10
-"""Written to each partition before each step."""
+"""Records written to each partition before each step."""
 
 
 class FrameworkScenarios:
     program: ClassVar[str]
     strategies: ClassVar[tuple[str, ...]]
     delivers_once: ClassVar[bool] = True
-    """Whether the framework commits what a member has consumed before the member stops."""
+    """Whether the framework commits a member's consumed records before the member stops."""
 
     def test_members_join_restart_and_take_over_from_one_that_is_killed(self, kafka: Kafka) -> None:
         with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
@@ -39,7 +39,7 @@ class FrameworkScenarios:
             for name in ("a", "b", "c"):
                 write()
                 group.stop(name)
-                # Another name, so that what both processes have consumed is counted.
+                # The new process has another name, so that deliveries to both processes are counted.
                 sessions = {"session_timeout_ms": SHORT_SESSION_MS} if name == "c" else {}
                 group.start(f"{name}2", self.strategies, **sessions)
                 settled = group.settle(after=settled)
@@ -56,4 +56,4 @@ class FrameworkScenarios:
             self.check(group)
 
     def check(self, group: GroupOfMembers) -> None:
-        """What else is to hold of the members of a framework."""
+        """Further checks of a framework's members."""

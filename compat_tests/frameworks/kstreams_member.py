@@ -1,6 +1,6 @@
 """A member program (see `compat_tests.support.member_reports`): one stream of kstreams.
 
-kstreams reads annotations while it runs, so they are not texts here.
+kstreams evaluates annotations at run time, so this module does not postpone them.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """A member program (see `compat_tests.support.member_reports`): one worker of taskiq-aio-kafka.
 
-taskiq gives its consumer no listener. The program looks every few milliseconds what the consumer has.
+taskiq does not pass a listener to its consumer. Therefore the program polls the consumer's assignment every
+few milliseconds.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ LOOK_S = 0.02
 
 
 async def look(consumer: Any, reporter: Reporter) -> None:
-    """Report each generation, and the partitions that are gone before it."""
+    """Report each new generation, after the revocation of the previous partitions."""
     told: tuple[int, Any] = (-1, frozenset())
     while True:
         now = (consumer._coordinator.generation, consumer.assignment())
@@ -49,7 +50,7 @@ async def main() -> None:
     looking = asyncio.create_task(look(consumer, reporter))
 
     async def listen() -> None:
-        # As `broker.listen` does, which yields the value of a record alone.
+        # Same as `broker.listen`, which yields only the value of a record.
         async for record in consumer:
             reporter.consumed(record.topic, record.partition, [record.offset])
 

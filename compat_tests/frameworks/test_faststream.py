@@ -1,4 +1,4 @@
-"""Groups of FastStream applications, eager by argument and cooperative by `use`."""
+"""Groups of FastStream applications, eager through arguments and cooperative through `use`."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class TestCooperative(FrameworkScenarios):
     strategies = ("cooperative-sticky",)
 
     def check(self, group: GroupOfMembers) -> None:
-        # A member has none in the generation in which it joins, and some in all others.
+        # A member may have no partitions only in the generation in which it joins.
         for member in group.members.values():
             assert member.text().count("has no partition assignments") <= 1
 
 
 class Heard(ConsumerRebalanceListener):
-    """Keeps what each method was called with."""
+    """Records the calls of each method."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
@@ -72,7 +72,7 @@ def test_a_member_that_keeps_its_partitions_is_not_warned_of_having_none(
             while heard.calls[-1] != ("assigned", 0):
                 await asyncio.sleep(0.05)
             warned = [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING]
-            # The member that comes has none in its first generation, and that is said.
+            # The joining member has no partitions in its first generation, and is warned of that.
             assert sum("no partition assignments" in text for text in warned) <= 1, warned
             assert all(first.consumer._coordinator.member_id not in text for text in warned)
             await comes.stop()
@@ -93,7 +93,7 @@ def test_subscribers_without_a_group_keep_the_consumer_of_the_client(kafka: Kafk
     kafka.create_topic("faststream-alone", 1)
 
     async def play() -> None:
-        broker = use(use(KafkaBroker(kafka.bootstrap)))  # The last call counts.
+        broker = use(use(KafkaBroker(kafka.bootstrap)))  # The last call takes effect.
         alone = broker.subscriber("faststream-alone")
         alone(ignore)
         own = broker.subscriber(

@@ -1,4 +1,4 @@
-"""Faust's assignor and ours: the placement itself, and groups of Faust workers."""
+"""Faust's assignor and ours: the placement alone, and groups of Faust workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kafka_assignors_aiokafka.faust import LeastMovesAssignor, LeastMovesPlaceme
 
 
 class Metadata:
-    """What the assignor asks of the client's metadata."""
+    """The part of the client's metadata that the assignor uses."""
 
     def __init__(self, partitions: dict[str, int]) -> None:
         self._partitions = partitions
@@ -48,7 +48,7 @@ def test_a_member_that_is_lost_is_replaced_by_its_standby() -> None:
 
 
 class Worker:
-    """An app with a table and a global table, and what its assignor answers."""
+    """An app with a table and a global table, and its assignor."""
 
     def __init__(self, assignor: type[PartitionAssignor], url: str) -> None:
         self.app = faust.App(
@@ -99,7 +99,7 @@ def test_members_with_either_assignor_understand_the_assignment_of_the_other(
         )
         assert standbys == Counter(range(4))
         for worker in workers.values():
-            # The same partitions of each topic with as many, and all of a global table.
+            # A member gets the same partitions of co-partitioned topics, and all of a global table.
             mine = worker.assignor.assigned_actives()
             assert {tp.partition for tp in mine if tp.topic == "orders"} == {
                 tp.partition for tp in mine if tp.topic == changelog

@@ -1,4 +1,4 @@
-"""Traces of records that the cooperative consumers deliver: by OpenTelemetry, and by Datadog's `ddtrace`."""
+"""Traces of records that the cooperative consumers deliver: by OpenTelemetry and by Datadog's `ddtrace`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PARENT = "b7ad6b7169203331"
 
 @pytest.fixture
 def topic(kafka: Kafka, request: pytest.FixtureRequest) -> str:
-    """Has one record, which is part of a trace."""
+    """A topic with one record, which is part of a trace."""
     name = f"traced-{abs(hash(request.node.name)) % 10**8}"
     kafka.create_topic(name, 1)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
@@ -120,7 +120,7 @@ print(json.dumps([[span.name, *map(span.get_tag, tags)] for span in spans]))
 
 
 def test_datadog_sees_what_the_cooperative_consumer_of_aiokafka_delivers(kafka: Kafka, topic: str) -> None:
-    # In a process of its own: `ddtrace` does not take back all that it patches.
+    # `ddtrace` cannot undo all its patches, so it runs in a separate process.
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(DATADOG), kafka.bootstrap, topic],
         capture_output=True, text=True, timeout=HANG_S, check=False,

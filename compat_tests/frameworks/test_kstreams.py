@@ -1,4 +1,4 @@
-"""Groups of kstreams applications that are cooperative by `consumer_class`."""
+"""Groups of kstreams applications that are cooperative through `consumer_class`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups of taskiq workers: eager, since the broker of taskiq-aio-kafka makes its consumer itself."""
+"""Groups of taskiq workers: eager, because the broker of taskiq-aio-kafka creates its own consumer."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Members that mean harm, or are broken enough to do it."""
+"""Members that are malicious, or broken enough to do harm."""

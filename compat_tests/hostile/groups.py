@@ -1,4 +1,4 @@
-"""Groups on a real broker whose ids, and the client ids of whose members, are hostile names."""
+"""Groups on a real broker with hostile names as group ids and client ids."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ GROUP_IDS = {
     "longer than a file name": "n" * 300,
     "longest": "n" * 32_000,
 }
-"""By what is in them."""
+"""Group ids by a description of their content."""
 
 
 @contextlib.contextmanager
 def hostile_groups(bootstrap: str, topic: str) -> Iterator[None]:
-    """A group of one member for each of `GROUP_IDS`, which reads `topic`; all are stable in the block."""
+    """A group of one member, which reads `topic`, for each of `GROUP_IDS`; all are stable in the block."""
     metadata = encode_subscription(Subscription(1, (topic,)))
     with contextlib.ExitStack() as stack:
         members = [

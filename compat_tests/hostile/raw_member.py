@@ -1,10 +1,10 @@
-"""A group member without a client: it joins with exactly the bytes that it is told to.
+"""A group member without a client library: it joins with exactly the given bytes.
 
     with RawMember(kafka.bootstrap, "group", metadata=b"\\x00\\x03\\x7f…", client_id="mallory") as mallory:
         mallory.wait_until_assigned()
 
-No client would send what these tests send, so the requests are written here: FindCoordinator v1, JoinGroup
-v5, SyncGroup v3, Heartbeat v3 and LeaveGroup v3, after their schemas in
+No client library sends such requests, so this module encodes them itself: FindCoordinator v1, JoinGroup v5,
+SyncGroup v3, Heartbeat v3 and LeaveGroup v3, according to the schemas in
 `clients/src/main/resources/common/message` of Apache Kafka.
 """
 
@@ -70,7 +70,7 @@ class RawMemberError(RuntimeError):
 
 
 class _Response:
-    """What is left of a response, read from the front."""
+    """The rest of a response, read from the front."""
 
     def __init__(self, payload: bytes) -> None:
         self._left = memoryview(payload)
@@ -100,7 +100,7 @@ class _Response:
 
 
 class RawConnection:
-    """A socket on which one request is answered before the next is sent."""
+    """A socket on which each request is answered before the next one is sent."""
 
     def __init__(self, host: str, port: int, client_id: str) -> None:
         self._socket = socket.create_connection((host, port), HANG_S)
@@ -110,7 +110,7 @@ class RawConnection:
         self._socket.close()
 
     def shut_down(self) -> None:
-        """End it from another thread, also while something waits."""
+        """Close the connection from another thread, even while a request waits."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -120,7 +120,7 @@ class RawConnection:
         self._socket.sendall(_bytes(request))
         (length,) = struct.unpack(">i", self._read(4))
         response = _Response(self._read(length))
-        response.int32()  # the correlation id: one request at a time
+        response.int32()  # The correlation id; there is only one request at a time.
         return response
 
     def _read(self, length: int) -> bytes:
@@ -142,9 +142,9 @@ class RawAssignment:
 
 
 class RawMember:
-    """A member from entering the context to leaving it; rejoins when the group rebalances.
+    """A member from entering the context to leaving it; it rejoins when the group rebalances.
 
-    Its thread ends when the broker refuses something that a rejoin does not mend; `error` then says what.
+    Its thread ends when the broker refuses a request and a rejoin does not help; `error` then has the reason.
     """
 
     def __init__(
@@ -187,12 +187,12 @@ class RawMember:
 
     @property
     def assignments(self) -> list[RawAssignment]:
-        """What it was assigned, generation by generation."""
+        """The assignments of the member, generation by generation."""
         with self._changed:
             return list(self._assignments)
 
     def wait_until_assigned(self, timeout_s: float = HANG_S) -> RawAssignment:
-        """The last assignment as soon as there is one; raises what ended the member, or TimeoutError."""
+        """Wait for an assignment, and return the last one; raises the member's error, or TimeoutError."""
         with self._changed:
             self._changed.wait_for(lambda: self._assignments or self.error, timeout_s)
             if self._assignments:
@@ -206,7 +206,7 @@ class RawMember:
                 self._live()
                 return
             except (OSError, RawMemberError) as error:
-                # On a young cluster a broker may be named as coordinator before it is one.
+                # A new cluster may name a broker as coordinator before it is ready.
                 again = isinstance(error, RawMemberError) and error.code in _COORDINATOR_ERRORS
                 if not again or self._stop.wait(_COORDINATOR_PAUSE_S) or time.monotonic() > deadline:
                     with self._changed:
@@ -238,7 +238,7 @@ class RawMember:
         raise RawMemberError("FindCoordinator", _COORDINATOR_NOT_AVAILABLE)
 
     def _join(self, connection: RawConnection) -> bool:
-        """Join until there is an assignment; False if the test is over before."""
+        """Join until there is an assignment; False if the test ends before."""
         for _ in range(_JOIN_ATTEMPTS):
             if self._stop.is_set():
                 return False
@@ -279,7 +279,7 @@ class RawMember:
         raise RawMemberError("SyncGroup", _REBALANCE_IN_PROGRESS)
 
     def _stay(self, connection: RawConnection) -> None:
-        """Heartbeats until the group rebalances or the test is over."""
+        """Send heartbeats until the group rebalances or the test ends."""
         generation = self._assignments[-1].generation
         while not self._stop.wait(_HEARTBEAT_INTERVAL_S):
             response = connection.ask(_HEARTBEAT, self._of_generation(generation))

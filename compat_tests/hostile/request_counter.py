@@ -1,6 +1,6 @@
-"""A proxy in front of one broker that counts what clients ask it, by the client's id.
+"""A proxy in front of one broker that counts the requests of clients, by client id.
 
-The broker has to advertise the proxy's port, or clients go past it as soon as they have its metadata:
+The broker must advertise the proxy's port, or clients bypass the proxy as soon as they have the metadata:
 
     with counted_kafka() as (kafka, counter):
         ...
@@ -30,17 +30,17 @@ METADATA = 3
 
 @dataclass(frozen=True, slots=True)
 class CountedRequest:
-    """`at` is of the monotonic clock, in seconds; `size` is that of the request, in bytes."""
+    """`at` is the time of the monotonic clock in seconds; `size` is the request's size in bytes."""
 
     at: float
     size: int
 
 
 class RequestCounter:
-    """Listens on a port of loopback from entering the context to leaving it."""
+    """Listens on a loopback port from entering the context to leaving it."""
 
     def __init__(self, host: str, port: int) -> None:
-        """Requests go to the broker that listens, or will listen, there."""
+        """Forward requests to the broker on this port, which may start later."""
         self._broker = (host, port)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -65,7 +65,7 @@ class RequestCounter:
         self._loop.close()
 
     def requests(self, client_id: str, api_key: int) -> list[CountedRequest]:
-        """The requests of this kind that this client has sent so far, in their order."""
+        """The requests of this kind that this client has sent so far, in order."""
         with self._lock:
             return list(self._seen[client_id, api_key])
 
@@ -94,7 +94,7 @@ class RequestCounter:
             back.cancel()
 
     def _count(self, request: bytes) -> None:
-        # api key, api version, correlation id, then the client id as a nullable string
+        # Api key, api version, correlation id, and then the client id as a nullable string.
         api_key, _, _, length = struct.unpack_from(">hhih", request)
         client_id = request[10 : 10 + max(length, 0)].decode(errors="replace")
         with self._lock:
@@ -111,7 +111,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @contextlib.contextmanager
 def counted_kafka(**settings: object) -> Iterator[tuple[Kafka, RequestCounter]]:
-    """A broker of its own with these settings, all of whose clients' requests are counted."""
+    """A broker with these settings, and a counter of all its clients' requests."""
     ports = free_ports(2)
     with RequestCounter("127.0.0.1", ports[0]) as counter:
         address = f"127.0.0.1:{counter.port}"

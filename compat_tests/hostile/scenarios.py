@@ -1,7 +1,8 @@
-"""What a leader of ours must withstand: members that send arbitrary bytes.
+"""Our leader must withstand members that send arbitrary bytes.
 
-The same for every client: a test module subclasses `HostileScenarios` and names its member program. The
-hostile members speak the wire themselves (`raw_member`), because clients refuse to send most of this.
+The scenarios are the same for every client: a test module subclasses `HostileScenarios` and names its member
+program. The hostile members use the wire protocol directly (`raw_member`), because client libraries refuse to
+send most of these bytes.
 """
 
 from __future__ import annotations
@@ -24,11 +25,10 @@ __all__ = ["HostileScenarios", "StolenInstanceScenarios"]
 
 LARGEST = 2**31 - 1
 ADDRESS_SPACE_MB = 1500
-"""A leader gets by with a fraction of it. An allocation of the 2 GB that a length of these tests asks for
-ends in a MemoryError."""
+"""A leader needs a fraction of it; allocating the 2 GB that some of these tests claim raises MemoryError."""
 
 FEW_BYTES = 10_000
-"""Of a request for metadata. One that names 40,000 topics has over thirty times as many."""
+"""The limit of a metadata request. A request that names 40,000 topics is over thirty times as large."""
 
 
 def subscription(
@@ -40,7 +40,7 @@ def subscription(
     generation: int = -1,
     more: bytes = b"",
 ) -> bytes:
-    """A ConsumerProtocolSubscription of version 3, labelled with any version."""
+    """A ConsumerProtocolSubscription in the format of version 3, with any version number."""
     user = int32(-1) if user_data is None else int32(len(user_data)) + user_data
     claims = b"".join(
         string(name.encode()) + int32(len(partitions)) + b"".join(map(int32, partitions))
@@ -51,7 +51,7 @@ def subscription(
 
 
 def unreadable(topic: str) -> dict[str, bytes]:
-    """What does not decode, by what is wrong with it; each is cut off or lies about a length."""
+    """Undecodable metadata, by the defect: each is cut off or has a wrong length."""
     name = string(topic.encode())
     topics = int16(3) + int32(1) + name
     no_user_data = topics + int32(-1)
@@ -75,8 +75,7 @@ class HostileScenarios:
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
     waits_for_claimants: ClassVar[bool] = False
-    """Whether claimed partitions are withheld from other members until they are given up, as in cooperative
-    groups."""
+    """Whether claimed partitions are withheld until their owner revokes them, as in cooperative groups."""
 
     def attacker(self, kafka: Kafka, group: GroupOfMembers, metadata: bytes, client_id: str) -> RawMember:
         return RawMember(
@@ -85,7 +84,7 @@ class HostileScenarios:
 
     @contextlib.contextmanager
     def group_under_attack(self, kafka: Kafka, *others: str) -> Iterator[tuple[GroupOfMembers, Settled]]:
-        """A group of `leader`, which leads and has little memory, and others, settled."""
+        """A settled group of `leader`, which leads and has little memory, and of `others`."""
         with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
             group.start("leader", [self.strategy], address_space_mb=ADDRESS_SPACE_MB)
             settled = group.settle()
@@ -148,7 +147,7 @@ class HostileScenarios:
             with self.attacker(kafka, group, from_the_future, "prophet") as prophet:
                 wait_until_it_has(2, prophet)
                 during = group.settle(after=before, elsewhere=2)
-                # What the others keep is theirs: a false claim takes nothing but its sender's fair share.
+                # The others keep their partitions: a false claim gains only its sender's fair share.
                 for name in ("leader", "b"):
                     kept = during.of(name)[topic]
                     assert set(kept) < set(before.of(name)[topic])
@@ -158,7 +157,7 @@ class HostileScenarios:
     def test_very_many_topics_that_do_not_exist_cost_their_subscriber_and_no_other_member(
         self, count: int
     ) -> None:
-        # The broker makes topics that clients ask for, as brokers do unless told otherwise.
+        # The broker creates topics that clients ask for, as brokers do by default.
         with (
             counted_kafka(**{"auto.create.topics.enable": "true"}) as (kafka, counter),
             self.group_under_attack(kafka, "b") as (group, before),
@@ -177,7 +176,7 @@ class HostileScenarios:
 
 
 class StolenInstanceScenarios:
-    """For clients that know static members (KIP-345)."""
+    """Scenarios for clients that support static members (KIP-345)."""
 
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
@@ -200,13 +199,13 @@ class StolenInstanceScenarios:
 
     @contextlib.contextmanager
     def _stolen(self, instance_id: str, group: GroupOfMembers) -> Iterator[bytes]:
-        """Join as a member that is there, until one of the two is fenced; what the thief was assigned.
+        """Join with a live member's instance id until one of the two is fenced; yields the assignment.
 
-        The thief is in the group until the end of the context: when it leaves, the group rebalances.
+        The thief stays in the group until the end of the context: when it leaves, the group rebalances.
 
-        A member that is fenced finds out when it next speaks. A client that does not say its instance id then
-        learns only that it is unknown, joins anew, and so takes the place back. The victim stands still until
-        the thief has its assignment: it could take the place back before the thief has sent its SyncGroup.
+        A fenced member learns of it with its next request. A client that does not send its instance id then
+        gets only UNKNOWN_MEMBER_ID, joins again, and thereby takes the place back. It could do so before the
+        thief has sent its SyncGroup. Therefore the victim is frozen until the thief has its assignment.
         """
         victim = group.members[instance_id]
         group.freeze(instance_id)
@@ -228,7 +227,7 @@ class StolenInstanceScenarios:
 
 
 def wait_until_it_has(partitions: int, member: RawMember) -> None:
-    """At once in an eager group; in a cooperative one when others have given the partitions up."""
+    """Eager groups assign at once; cooperative groups assign after the other members have revoked."""
     deadline = time.monotonic() + HANG_S
     while (found := partitions_of(member)) != partitions:
         assert time.monotonic() < deadline, found
@@ -236,6 +235,6 @@ def wait_until_it_has(partitions: int, member: RawMember) -> None:
 
 
 def partitions_of(member: RawMember) -> int:
-    """How many partitions it is assigned at last, as soon as it is assigned anything."""
+    """The number of partitions in the member's last assignment; waits for the first one."""
     assignment = decode_assignment(member.wait_until_assigned().assignment)
     return sum(map(len, assignment.partitions.values()))

@@ -1,13 +1,13 @@
-"""What moves when the leader changes and nothing else does, over many random groups.
+"""The moves when only the leader changes, over many random groups.
 
     python -m compat_tests.interop.alternating --groups 1000
 
-In a group of Java members and members of ours, any member may lead. So the lead passes from one to the other
-and back, eight times: each generation, every member sends the bytes that its client would send given what it
-was assigned last, and the leader is Java's released assignor or ours, which reads them.
+In a group of Java members and members of ours, any member may lead. The lead passes between Java and ours
+eight times. In each generation every member sends the bytes that its client would send after its last
+assignment, and the leader, Java's released assignor or ours, reads them.
 
-Under the cooperative protocol a leader goes on until nothing is withheld any more. Each *round* is what one
-leader does, however many generations that takes.
+Under the cooperative protocol a leader continues until no partition is withheld. A *round* is the work of one
+leader, over all generations that it takes.
 """
 
 from __future__ import annotations
@@ -44,17 +44,17 @@ __all__ = [
 ]
 
 CHANGES = 8
-"""How often the lead passes on."""
+"""The number of changes of the leader."""
 
 _MOST_GENERATIONS = 5
-"""In a round. What a cooperative leader withholds it could give out in the second."""
+"""The limit for one round; a cooperative leader needs only two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What the members of ours are.
+    """The configuration of the members of ours.
 
-    `held`: they keep what they own while they join, as Java's do under `cooperative-sticky`.
+    `held`: they keep their partitions while they join, as Java's do under `cooperative-sticky`.
     """
 
     label: str
@@ -69,7 +69,7 @@ EAGER = Members("cooperative-sticky, ours eager", load_strategy("cooperative-sti
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Who leads, in turn from the first of `leaders`; and whether there are members of both kinds."""
+    """The leaders in turn, and whether the group has members of both kinds."""
 
     label: str
     leaders: tuple[str, ...]
@@ -86,10 +86,10 @@ SERIES = (
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """What happened to one group, in the round after each change of leader.
+    """The result for one group, in the round after each change of the leader.
 
-    `least` is how many partitions balance asked to move, where any were moved. `restless` rounds had not come
-    to an end after `_MOST_GENERATIONS`; what was withheld then counts as moved.
+    `least` is the number of moves that balance required, where any partition moved. `restless` counts rounds
+    that had not ended after `_MOST_GENERATIONS`; their withheld partitions count as moved.
     """
 
     what: str
@@ -106,12 +106,12 @@ class _Running:
         self._members = members
         self._javas = javas
         self.group = group
-        """Every member with what it was assigned last."""
+        """Every member with its last assignment."""
         self.restless = 0
-        """Rounds that did not come to an end."""
+        """Rounds that did not end."""
 
     def lead(self, leader: str) -> Assignment:
-        """One round; returns what every member has after it."""
+        """Run one round, and return the assignment after it."""
         for _ in range(_MOST_GENERATIONS):
             joined = self._joined()
             assigned = self._ours(joined) if leader == "ours" else self._javas_answer(joined)
@@ -183,9 +183,9 @@ def play(java: JavaOracle, members: Members, series: Series, seed: int, group: G
 
 
 def groups(count: int, first_seed: int, *, racks: bool) -> Iterator[tuple[int, Group]]:
-    """Random groups with their seeds, without those in which Java's answers are not valid.
+    """Random groups with their seeds, without those for which Java's assignments are invalid.
 
-    With `racks`, those alone in which racks make a difference.
+    With `racks`, only those in which racks make a difference.
     """
     for seed in range(first_seed, first_seed + count):
         group = random_group(seed)
@@ -204,7 +204,7 @@ def play_all(
 
 
 def describe(drawn: Sequence[tuple[int, Group]]) -> Iterator[str]:
-    """What kind of groups these are."""
+    """The sizes and features of these groups."""
 
     def spread(what: str, size: Callable[[Group], int]) -> str:
         sizes = sorted(size(group) for _, group in drawn)
@@ -226,8 +226,8 @@ def describe(drawn: Sequence[tuple[int, Group]]) -> Iterator[str]:
 def summary(plays: Sequence[Play]) -> str:
     """The end of a line of the table.
 
-    Groups that moved anything, and did in the last two rounds; rounds that did not come to an end; partitions
-    that moved, by round.
+    It has the groups that moved any partition, and those that did in the last two rounds; the rounds that did
+    not end; and the moved partitions by round.
     """
     moving = sum(any(one.moved) for one in plays)
     last = sum(any(one.moved[-2:]) for one in plays)

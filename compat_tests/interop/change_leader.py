@@ -1,13 +1,14 @@
-"""Another leader for a group on a real broker, and no other change.
+"""A group on a real broker gets another leader, without any other change.
 
     python -m compat_tests.interop.change_leader --changes 8
 
-A group keeps its leader until the leader is gone, which is a change in itself. Static members (KIP-345) make
-the exception: one that does not come when the group rebalances stays a member as long as its session lives,
-with what it said when it joined last; if it was the leader, another member takes over. So the leader stands
-still for longer than the rebalance timeout, while another member asks for a rebalance that changes nothing.
+A group normally keeps its leader until it leaves, which is a change in itself. Static members (KIP-345) are
+the exception: a static member that does not rejoin in a rebalance stays a member until its session expires,
+with its last subscription; if it was the leader, another member leads. Therefore the test freezes the leader
+for longer than the rebalance timeout, while another member requests a rebalance that changes nothing.
 
-librdkafka cannot take part: it refuses a rebalance timeout (`max.poll.interval.ms`) shorter than the session.
+librdkafka cannot take part: it refuses a `max.poll.interval.ms` (rebalance timeout) below the session
+timeout.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _SESSION_TIMEOUT_MS = 30_000
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """A group under one leader until the next takes over: what moved meanwhile."""
+    """The time of a group under one leader, until the next one takes over, and the moves in it."""
 
     leader: str
     generations: int
@@ -43,7 +44,7 @@ class Led:
 
 
 def alternate(kafka: Kafka, name: str, times: int) -> list[Led]:
-    """Change the leader of a group of Java members and members of ours so many times."""
+    """Change the leader of a group of Java members and members of ours `times` times."""
     with MixedGroup(kafka, name, TOPICS) as group:
         for number, kind in enumerate(_MEMBERS):
             group.join(
@@ -53,7 +54,7 @@ def alternate(kafka: Kafka, name: str, times: int) -> list[Led]:
                 rebalance_timeout_ms=_REBALANCE_TIMEOUT_MS,
             )
             group.settle()
-        # What a leader that stands still said last should be what is true now, so every member says it again.
+        # A frozen leader's last metadata must be up to date, so every member joins once more.
         _ask_for_a_rebalance(group, besides="")
         group.come_to_rest()
         return [_change_leader(group) for _ in range(times)]
@@ -65,7 +66,7 @@ def _change_leader(group: MixedGroup) -> Led:
     _ask_for_a_rebalance(group, besides=before.leader)
     group.wait_for("another leader", lambda: group.generations()[-1].leader != before.leader)
     group.thaw(before.leader)
-    # For as long again the broker expects the old leader's SyncGroup, even if it came back under another id.
+    # The broker waits as long again for the old leader's SyncGroup, even if it came back under another id.
     stand_by(_REBALANCE_TIMEOUT_MS / 1000)
     after = group.come_to_rest()
     seen = [generation for generation in group.generations() if generation.number >= before.number]
@@ -74,7 +75,7 @@ def _change_leader(group: MixedGroup) -> Led:
 
 
 def _ask_for_a_rebalance(group: MixedGroup, besides: str) -> None:
-    """By a member of ours that subscribes to what it is subscribed to."""
+    """Request a rebalance by a member of ours that subscribes to the same topics again."""
     before = group.generations()[-1].number
     caller = next(name for name in group.members if group.kind_of(name) is OUR_AIOKAFKA and name != besides)
     group.subscribe(caller, list(TOPICS))

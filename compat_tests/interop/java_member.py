@@ -1,7 +1,8 @@
 """A member program (see `compat_tests.support.member_reports`): a Java consumer, for groups of any clients.
 
-The consumer itself is `compat_tests/java/src/SmallMember.java`; this process starts it, translates what it
-tells, and asks it to leave when it is asked to itself. It revokes before it leaves, and tells so.
+The consumer itself is `compat_tests/java/src/SmallMember.java`. This process starts it, translates its events
+into reports, and makes it leave when this process is told to stop. The consumer revokes before it leaves, and
+reports that.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from compat_tests.java.member import JavaMember
 from compat_tests.support.member_reports import MemberSpec, Reporter, sigterms
 
 _A_DAY_S = 86_400.0
-"""Longer than any test: the test that started the member ends it."""
+"""Longer than any test; the test that started the member ends it."""
 
 
 class Translator:
-    """Reports what the Java consumer tells, with the time at which it told it."""
+    """Reports the Java consumer's events with the time at which they happened."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
         self._told = 0
-        # Java says when by the calendar, and reports are compared by the clock of the machine.
+        # Java's events have calendar time, and reports have the time of the machine's monotonic clock.
         self._clock_started_at = time.time() - time.monotonic()
 
     def report(self, events: list[dict[str, Any]]) -> None:
-        """Reports those of `events`, all that it told so far, that are new."""
+        """Report the new ones among `events`, which are all events so far."""
         for event in events[self._told :]:
             at = event["at_ms"] / 1000 - self._clock_started_at
             match event["event"]:

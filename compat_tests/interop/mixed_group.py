@@ -1,12 +1,12 @@
-"""A group whose members are of several clients, and what a rolling restart does to it.
+"""A group with members of several clients, and the effect of a rolling restart on it.
 
     with MixedGroup(kafka, "sticky", {"orders": 12}) as group:
         group.form([JAVA, STOCK_AIOKAFKA, JAVA])
         found = group.watch(lambda: group.roll([OUR_AIOKAFKA] * 3))
         assert found.moved == found.least
 
-It is a `GroupOfMembers` that believes the broker's own records of the group rather than what the clients tell
-of generations, since some tell nothing.
+It is a `GroupOfMembers` that reads the generations from the broker's own records of the group, since not all
+clients report them.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ __all__ = [
 ]
 
 _QUIET_S = 1.2
-"""Four heartbeat intervals of the members: who wants another generation has said so by then."""
+"""Four heartbeat intervals of the members: enough for every member to request another generation."""
 
 _WRITE_EVERY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A client, and whether it runs the assignors that came with it or ours."""
+    """A client, and whether it uses its own assignors or ours."""
 
     label: str
     program: str
@@ -67,12 +67,12 @@ LIBRDKAFKA = Kind("librdkafka", "compat_tests.support.librdkafka_member")
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What members coming and going did to a group.
+    """The effect of joining and leaving members on a group.
 
-    `generations` counts those of the broker, also any whose leader never answered. `leaders` are kinds, in
-    the order in which they led for the first time. `moved` is what members that stayed had taken from them,
-    `least` how much of that the balance asked for, each rebalance on its own. `revoked` counts the partitions
-    that members that stayed were told to give up, be it only until the next assignment. `redelivered` counts
+    `generations` counts the broker's generations, including those whose leader never answered. `leaders` are
+    kinds, in the order in which they first led. `moved` counts the partitions taken from members that stayed,
+    and `least` the moves that balance required, each rebalance by itself. `revoked` counts the partitions
+    that staying members revoked, even if they got them back in the next assignment. `redelivered` counts
     deliveries beyond each record's first; every record was delivered.
     """
 
@@ -126,9 +126,10 @@ class MixedGroup(GroupOfMembers):
         return self.come_to_rest()
 
     def roll(self, kinds: Sequence[Kind]) -> None:
-        """Replace the members one by one, the oldest first, by these kinds.
+        """Replace the members one by one with these kinds, the oldest first.
 
-        The group settles without the old member before the new one comes: two rebalances each, always.
+        The group settles without the old member before the new one joins, so each replacement takes two
+        rebalances.
         """
         running = [name for name, member in self.members.items() if member.running]
         for old, kind in zip(running, kinds, strict=True):
@@ -139,7 +140,7 @@ class MixedGroup(GroupOfMembers):
 
     @contextmanager
     def _being_written(self) -> Iterator[None]:
-        """A record to every partition, again and again."""
+        """Write records to every partition during the block."""
         over = threading.Event()
 
         def write() -> None:
@@ -156,7 +157,7 @@ class MixedGroup(GroupOfMembers):
                 written.result()
 
     def come_to_rest(self) -> Settled:
-        """Wait until the group has settled, and no member asks for another generation."""
+        """Wait until the group has settled and no member requests another generation."""
         settled = self.settle()
         while True:
             stand_by(_QUIET_S)
@@ -166,7 +167,7 @@ class MixedGroup(GroupOfMembers):
             settled = again
 
     def watch(self, event: Callable[[], object]) -> Observed:
-        """What `event` does to a group at rest, until it is at rest again. Records are written meanwhile."""
+        """The effect of `event` on a group at rest, until it rests again. Records are written meanwhile."""
         before = self._recorded.generations()[-1]
         revoked_before = self._revoked_so_far()
         delivered_before = self.consumed().total()
@@ -193,19 +194,19 @@ class MixedGroup(GroupOfMembers):
     def stop(self, *names: str) -> None:
         super().stop(*names)
         for name in names:
-            # One that has to be killed leaves by its session's end, which is not what is measured here.
+            # A killed member would leave only when its session expires, which this module does not measure.
             if self.members[name].process.returncode == -signal.SIGKILL:
                 raise TimeoutError(f"{name} was asked to stop and did not")
 
     def generations(self) -> Sequence[Generation]:
-        """All that the broker recorded so far."""
+        """All generations that the broker has recorded so far."""
         return self._recorded.generations()
 
     def kind_of(self, name: str) -> Kind:
         return self._kinds[name]
 
     def freeze(self, name: str) -> None:
-        # With the consumer that the process may have started: members are sessions of their own.
+        # The signal also reaches the consumer that the process has started: a member is its own session.
         os.killpg(self.members[name].process.pid, signal.SIGSTOP)
 
     def thaw(self, name: str) -> None:
@@ -216,7 +217,7 @@ class MixedGroup(GroupOfMembers):
         return next(name for name, member in self.members.items() if member.running)
 
     def _revoked_so_far(self) -> int:
-        """Partitions that members gave up while they stayed: a client that closes revokes, too."""
+        """The partitions that members revoked while they stayed: closing a client also revokes."""
         return sum(
             len(numbers)
             for member in self.members.values()
@@ -226,7 +227,7 @@ class MixedGroup(GroupOfMembers):
         )
 
     def _settled(self, names: Sequence[str], later_than: int, elsewhere: int = 0) -> Settled | None:
-        """By the broker's record, once every member tells that it has what is written there."""
+        """The settled group: the broker's record, once every member reports the assignment in it."""
         generations = self._recorded.generations()
         if not generations or (newest := generations[-1]).number <= later_than:
             return None
@@ -243,7 +244,7 @@ class MixedGroup(GroupOfMembers):
 
 
 def _while_a_member(reports: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The reports of a member without what it gave up by leaving."""
+    """The reports of a member without the revocations of its leaving."""
     last = max((n for n, one in enumerate(reports) if one["event"] in ("assigned", "consumed")), default=-1)
     stopped = any(one["event"] == "stopped" for one in reports)
     yield from reports[: last + 1] if stopped else reports

@@ -1,7 +1,7 @@
-"""What a broker recorded of a group: who led each generation, and the assignment of each member in it.
+"""The broker's records of a group: the leader of each generation, and each member's assignment in it.
 
-No client tells who leads, and not all tell the generation. The coordinator writes both into
-`__consumer_offsets` whenever a leader has answered, together with the members and their assignments, so this
+No client reports the leader, and not all report the generation. The coordinator writes both into
+`__consumer_offsets` whenever a leader has answered, with the members and their assignments, and this module
 reads them there.
 """
 
@@ -40,19 +40,19 @@ _T = TypeVar("_T")
 class Generation:
     """A generation whose leader has answered. Members are named by their client ids.
 
-    It is recorded once more, with another member id, when the process of a static member is replaced.
+    It is recorded again, with another member id, when the process of a static member is replaced.
     """
 
     number: int
     protocol: str
     leader: str
     names: Mapping[str, str]
-    """The member id of each, by name."""
+    """Member ids by name."""
     subscribed: Mapping[str, frozenset[str]]
-    """By member id."""
+    """Subscribed topics by member id."""
     assignment: Assignment
     at_ms: int = 0
-    """When it was recorded, in milliseconds since the epoch."""
+    """The time of the record, in milliseconds since the epoch."""
 
     @classmethod
     def of(cls, record: GroupMetadata, at_ms: int = 0) -> Generation | None:
@@ -71,7 +71,7 @@ class Generation:
         )
 
     def gives_out(self, topics: Mapping[str, int]) -> bool:
-        """Whether every partition of these topics has an owner; some are withheld while they move."""
+        """Whether every partition of these topics has an owner: partitions that move are withheld."""
         given = sum(self.assignment.load(member_id) for member_id in self.assignment.members)
         return given == sum(topics.values())
 
@@ -89,19 +89,19 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From one generation in which everything had an owner to the next such."""
+    """The change from one complete generation, in which every partition has an owner, to the next."""
 
     after: Generation
     leaders: tuple[str, ...]
-    """Of each generation that it took, by name."""
+    """The leader's name for each generation of the change."""
     moved: int
     """Partitions taken from members that stayed."""
     least: int
-    """The fewest moves with which the members could have been balanced as well as possible."""
+    """The fewest moves that balance the members as well as possible."""
 
 
 class RecordedGroup:
-    """The generations of one group, from the moment at which this is entered."""
+    """The generations of one group, from the moment at which the context is entered."""
 
     def __init__(self, kafka: Kafka, group_id: str) -> None:
         self._kafka = kafka
@@ -112,7 +112,7 @@ class RecordedGroup:
     def __enter__(self) -> RecordedGroup:
         from confluent_kafka import Consumer, TopicPartition
 
-        # Assigning joins no group and commits nothing, so reading leaves no record in what is read.
+        # A consumer with `assign` joins no group and commits nothing, so it adds no record to the topic.
         self._consumer = Consumer(
             {
                 "bootstrap.servers": self._kafka.bootstrap,
@@ -137,7 +137,7 @@ class RecordedGroup:
         self._consumer.close()
 
     def _have_topic_made(self) -> None:
-        """A new cluster makes the topic when the first group is looked up, and has no coordinator before."""
+        """Look up the group: a new cluster creates the topic then, and has no coordinator before."""
         from confluent_kafka import TopicPartition
 
         _answer(lambda: self._consumer.committed([TopicPartition("any", 0)], timeout=HANG_S))
@@ -155,7 +155,7 @@ class RecordedGroup:
         return len(found)
 
     def generations(self) -> Sequence[Generation]:
-        """All that were recorded so far, in order, each as it was recorded last."""
+        """All generations so far, in order; of each, the last record."""
         newest = {generation.number: generation for generation in self.records()}
         return [newest[number] for number in sorted(newest)]
 
@@ -163,15 +163,15 @@ class RecordedGroup:
         """All records of generations so far, in the order of the log."""
         from confluent_kafka import KafkaError
 
-        message: Any  # its annotations say that a message, even one with an error, may have no key
-        # Members commit all the time, so there is no end but the one that there is now.
+        message: Any  # Its annotations say that a message may have no key, even one with an error.
+        # Members commit all the time, so the loop reads up to the present end.
         end, deadline = self._end(), time.monotonic() + HANG_S
         while self._next < end:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{_OFFSETS} was read to offset {self._next} of {end} in {HANG_S:g} s")
             for message in self._consumer.consume(min(500, end - self._next), timeout=0.1):
                 if message.error() is not None and message.error().code() == KafkaError._PARTITION_EOF:
-                    # The marks of transactions have offsets, and are not handed over.
+                    # Transaction markers have offsets, but are not delivered.
                     self._next = max(self._next, message.offset())
                     continue
                 if message.error() is not None:
@@ -182,7 +182,7 @@ class RecordedGroup:
         return self._records
 
     def commits(self) -> Sequence[CommittedOffset]:
-        """All that were read by `generations` or `records`, in the order in which they were accepted."""
+        """All commits that `generations` or `records` have read, in the order in which they were accepted."""
         return self._commits
 
     def _add(self, key: bytes, value: bytes, at_ms: int, position: int) -> None:
@@ -192,13 +192,13 @@ class RecordedGroup:
                 if generation is not None:
                     self._records.append(generation)
             case OffsetCommitKey(self._group_id, topic, partition):
-                # All versions of the value begin with two bytes that say which, and the offset.
+                # All versions of the value begin with the version (two bytes) and the offset.
                 offset = int.from_bytes(value[2:10], "big", signed=True)
                 self._commits.append(CommittedOffset(position, at_ms, topic, partition, offset))
 
 
 def _answer(ask: Callable[[], _T]) -> _T:
-    """What a cluster answers, in which leaders and coordinators move, or are not there yet."""
+    """Ask until the cluster answers: its leaders and coordinators may move, or may not exist yet."""
     from confluent_kafka import KafkaException
 
     deadline = time.monotonic() + HANG_S
@@ -212,7 +212,7 @@ def _answer(ask: Callable[[], _T]) -> _T:
 
 
 def changes(generations: Iterable[Generation], topics: Mapping[str, int]) -> list[Change]:
-    """What happened to the ownership of these topics (partition counts by name) in these generations."""
+    """The changes of ownership of these topics (partition counts by name) in these generations."""
     found = []
     leaders: list[str] = []
     before: Generation | None = None
@@ -229,7 +229,7 @@ def changes(generations: Iterable[Generation], topics: Mapping[str, int]) -> lis
 
 
 def _owning(before: Generation, after: Generation, topics: Mapping[str, int]) -> Group:
-    """The members of `after` with what they had `before`."""
+    """The members of `after`, owning what they had in `before`."""
     members = [
         Member(
             member_id,
@@ -243,7 +243,7 @@ def _owning(before: Generation, after: Generation, topics: Mapping[str, int]) ->
 
 
 def _assigned(data: bytes) -> Mapping[str, Sequence[int]]:
-    """By topic. A leader that leaves a member out gives it no bytes at all."""
+    """Partitions by topic. A member that the leader left out gets no bytes at all."""
     if not data:
         return {}
     partitions = decode_assignment(data).partitions

@@ -1,11 +1,11 @@
-"""What joining, leaving and rolling restarts cost with each assignor, and when going from one to another.
+"""The cost of joins, leaves and rolling restarts with each assignor, and of a change of assignor.
 
     python -m compat_tests.interop.side_by_side            # prints the two tables
     python -m compat_tests.interop.side_by_side --write    # puts them into docs/interop.md
 
-A real broker (that of KAFKA_BOOTSTRAP_SERVERS, or one of its own), three or four members in processes of
-their own, records written and consumed all the while. Times are left out: they would say more about the
-machine.
+The tables come from a real broker (KAFKA_BOOTSTRAP_SERVERS, or one that the program starts) with three or
+four members in their own processes, while records are written and consumed. They contain no times, which
+would depend on the machine.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ALONE: Sequence[tuple[str, Kind]] = [
     *[("cooperative-sticky", kind) for kind in (OUR_AIOKAFKA, OUR_KAFKA_PYTHON, STOCK_KAFKA_PYTHON)],
     *[("cooperative-sticky", kind) for kind in (JAVA, LIBRDKAFKA)],
 ]
-"""Groups of one kind of member. `roundrobin` moves as much as `range` or more, and remembers as little."""
+"""Groups of one kind of member. `roundrobin` is left out: it is like `range`, and moves as much or more."""
 
 ROLLED: Sequence[tuple[str, Kind, Kind]] = [
     *[(name, STOCK_AIOKAFKA, OUR_AIOKAFKA) for name in ("range", "roundrobin", "sticky")],
@@ -59,7 +59,7 @@ ROLLED: Sequence[tuple[str, Kind, Kind]] = [
     *[(name, JAVA, OUR_AIOKAFKA) for name in ("range", "roundrobin", "sticky", "cooperative-sticky")],
     *[(name, LIBRDKAFKA, OUR_AIOKAFKA) for name in ("range", "roundrobin", "cooperative-sticky")],
 ]
-"""Names under which two kinds may share a group: rolled from the first to the second, and back."""
+"""Names that two kinds may share in a group, which is rolled from the first to the second and back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ def _double(seen: Observed) -> str:
 
 
 def tables(kafka: Kafka) -> Iterator[Table]:
-    """Both tables; each row is told on standard error as soon as it is there."""
+    """Both tables; each row is printed on standard error as soon as it is complete."""
 
     def told(row: list[str]) -> list[str]:
         print(" | ".join(row), file=sys.stderr, flush=True)
@@ -127,7 +127,7 @@ def tables(kafka: Kafka) -> Iterator[Table]:
 
 
 def versions() -> str:
-    """What the tables were made with."""
+    """The versions with which the tables were made."""
     jar = next(Path(jar).stem for jar in classpath().split(os.pathsep) if "kafka-clients" in jar)
     clients = ", ".join(f"{name} {version(name)}" for name in ("aiokafka", "kafka-python", "confluent-kafka"))
     return f"Made with {jar.replace('-clients-', ' ')} (broker and Java), {clients}."

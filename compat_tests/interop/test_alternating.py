@@ -1,4 +1,4 @@
-"""Leaders of ours and of Java in turn, over random groups whose members send what their clients would send.
+"""Our leaders and Java's in turn, over random groups whose members send what their clients would send.
 
 `python -m compat_tests.interop.alternating` does the same with more groups, and with racks.
 """
@@ -28,7 +28,7 @@ def test_without_racks_eight_changes_of_the_leader_move_nothing_that_was_balance
 
     assert [one.what for one in chain(ours_first, java_first) if one.restless] == []
     assert [one.what for one in ours_first if any(one.moved)] == []
-    # Where Java's assignment was not balanced, our first one is, with the fewest moves that this takes.
+    # Where Java's assignment was not balanced, our first one is, with the fewest moves that this needs.
     assert [one.what for one in java_first if one.moved[0] != one.least[0] or any(one.moved[1:])] == []
     improved = sum(one.moved[0] > 0 for one in java_first)
     with capsys.disabled():

@@ -1,4 +1,4 @@
-"""On a real broker, too, nothing moves when another member takes over the lead (see `change_leader`)."""
+"""On a real broker, nothing moves when another member takes over the lead (see `change_leader`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metrics of our consumers beside those of a Java member of the same group, on a real broker."""
+"""The metrics of our consumers compared with those of a Java member in the same group, on a real broker."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ PARTITIONS = 6
 COUNTS = ("join-total", "sync-total", "rebalance-total", "failed-rebalance-total", "assigned-partitions")
 
 _QUIET_S = 1.5
-"""Five heartbeat intervals: a member that wants another generation has said so by then."""
+"""Five heartbeat intervals: enough for every member to request another generation."""
 
 
 class Peer(ABC):
-    """One member of the group; it polls all the time."""
+    """One member of the group, which polls all the time."""
 
     def __init__(self, kafka: Kafka, group: str, topic: str) -> None:
         self.settings = {
@@ -46,11 +46,11 @@ class Peer(ABC):
     @contextmanager
     @abstractmethod
     def running(self) -> Iterator[None]:
-        """A member from here to the end, at which it leaves the group."""
+        """Run the member during the block; at the end it leaves the group."""
 
     @abstractmethod
     def metrics(self) -> Mapping[str, Any]:
-        """Its metrics now, by Java's names."""
+        """The present metrics of the member, by Java's names."""
 
     def counts(self) -> dict[str, int]:
         metrics = self.metrics()
@@ -59,7 +59,7 @@ class Peer(ABC):
 
 @contextmanager
 def in_thread(poll: Callable[[threading.Event], None]) -> Iterator[None]:
-    """`poll` in a thread of its own, until the end."""
+    """Run `poll` in its own thread during the block."""
     stopping = threading.Event()
     thread = threading.Thread(target=poll, args=(stopping,))
     thread.start()
@@ -106,7 +106,7 @@ class KafkaPython(Peer):
 
 
 class Counting(RebalanceObserver):
-    """Counts under Java's names."""
+    """Counts events under Java's names."""
 
     def __init__(self) -> None:
         self.values: Counter[str] = Counter()
@@ -162,7 +162,7 @@ def wait_for(what: str, condition: Callable[[], bool]) -> None:
 
 
 def settle(*shares: tuple[Peer, int]) -> None:
-    """Wait until these members have so many partitions each, and no one joins any more."""
+    """Wait until these members have these numbers of partitions, and no member joins any more."""
     wait_for("the shares", lambda: all(peer.counts()["assigned-partitions"] == most for peer, most in shares))
 
     def all_counts() -> list[dict[str, int]]:
@@ -202,7 +202,7 @@ def test_members_count_what_a_java_member_of_the_same_group_counts(
         stack.enter_context(one.running())
         settle((one, PARTITIONS))
         alone = one.counts()
-        # The first attempt brought the member id; others fail while a new coordinator loads its groups.
+        # The first attempt only brings the member id; others fail while a new coordinator loads its groups.
         assert {**alone, "failed-rebalance-total": 1} == dict(
             zip(COUNTS, (1, 1, 1, 1, PARTITIONS), strict=True)
         )
@@ -218,12 +218,12 @@ def test_members_count_what_a_java_member_of_the_same_group_counts(
         for label, counts in (("alone", alone), ("joined by", of_first), ("left by", left)):
             print(f"{first.__name__:12} {label:10} {counts}")
         print(f"{second.__name__:12} {'joins':10} {of_second}")
-    # Both were members of each generation from the second on, and the newcomer was given its member id.
+    # Both were members of each generation from the second on; the new member also had to get its member id.
     assert of_first["join-total"] == of_second["join-total"] >= 2
     assert attempts(of_first) == attempts(of_second) - 1
     for counts in (of_first, of_second):
         assert counts["rebalance-total"] == counts["sync-total"] >= 1
-    # A member whose SyncGroup meets the next rebalance has a failed one in the place of a good one.
+    # If a SyncGroup meets the next rebalance, the member counts a failed rebalance instead of a good one.
     assert of_first["failed-rebalance-total"] == attempts(of_first) - of_first["rebalance-total"]
     assert left == dict(zip(COUNTS, (1, 1, 1, 0, 3), strict=True))
 

@@ -1,7 +1,7 @@
-"""Groups of all clients under one name, rolled to our assignors and back, on a real broker.
+"""Groups of all clients under one strategy name, rolled to our assignors and back, on a real broker.
 
-A member is stopped, and one of another client started in its place, while records are written. Leaders of
-every kind take their turns, since a leader that is stopped hands over to another member.
+A member is stopped, and a member of another client is started in its place, while records are written. When
+the leader is stopped, another member leads, so members of every kind lead in turn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OURS = (OUR_AIOKAFKA, OUR_KAFKA_PYTHON)
 def rolled_to_ours_and_back(
     kafka: Kafka, name: str, others: Sequence[Kind], capsys: pytest.CaptureFixture[str]
 ) -> list[Observed]:
-    """What is true of every group, of any name; returns what each direction did."""
+    """Roll a group to ours and back, check what holds for any name, and return the effect each way."""
     ours = [OURS[number % 2] for number in range(len(others))]
     with MixedGroup(kafka, name, TOPICS) as group:
         group.form(others)
@@ -48,7 +48,7 @@ def rolled_to_ours_and_back(
     for one in seen:
         assert one.owned_twice == []
         assert {change.after.protocol for change in one.changes} == {name}
-    # Leaders of several kinds had their turn.
+    # Several kinds have led.
     assert len({leader for one in seen for leader in one.leaders}) > 1
     return seen
 

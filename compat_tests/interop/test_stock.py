@@ -1,6 +1,6 @@
-"""Why some stock assignors are no safe company under a name that they share: each reason, shown.
+"""Why some stock assignors cannot safely share a name with others: a test for each reason.
 
-docs/interop.md tells users what follows from it.
+docs/interop.md has the consequences for users.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_members_of_other_clients_take_the_assignments_that_keep_their_group_cla
 
 
 def test_stock_kafka_python_forgets_members_where_static_and_dynamic_ones_are_mixed() -> None:
-    # Which ones depends on the order in which the broker names the members, and that on random ids.
+    # The forgotten members depend on the order in which the broker lists members, and so on random ids.
     def member(member_id: str, instance_id: str | None) -> Any:
         return SimpleNamespace(
             member_id=member_id, group_instance_id=instance_id, metadata=SimpleNamespace(topics=["orders"])

@@ -1,7 +1,7 @@
-"""Bytes as Java writes and reads them, and random contents to write.
+"""Bytes that Java writes and reads, and random contents for them.
 
-A *sample* is `{"kind", "version", "fields", "hex"}`: the contents as `src/JavaBytes.java` takes them, and the
-bytes that Java made of them. `tests/data/java_bytes.jsonl` keeps some for the tests that have no JVM.
+A *sample* is `{"kind", "version", "fields", "hex"}`: the contents in the form of `src/JavaBytes.java`, and
+Java's bytes for them. `tests/data/java_bytes.jsonl` stores some samples for the tests without a JVM.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ KINDS: tuple[tuple[str, int], ...] = (
     *(("group_metadata", version) for version in range(5)),
     *(("consumer_group", record_type) for record_type in (3, 4, 5, 6, 7, 8, 16)),
 )
-"""Every kind with each of its versions; that of a record's key, and of a value of a consumer group, is the
-type of the record."""
+"""Every kind with each of its versions. For record keys and for values of consumer groups, the version is
+the type of the record."""
 
 
 class JavaBytesError(ValueError):
-    """Java could not write these fields, or does not accept these bytes; the message is Java's."""
+    """Java cannot write these fields, or does not accept these bytes; the message is Java's."""
 
 
 class JavaBytes:
-    """Java's codecs; a context manager around one JVM."""
+    """Java's codecs, as a context manager around one JVM."""
 
     def __init__(self, *, timeout_s: float = HANG_S) -> None:
         self._java = LineProcess(java_command("JavaBytes", classes=compile_java()), timeout_s=timeout_s)
@@ -53,11 +53,11 @@ class JavaBytes:
         self._java.__exit__(kind, error, trace)
 
     def write(self, kind: str, version: int, fields: dict[str, Any]) -> bytes:
-        """The bytes that Java makes of these fields."""
+        """Java's bytes for these fields."""
         return bytes.fromhex(self._ask("hex", kind=kind, version=version, fields=fields))
 
     def read(self, kind: str, version: int, data: bytes) -> dict[str, Any]:
-        """What Java reads in these bytes; `version` matters to `consumer_group` alone, other bytes say it."""
+        """The fields that Java reads from these bytes; only `consumer_group` needs `version`."""
         fields: dict[str, Any] = self._ask("fields", kind=kind, version=version, hex=data.hex())
         return fields
 
@@ -69,7 +69,7 @@ class JavaBytes:
 
 
 def random_fields(kind: str, version: int, rng: random.Random) -> dict[str, Any]:
-    """Contents of this kind that this version can carry."""
+    """Random contents of this kind that this version can carry."""
     if kind == "subscription":
         return {
             "topics": _topics(rng),
@@ -133,7 +133,7 @@ def _group_member(rng: random.Random, version: int) -> dict[str, Any]:
 
 
 def _consumer_group(rng: random.Random, record_type: int) -> dict[str, Any]:
-    """Fields without a value have none in Java's JSON either: a tagged field that has its default."""
+    """Random fields. Tagged fields with their default are left out, as in Java's JSON."""
     if record_type == 3:
         return {"epoch": rng.randint(0, 2**31 - 1)} | _tagged(rng, "metadataHash", rng.randint(-(2**63), -1))
     if record_type == 6:
@@ -212,7 +212,7 @@ def _uuid(rng: random.Random) -> str:
 
 
 def _topics(rng: random.Random, at_least: int = 0) -> list[str]:
-    # Kafka allows nothing else in the name of a topic.
+    # The only characters that Kafka allows in the name of a topic.
     letters = "abcXYZ019._-"
     made = {"".join(rng.choices(letters, k=rng.randint(1, 12))) for _ in range(rng.randint(at_least, 4))}
     return sorted(made)
@@ -230,6 +230,6 @@ def _text(rng: random.Random) -> str:
     def texts() -> Iterator[str]:
         yield "".join(rng.choices("abcdefXYZ0123456789-_", k=rng.randint(1, 40)))
         yield "".join(rng.choices(ODD_LETTERS, k=rng.randint(1, 12)))
-        yield "x" * rng.choice((126, 127, 128, 300))  # Where the length takes one byte more.
+        yield "x" * rng.choice((126, 127, 128, 300))  # The encoded length grows by a byte at 127.
 
     return rng.choice(list(texts()))

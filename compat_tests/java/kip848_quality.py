@@ -1,11 +1,11 @@
-"""What KIP-848's assignors reach beside those of clients, over random groups with known optimum, as a table.
+"""A table of KIP-848's assignors and those of clients, over random groups with a known optimum.
 
     python -m compat_tests.java.kip848_quality --groups 2000 --docs docs/kip848.md
 
-The groups are those of `tests.exact_families` in which nothing is wrong with what members claim; the optimum
-is that of `tests.exact_oracle`. Groups whose members all subscribe to the same topics stand apart from
-others, since `uniform` has a way of its own for either. Exit code: 0, or 1 if a strategy that promises the
-optimum missed it.
+The groups are those of `tests.exact_families` in which all members' claims are valid; the optimum comes from
+`tests.exact_oracle`. Groups whose members all have the same subscription have a table of their own, since
+`uniform` treats the two kinds differently. The exit code is 0, or 1 if a strategy that promises the optimum
+missed it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ STRATEGIES = ("kip848-uniform", "kip848-range", "range", "roundrobin", *OURS)
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """What a strategy made of a group, and the best there is."""
+    """The result of a strategy for a group, and the optimum."""
 
     quality: Quality
     loads: tuple[int, ...]
@@ -50,7 +50,7 @@ class Reached:
 
 
 def expanded(best: Best) -> tuple[int, ...]:
-    """The least loads there are, ascending, one for each member."""
+    """The optimal loads of all members, ascending."""
     return tuple(sorted(load for load, count in best.loads.items() for _ in range(count)))
 
 

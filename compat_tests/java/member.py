@@ -1,4 +1,4 @@
-"""A Java consumer in a process of its own (`src/SmallMember.java`), for groups of Java and Python members.
+"""A Java consumer in its own process (`src/SmallMember.java`), for groups of Java and Python members.
 
 with JavaMember(kafka.bootstrap, "group", ["orders"], assignors="cooperative-sticky", rack="a") as member:
     member.wait_until(lambda: member.owned == {"orders": [0, 1]})
@@ -25,14 +25,14 @@ _LEAVE_TIMEOUT_S = HANG_S
 
 
 class JavaMemberError(RuntimeError):
-    """The member ended early, or what was waited for did not happen; quotes its last events and its log."""
+    """The member ended early, or a condition did not come true; quotes its last events and its log."""
 
 
 class JavaMember:
-    """A member from the start of the process to its end; a context manager that ends it.
+    """A member from the start of its process to its end; a context manager that ends it.
 
     `options` are arguments of the program, such as `assignors`, `protocol`, `instance`, `rack`, `seconds`;
-    with `config`, anything else that a consumer is configured with.
+    `config` has further properties of the consumer.
     """
 
     def __init__(
@@ -80,20 +80,20 @@ class JavaMember:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """All that the member has told so far, in order; see the program for what there is."""
+        """All events of the member so far, in order; see the program for their kinds."""
         with self._changed:
             return list(self._events)
 
     @property
     def owned(self) -> dict[str, list[int]]:
-        """Its partitions by topic, according to the last event that says."""
+        """Its partitions by topic, according to the last event that contains them."""
         owned: dict[str, list[int]] = {}
         for event in self.events:
             owned = event.get("owned", owned)
         return owned
 
     def metrics(self) -> dict[str, Any]:
-        """The metrics of its coordinator now, by name; "NaN" for what has no value."""
+        """The present metrics of its coordinator by name; "NaN" for a metric without a value."""
         assert self._process.stdin is not None
         told = len(self.events)
         self._process.stdin.write(b"\n")
@@ -105,10 +105,10 @@ class JavaMember:
         return values
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float = HANG_S) -> None:
-        """Waits until the condition holds, which is looked at whenever the member tells something.
+        """Wait until the condition holds; it is checked after each event of the member.
 
         Raises:
-            JavaMemberError: it did not within `timeout_s` seconds, or the process ended before.
+            JavaMemberError: it did not hold within `timeout_s` seconds, or the process ended before.
         """
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -121,28 +121,28 @@ class JavaMember:
                 self._changed.wait(min(left, 0.2))
 
     def leave(self) -> None:
-        """Closes its standard input, at which it leaves the group, and waits for its end."""
+        """Close its standard input, so that it leaves the group, and wait for its end."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._end()
 
     def terminate(self) -> None:
-        """SIGTERM, at which it leaves the group, and waits for its end."""
+        """Send SIGTERM, so that it leaves the group, and wait for its end."""
         self._process.send_signal(signal.SIGTERM)
         self._end()
 
     def kill(self) -> None:
-        """SIGKILL: the group notices when its session times out. Nothing happens if it has ended."""
+        """Send SIGKILL: the group notices when the session expires. Does nothing if the process has ended."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
 
     def freeze(self) -> None:
-        """SIGSTOP: it does nothing until `thaw`."""
+        """Send SIGSTOP: the process does nothing until `thaw`."""
         self._process.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self._process.send_signal(signal.SIGCONT)
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""Kafka's own assignors as an oracle: what would Java make of this group?
+"""Kafka's own assignors as an oracle: Java's assignment of a group.
 
 One JVM (`src/AssignorOracle.java`) answers for all groups, so asking about thousands of them takes seconds.
 """
@@ -31,11 +31,11 @@ class OracleError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class JavaAnswer:
-    """What one of Kafka's assignors made of a group.
+    """The result of one of Kafka's assignors for a group.
 
-    `assignment` is by member id and topic, partitions ascending; of the cooperative assignor it is that of
-    one round. `assign_ns` is the wall time of Java's call alone. If the assignor threw, `error` says what,
-    and there is no assignment.
+    `assignment` is by member id and topic, with partitions ascending; for the cooperative assignor it is that
+    of one round. `assign_ns` is the wall time of Java's call alone. If the assignor threw, `error` is the
+    exception, and there is no assignment.
     """
 
     assignment: dict[str, dict[str, list[int]]] | None
@@ -46,8 +46,9 @@ class JavaAnswer:
 class LineProcess:
     """A program that answers each line of JSON with a line of JSON; a context manager.
 
-    It never outlives its user: it ends when its standard input is closed, and is killed by its own process id
-    if it does not, or if an answer takes longer than `timeout_s` seconds. `environment` adds to ours.
+    The program never outlives its user: it ends when its standard input is closed. It is killed, by its own
+    process id, if it does not end then, or if an answer takes longer than `timeout_s` seconds. `environment`
+    is added to the variables of this process.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class LineProcess:
             self._errors.close()
 
     def ask(self, question: object) -> Any:
-        """The answer to `question`, both as `json` knows them.
+        """The answer to `question`; both are values of `json`.
 
         Raises:
             OracleError: no answer within the time limit, or the program has ended.
@@ -98,7 +99,7 @@ class LineProcess:
             overdue.set()
             self._process.kill()
 
-        # Killing the process ends both the write and the read below, whichever it hangs in.
+        # Killing the process ends both the write and the read below, if one of them hangs.
         timer = threading.Timer(self._timeout_s, end)
         timer.start()
         try:
@@ -139,7 +140,7 @@ class JavaOracle:
         self._java.__exit__(kind, error, trace)
 
     def subscriptions(self, group: Group) -> dict[str, dict[str, bytes]]:
-        """What Java members with this state join with, by the name of the assignor and by member id."""
+        """The metadata of Java members with this state, by the name of the assignor and by member id."""
         answers: dict[str, dict[str, str]] = self._java.ask({**group_to_json(group), "subscriptions": True})
         return {
             name: {member_id: bytes.fromhex(joined) for member_id, joined in members.items()}
@@ -147,9 +148,9 @@ class JavaOracle:
         }
 
     def assign(self, group: Group, joined: Mapping[str, bytes] | None = None) -> dict[str, JavaAnswer]:
-        """What each assignor makes of the group, by its name.
+        """The answer of each assignor for the group, by its name.
 
-        `joined` are the bytes that some members joined with, by member id; the others join as Java's do.
+        `joined` has the metadata of some members, by member id; the others join as Java's do.
         """
         question = group_to_json(group)
         for member in question["members"]:

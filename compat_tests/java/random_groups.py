@@ -1,20 +1,21 @@
-"""Random groups to compare assignors on, each made from a number alone.
+"""Random groups for the comparison of assignors, each made from a seed alone.
 
 `random_group(seed)` draws, independently for each group:
 
-- members: 1 to 12, one group in twenty 30 to 120; topics: 1 to 8, in the larger groups up to 40
-- partitions: 0 to 40 a topic; in two groups of three drawn from two or three counts, so that topics are
+- members: 1 to 12, in one group of twenty 30 to 120; topics: 1 to 8, in the larger groups up to 40
+- partitions: 0 to 40 per topic; in two groups of three drawn from two or three counts, so that topics are
   co-partitioned
-- subscriptions: all members to all topics (4 in 10), two overlapping camps (3 in 10), at random (3 in 10); a
-topic of which there is no metadata, and a topic without subscribers, in one group of four each
-- racks: none (1 in 4); else 1 to 4 of them, and for each member one of them (7 in 10), none, an empty one, or
-  one that no broker is in
-- replica racks, for each topic on its own: unknown, every partition in every rack, brokers taken in turn with
-1 to 3 replicas (the usual), at random, or at random with partitions of which nothing is known
-- instance ids: none (half), for all, or for some
-- names: in two groups of three as clients make them; else of letters on which UTF-16 and code points disagree
-- owned partitions: for each member either none, or some of a stable generation before, at times those of an
-older one
+- subscriptions: all members to all topics (4 in 10), two overlapping camps (3 in 10), random (3 in 10); a
+  topic without metadata, and a topic without subscribers, in one group of four each
+- racks: none (1 in 4), or 1 to 4; each member has one of them (7 in 10), none, an empty one, or one without a
+  broker
+- replica racks, for each topic: unknown, every partition in every rack, brokers taken in turn with 1 to 3
+  replicas (the usual), random, or random with some partitions unknown
+- instance ids: for no member (half), for all, or for some
+- names: in two groups of three as clients make them, else of letters whose order differs between UTF-16 and
+  code points
+- owned partitions: each member has none, or some from the previous stable generation, sometimes from an older
+  one
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ ODD_LETTERS = (
     "😀",
     "\U0010ffff",
 )
-"""From U+0061 to U+10FFFF: above U+FFFF, Java sees surrogates, which sort before U+E000 to U+FFFF."""
+"""From U+0061 to U+10FFFF: Java compares surrogates above U+FFFF, which sort before U+E000 to U+FFFF."""
 
 
 def random_group(seed: int) -> Group:
-    """The group of this number; the same on every machine."""
+    """The group of this seed, which is the same on every machine."""
     rng = random.Random(f"group {seed}")
     large = rng.random() < 0.05
     odd_names = rng.random() < 1 / 3
@@ -154,7 +155,7 @@ def _random_subscriptions(rng: random.Random, names: list[str], members: int) ->
 
 
 def without_racks(group: Group) -> Group:
-    """The group on a cluster that knows no racks."""
+    """The group on a cluster without racks."""
     topics = [replace(topic, replica_racks=None) for topic in group.topics.values()]
     return Group.of(
         topics, [replace(member, rack=None) for member in group.members.values()], group.generation
@@ -162,16 +163,16 @@ def without_racks(group: Group) -> Group:
 
 
 def misread_by_java(group: Group) -> bool:
-    """Whether members that subscribe to nothing may get partitions from Java's sticky assignors.
+    """Whether Java's sticky assignors may give partitions to members without a subscription.
 
-    To them a first subscription to nothing equals any other; a test in `test_sticky_beside_java` shows it.
+    They treat an empty first subscription as equal to any other: see `test_sticky_beside_java`.
     """
     subscriptions = {member.topics for member in group.members.values()}
     return len(subscriptions) == 2 and frozenset() in subscriptions
 
 
 def features(group: Group) -> set[str]:
-    """What is special about the group, in words."""
+    """The features of the group, in words."""
     members = group.members.values()
     known = [topic for topic in group.topics.values() if topic.partitions]
     subscribed = frozenset().union(*(member.topics for member in members))

@@ -1,10 +1,10 @@
-"""Random groups of KIP-848 and random histories of them, each made from a number alone.
+"""Random KIP-848 groups and random histories of them, each made from a seed alone.
 
-`server_group(seed)` is `random_group(seed)` with topic ids. In every second group members own what a careless
-assignor would have given them: nearly everything, very unevenly.
+`server_group(seed)` is `random_group(seed)` with topic ids. In every second group members own nearly all
+partitions, very unevenly, as a careless assignor would assign them.
 
-`history(seed)` is a group as its members and topics change: 1 to 12 members at first and 30 at most, half of
-the histories under one subscription for all.
+`history(seed)` is a group whose members and topics change: it has 1 to 12 members at first and 30 at most; in
+half of the histories all members have the same subscription.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_MEMBERS = 30
 
 
 def server_group(seed: int) -> Group:
-    """The group of this number, its claims judged; the same on every machine."""
+    """The group of this seed with judged claims; it is the same on every machine."""
     rng = random.Random(f"server group {seed}")
     drawn = random_group(seed)
     group = replace(drawn, topics={name: with_id(rng, topic) for name, topic in drawn.topics.items()})
@@ -42,7 +42,7 @@ def server_group(seed: int) -> Group:
 
 
 def with_id(rng: random.Random, topic: Topic) -> Topic:
-    """The topic, made anew."""
+    """The topic with a new id."""
     return replace(topic, id=base64.urlsafe_b64encode(rng.randbytes(16)).decode()[:22])
 
 
@@ -61,10 +61,10 @@ def _unevenly_owned(rng: random.Random, group: Group) -> Group:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What is different in the next epoch: `what` in a word, and the group's topics and members after it.
+    """The next epoch: `what` names the change; `topics` and `members` are the group's after it.
 
-    `heartbeat` is the member whose request makes the coordinator compute the target; `left` has gone, and
-    `recreated` is a topic that has a new id. Members own nothing here: that is for the assignor.
+    The request of the member `heartbeat` makes the coordinator compute the target. `left` has left the group,
+    and `recreated` is a topic with a new id. Members own nothing here: the assignor keeps their partitions.
     """
 
     what: str
@@ -76,7 +76,7 @@ class Change:
 
 
 def history(seed: int, epochs: int) -> Iterator[Change]:
-    """The first `epochs` changes of the group of this number; the first member's join comes first."""
+    """The first `epochs` changes of the group of this seed; the first one is a member's join."""
     rng = random.Random(f"history {seed}")
     topics = {
         name: with_id(rng, Topic(name, rng.randint(1, 40)))

@@ -1,7 +1,7 @@
 """The assignors of KIP-848, which run on the broker, as an oracle.
 
-One JVM an assignor (`src/ServerAssignorOracle.java`) has the coordinator's own classes and keeps one group in
-the coordinator's own tables, so that it answers as a broker does whose group has had this history.
+One JVM per assignor (`src/ServerAssignorOracle.java`) uses the coordinator's own classes and keeps one group
+in the coordinator's own tables. Therefore it answers as a broker whose group has had this history.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ByMember = dict[str, dict[str, list[int]]]
 
 
 class BrokerError(RuntimeError):
-    """The assignor threw: what a broker would have answered the heartbeat with."""
+    """The assignor threw; a broker would answer the heartbeat with this error."""
 
 
 class ServerOracle:
-    """The coordinator of one group; a context manager around one JVM."""
+    """The coordinator of one group, as a context manager around one JVM."""
 
     def __init__(self, assignor: str, timeout_s: float = HANG_S) -> None:
         self._java = LineProcess(
@@ -52,14 +52,14 @@ class ServerOracle:
         leave: Iterable[str] = (),
         new: bool = False,
     ) -> ByMember:
-        """The targets of all members once this member's heartbeat was answered.
+        """The targets of all members after this member's heartbeat.
 
         Args:
             topics: of the cluster, all with an id.
-            heartbeat: a member of the group, or one that joins; what it owns is not looked at.
-            members: put into the coordinator's table before that, in this order, with what they own as their
-                last target.
-            leave: members that leave before that.
+            heartbeat: a member of the group, or one that joins; its owned partitions are ignored.
+            members: put into the coordinator's table before the heartbeat, in this order, with their owned
+                partitions as their last target.
+            leave: members that leave before the heartbeat.
             new: forget the group, and begin with an empty one.
 
         Raises:
@@ -83,7 +83,7 @@ class ServerOracle:
 
 
 def _members(members: Sequence[Member]) -> list[dict[str, Any]]:
-    """Their JSON forms, in this order; names of topics as Java sorts them, as the coordinator does."""
+    """The members as JSON, in this order; topic names are in Java's order, as in the coordinator."""
     form = {one["id"]: one for one in group_to_json(Group.of((), members))["members"]}
     for one in form.values():
         one["topics"].sort(key=java_order)

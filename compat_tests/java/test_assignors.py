@@ -1,4 +1,4 @@
-"""`range` and `roundrobin` give every member what Java's assignors give it, for thousands of groups."""
+"""`range` and `roundrobin` assign the same partitions as Java's assignors, for thousands of groups."""
 
 from __future__ import annotations
 

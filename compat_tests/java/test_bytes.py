@@ -1,4 +1,4 @@
-"""Our codecs and Java's read each other's bytes, for every kind and version, and write the same ones."""
+"""Our codecs and Java's read each other's bytes, for every kind and version, and write the same bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_assignors.wire.consumer_protocol import encode_sticky_user_data
 from tests.java_fields import comparable_bytes, decode_fields, encode_fields, without_null_user_data
 
 SAMPLES = 300
-"""Of each kind and version."""
+"""Samples of each kind and version."""
 
 EVERY_KIND = pytest.mark.parametrize(("kind", "version"), KINDS)
 
@@ -67,7 +67,7 @@ def test_bytes_that_break_off_are_refused_where_java_refuses_them(
         for cut in broken_off(data):
             ours = result(ProtocolError, decode_fields, kind, version, cut)
             if kind == "subscription" and ours != "refused" and len(cut) == version_0_length(fields):
-                continue  # Some clients write nothing of what their version added; we read what is there.
+                continue  # Some clients leave out the fields that their version added; we read the others.
             assert ours == result(JavaBytesError, java.read, kind, version, cut), cut.hex()
 
 
@@ -79,7 +79,7 @@ def test_user_data_that_break_off_make_no_claim_as_in_java(java: JavaBytes) -> N
 
 
 def broken_off(data: bytes) -> list[bytes]:
-    """The data without their end, at up to 40 places."""
+    """Prefixes of the data, with up to 40 different lengths."""
     lengths = range(len(data)) if len(data) < 40 else random.Random(1).sample(range(len(data)), 40)
     return [data[:length] for length in lengths]
 

@@ -1,4 +1,4 @@
-"""What Java's assignors make of the corpus, and that the page about it says just that."""
+"""The results of Java's assignors for the corpus, which docs/conformance.md must state exactly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A group of Java consumers on real brokers gets what our strategy makes of the same members and topics."""
+"""A group of Java consumers on real brokers gets our strategy's assignment of the same group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLICAS = {
     "payments": [[2, 3], [1, 3], [3, 1], [1, 3], [1, 2], [2, 1], [3, 2]],
     "clicks": [[3], [3], [1], [2]],
 }
-"""The brokers of each partition; they are in racks a, b, c. `orders` and `payments` are co-partitioned."""
+"""The brokers of each partition, which are in racks a, b, c. `orders` and `payments` are co-partitioned."""
 
 
 TOPICS = [
@@ -68,14 +68,14 @@ def test_members_in_racks_get_what_our_strategy_says(kafka3: KafkaCluster, strat
             ],
         )
         expected = assignment_to_json(strategy.assign(group))
-        # Until all have joined, and their leader knows all the topics, there are other assignments.
+        # Before all members have joined, and their leader knows all topics, there are other assignments.
         started[0].wait_until(
             lambda: [process.owned for process in started] == [expected[member_id] for member_id in ids]
         )
         without_racks = Group.of(
             [Topic(topic.name, topic.partitions) for topic in TOPICS], group.members.values()
         )
-        # Otherwise the racks of brokers and members could be lost on the way, unnoticed.
+        # Without this check, the racks of brokers and members could be lost without notice.
         assert (strategy.name == "range") == (strategy.assign(without_racks) != strategy.assign(group))
 
 

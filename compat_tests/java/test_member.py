@@ -1,4 +1,4 @@
-"""The Java member that mixed groups and recordings are made with does what a Java consumer does."""
+"""The Java member of mixed groups and recordings behaves like a Java consumer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from compat_tests.support.kafka_cluster import Kafka
 
 PARTITIONS = 6
 RECORDS = 50
-"""In each partition."""
+"""Records in each partition."""
 
-# No test has to wait for a session to end here, and a busy machine must not end one.
+# No test here waits for a session to expire, and a slow machine must not cause one to expire.
 FAST: dict[str, object] = {"heartbeat.interval.ms": 300, "session.timeout.ms": 120_000, "max.poll.records": 7}
 
 
@@ -45,7 +45,7 @@ def partitions_of(*members: JavaMember) -> list[int]:
 
 
 def consumed(*members: JavaMember) -> dict[int, list[int]]:
-    """The offsets that were delivered to these members, by partition, sorted."""
+    """The offsets delivered to these members, by partition, sorted."""
     offsets: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
     for member in members:
         for event in member.events:
@@ -64,7 +64,7 @@ def consumed(*members: JavaMember) -> dict[int, list[int]]:
 def test_partitions_pass_from_member_to_member_with_nothing_missing_or_doubled(
     kafka: Kafka, topic: str, options: dict[str, str]
 ) -> None:
-    # Under KIP-848 the broker sets the times.
+    # Under KIP-848 these times are settings of the broker.
     config = {} if "protocol" in options else FAST
     everything = list(range(PARTITIONS))
     each_once = {partition: [*range(RECORDS)] for partition in everything}
@@ -84,7 +84,7 @@ def test_partitions_pass_from_member_to_member_with_nothing_missing_or_doubled(
 
 def test_a_static_member_comes_back_to_the_partitions_it_had(kafka: Kafka, topic: str) -> None:
     def member() -> JavaMember:
-        # The broker keeps the place of a static member that is gone until its session times out.
+        # The broker keeps the place of a static member that has ended until its session expires.
         return JavaMember(kafka.bootstrap, topic, [topic], assignors="sticky", instance="pod-0", config=FAST)
 
     with member() as before:

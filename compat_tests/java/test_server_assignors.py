@@ -1,7 +1,7 @@
-"""`kip848-uniform` and `kip848-range` give what the classes of a released broker give.
+"""`kip848-uniform` and `kip848-range` give the same result as the classes of a released broker.
 
-Given the tables that a coordinator has, partition by partition, for thousands of groups; and along histories
-of groups, of which our strategies are told no more than an administrator can see.
+They are compared partition by partition with the tables of a coordinator, for thousands of groups; and along
+histories of groups, for which our strategies get only the information that an administrator can see.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HISTORIES, EPOCHS = 80, 25
 
 
 def java_release() -> int:
-    """Of the JVM that the oracle runs in."""
+    """The release of the JVM in which the oracle runs."""
     said = subprocess.run(
         [java_home_binary("java"), "-version"], capture_output=True, text=True, timeout=HANG_S, check=True
     ).stderr
@@ -46,10 +46,10 @@ def strategies() -> list[tuple[str, Strategy]]:
 
 
 def broker_assigns(oracle: ServerOracle, group: Group) -> ByMember:
-    """The target of a coordinator whose tables are as our strategy takes them to be.
+    """The target of a coordinator whose tables are as our strategy assumes them.
 
-    The table of members gives those that share a slot in the reverse order of their arrival. A single member
-    that has never owned anything is the one that joins.
+    The table of members iterates members in the same slot in the reverse order of their arrival. A single
+    member that has never owned a partition is the one that joins.
     """
     waiting = sorted(
         group.members.values(),
@@ -90,7 +90,7 @@ def test_random_groups_are_assigned_as_the_coordinator_assigns_them(
 
 @pytest.mark.timeout(600)
 def test_along_histories_loads_and_moves_are_the_brokers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which partitions go where can differ: the order in which members came, and so on, is not to be seen."""
+    """Single partitions can differ, since the order of the members' arrival, for example, is not visible."""
     strategy = Kip848Uniform(java=java_release())
     epochs: Counter[str] = Counter()
     equal: Counter[str] = Counter()
@@ -123,11 +123,11 @@ def test_along_histories_loads_and_moves_are_the_brokers(capsys: pytest.CaptureF
 
 
 def seen_before(change: Change, target: ByMember, epoch: int) -> Group:
-    """The group as an administrator sees it between the change and its epoch."""
+    """The group between the change and its epoch, as an administrator sees it."""
     members = [
         replace(
             member,
-            # Who owned a topic that has been made anew has nothing of the new one.
+            # The owner of the old topic owns nothing of a topic that was created again.
             owned={
                 topic: partitions
                 for topic, partitions in target.get(member.id, {}).items()

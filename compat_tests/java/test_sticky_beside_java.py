@@ -1,7 +1,7 @@
-"""`sticky` and `cooperative-sticky` beside Java's, which may share a group with them and lead it.
+"""`sticky` and `cooperative-sticky` compared with Java's, which may share a group with ours and lead it.
 
-Java's answers are heuristic, ours are optimal: better balanced or with fewer moves, and never the other way
-round. Where racks play no part, a change of the leader from one to the other moves nothing.
+Java's assignments are heuristic, ours are optimal: better balanced or with fewer moves, never the other way
+round. Without racks, a change of the leader between the two moves nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def imbalance(assignment: Assignment) -> int:
 
 
 def owning(group: Group, assignment: Assignment) -> Group:
-    """The group a generation later, when every member owns what it was assigned."""
+    """The group one generation later, when every member owns its assignment."""
     generation = (group.generation or 0) + 1
     members = [
         replace(member, owned=assignment.members[member.id], generation=generation)
@@ -99,7 +99,7 @@ def test_without_racks_a_change_of_leader_moves_nothing(
         ours = strategy.assign(group)
         after_ours = answer(java, strategy.name, owning(group, ours))
         assert plain(after_ours) == plain(ours), f"{what}: Java moves what we assigned"
-        # Of the cooperative assignor the oracle tells one round, which is no assignment to go on from.
+        # For the cooperative assignor the oracle returns one round, which is not a complete assignment.
         javas = answer(java, "sticky", group)
         if imbalance(javas) == imbalance(ours):
             optimal += 1
@@ -114,7 +114,7 @@ def test_without_racks_a_change_of_leader_moves_nothing(
 def test_java_gives_partitions_to_a_member_that_subscribes_to_nothing_where_we_do_not(
     java: JavaOracle,
 ) -> None:
-    """Why some answers of Java are not valid: to it, a first subscription to nothing equals any other."""
+    """Some of Java's assignments are invalid: to Java, an empty first subscription equals any other."""
     members = [Member("m1", frozenset()), Member("m2", frozenset({"orders"}))]
     group = Group.of([Topic("orders", 4)], members)
     assert plain(answer(java, "sticky", group))["m1"] != {}

@@ -1,4 +1,4 @@
-"""What the tests of the core know of Java is what Java says today."""
+"""The data about Java that the core's tests store agree with the installed Java client."""
 
 from __future__ import annotations
 

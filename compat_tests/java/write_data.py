@@ -1,6 +1,6 @@
-"""What the tests without a JVM know of Java: `python -m compat_tests.java.write_data` writes it anew.
+"""Writes the data about Java for the tests without a JVM: `python -m compat_tests.java.write_data`.
 
-- `tests/data/java_assignments.jsonl`: groups, and what Java's assignors made of them
+- `tests/data/java_assignments.jsonl`: groups, and the assignments of Java's assignors for them
 - `tests/data/java_bytes.jsonl`: samples of every kind of bytes (see `java_bytes`)
 """
 
@@ -29,7 +29,7 @@ SAMPLES_OF_EACH = 6
 
 
 def assignments() -> Iterable[dict[str, Any]]:
-    """Small groups, the first ones that add something new; with the answers of `range` and `roundrobin`."""
+    """Small groups, each with a new combination of features, and the answers of `range` and `roundrobin`."""
     with JavaOracle("range", "roundrobin") as java:
         for group in _small_and_different(GROUPS):
             answers = java.assign(group)
@@ -54,7 +54,7 @@ def _small_and_different(count: int) -> Iterable[Group]:
 
 
 def samples() -> Iterable[dict[str, Any]]:
-    """Bytes of every kind and version, with the fields that Java made them of."""
+    """Java's bytes for every kind and version, with the fields that they contain."""
     with JavaBytes() as java:
         for kind, version in KINDS:
             rng = random.Random(f"stored {kind} {version}")
@@ -65,7 +65,7 @@ def samples() -> Iterable[dict[str, Any]]:
 
 
 def to_lines(rows: Iterable[dict[str, Any]]) -> str:
-    """JSON lines; ASCII alone, so that no editor changes a letter."""
+    """JSON lines, ASCII only, so that no editor changes a character."""
     return "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Situations for the rules of `lint`: real members made of the very settings that `lint` is given.
+"""Situations for the rules of `lint`: real members with the same settings that `lint` gets.
 
     scene = Scene(kafka)
     settings = {"client": "aiokafka", "partition_assignment_strategy": ["stock:range"]}
@@ -6,7 +6,7 @@
         await member.until(lambda: member.owned)
     assert "no-common-strategy" not in scene.lint(settings)
 
-Members run in the process of the test: aiokafka on its event loop, librdkafka in the hands of the test.
+Members run in the process of the test: aiokafka on its event loop, librdkafka when the test polls it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OF_LINT_ALONE = ("client", "client_version", "members")
 
 
 class Scene:
-    """A group id and a topic of its own on a broker."""
+    """A group id and a topic on a broker that only this scene uses."""
 
     def __init__(self, kafka: Kafka, partitions: int = 4) -> None:
         self.kafka = kafka
@@ -49,12 +49,12 @@ class Scene:
         self.topic = f"{self.group}-orders"
         kafka.create_topic(self.topic, partitions)
 
-    # ---- what lint says
+    # ---- the findings of lint
 
     def lint(self, *members: Settings, live: bool = False, options: tuple[str, ...] = ()) -> dict[str, str]:
-        """The severity of each rule that found something, as the command line reports it.
+        """The severity of each rule with a finding, as the command line reports it.
 
-        `live`: of the live group, with these members as those that are to come.
+        With `live`, lint checks the live group together with these members, which would join it.
         """
         with tempfile.TemporaryDirectory() as folder:
             files = []
@@ -71,7 +71,7 @@ class Scene:
         assert code == ("error" in severities.values())
         return severities
 
-    # ---- the group as the broker sees it
+    # ---- the group on the broker
 
     def described(self) -> LiveGroup:
         with Cluster(self.kafka.bootstrap) as cluster:
@@ -84,7 +84,7 @@ class Scene:
         return AiokafkaMember(self, settings, listener_s)
 
     def librdkafka(self, settings: Settings) -> Consumer:
-        """A consumer that has subscribed; it is the caller's to poll and to `leave` with."""
+        """A consumer with a subscription; the caller must poll it, and close it with `leave`."""
         consumer = Consumer(
             {"bootstrap.servers": self.kafka.bootstrap, "group.id": self.group, **for_client(settings)}
         )
@@ -93,12 +93,12 @@ class Scene:
 
 
 def for_client(settings: Settings) -> dict[str, Any]:
-    """The settings without those that only lint knows."""
+    """The settings without those that only `lint` knows."""
     return {name: value for name, value in settings.items() if name not in _OF_LINT_ALONE}
 
 
 def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> Any:
-    """Polls a librdkafka consumer until the condition holds, and returns its value."""
+    """Poll a librdkafka consumer until the condition holds, and return its value."""
     deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         consumer.poll(0.1)
@@ -109,7 +109,7 @@ def poll_until(consumer: Consumer, condition: Callable[[], Any]) -> Any:
 
 
 def first_error(consumer: Consumer) -> KafkaError:
-    """Polls a librdkafka consumer until it reports an error."""
+    """Poll a librdkafka consumer until it reports an error."""
     deadline = time.monotonic() + HANG_S
     while time.monotonic() < deadline:
         message = consumer.poll(0.1)
@@ -120,7 +120,7 @@ def first_error(consumer: Consumer) -> KafkaError:
 
 
 class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
-    """An AIOKafkaConsumer with these settings, from the start of the block to its end."""
+    """An AIOKafkaConsumer with these settings, started and stopped by the block."""
 
     def __init__(self, scene: Scene, settings: Settings, listener_s: float) -> None:
         self._scene = scene
@@ -128,10 +128,10 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
         self._listener_s = listener_s
         self.owned: set[int] = set()
         self.revoked: list[set[int]] = []
-        """What each rebalance took away, empty ones left out."""
+        """The partitions that each rebalance revoked, without empty sets."""
         self.in_listener = False
         self.may_return = asyncio.Event()
-        """The listener returns then, or after `listener_s` seconds."""
+        """The listener waits for this event, for at most `listener_s` seconds."""
 
     async def __aenter__(self) -> AiokafkaMember:
         settings = {"heartbeat_interval_ms": 300, "session_timeout_ms": 30_000, **for_client(self._settings)}
@@ -187,7 +187,7 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
         return generation
 
     async def until(self, condition: Callable[[], Any], what: str = "it") -> None:
-        """Waits until the condition holds; fails with what the member failed with, if it does."""
+        """Wait until the condition holds; if polling fails, raise its error."""
         deadline = time.monotonic() + HANG_S
         while not condition():
             if self._polling.done():

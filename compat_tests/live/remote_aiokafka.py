@@ -1,4 +1,4 @@
-"""A consumer of aiokafka that does what a test tells it (see `remote_consumer`)."""
+"""An aiokafka consumer that executes the steps of a test (see `remote_consumer`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Listener(ConsumerRebalanceListener):
 
 
 class Steps:
-    """The steps a test may ask for, one method each."""
+    """The steps that a test can send, one method each."""
 
     def __init__(self, setup: Setup, consumer: AIOKafkaConsumer) -> None:
         self._setup = setup
@@ -52,7 +52,7 @@ class Steps:
         await self._consumer.commit()
 
     async def commit_in_transaction(self, offsets: Mapping[str, int], as_of: str) -> None:
-        """By a producer of its own, which knows nothing of the consumer and its membership."""
+        """Commit with a separate producer, which does not know the consumer's membership."""
         producer = AIOKafkaProducer(
             bootstrap_servers=self._setup.bootstrap, transactional_id=f"{self._setup.group}-{id(self)}"
         )

@@ -1,7 +1,7 @@
-"""Consumers in processes of their own that do one step at a time, as a test tells them.
+"""Consumers in their own processes that execute single steps of a test.
 
-What a record's fate depends on is the order of a few steps (delivered, committed, revoked, killed), so a test
-of it has to decide when each of them happens:
+Whether a record is lost or delivered twice depends on the order of a few steps (delivery, commit, revocation,
+kill), so the test must control when each step happens:
 
     with RemoteGroup(kafka, "aiokafka", partitions=2) as group:
         a = group.start(enable_auto_commit=False)
@@ -9,7 +9,7 @@ of it has to decide when each of them happens:
         group.take_all(a)
         a.commit()
 
-Between two steps a consumer's application is busy, which the client may notice or not.
+Between two steps the consumer's application is busy, which the client may notice or not.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setup:
-    """What the process of a consumer is started with."""
+    """The settings with which a consumer's process is started."""
 
     bootstrap: str
     group: str
@@ -50,22 +50,22 @@ class Setup:
     """`ours` (sticky), `stock`, or `stock-cooperative` (kafka-python 3)."""
 
     listener: str
-    """What is done in on_partitions_revoked: `nothing`, `commit`, or `await-commit` (kafka-python 3)."""
+    """The action in on_partitions_revoked: `nothing`, `commit`, or `await-commit` (kafka-python 3)."""
 
     settings: Mapping[str, Any]
-    """Handed to the consumer as they are."""
+    """Arguments of the consumer."""
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_arguments(cls) -> Setup:
-        """What this process was started with."""
+        """The settings of this process."""
         return cls(**json.loads(sys.argv[1]))
 
 
 class RemoteConsumer:
-    """One consumer, and what has been delivered to it."""
+    """One consumer, and the records delivered to it."""
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self.process = process
@@ -76,16 +76,16 @@ class RemoteConsumer:
 
         self.assigned: frozenset[int] = frozenset()
         self.errors: list[str] = []
-        """What polls have raised."""
+        """The errors that polls raised."""
 
     def send(self, step: str, **arguments: Any) -> None:
-        """Have a step done, without waiting for it."""
+        """Start a step without waiting for its result."""
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"do": step, **arguments}).encode() + b"\n")
         self.process.stdin.flush()
 
     def receive(self) -> Any:
-        """The result of the oldest step that was sent; RemoteError if it raised."""
+        """The result of the oldest unanswered step. Raises RemoteError if the step raised."""
         deadline = time.monotonic() + HANG_S
         while True:
             answers = [
@@ -107,7 +107,7 @@ class RemoteConsumer:
         return self.receive()
 
     def received_poll(self) -> None:
-        """Take in the result of a `poll` that was sent."""
+        """Process the result of a `poll` that was sent."""
         try:
             polled = self.receive()
         except RemoteError as error:
@@ -117,12 +117,12 @@ class RemoteConsumer:
         self.delivered += [(partition, offset) for partition, offset in polled["records"]]
 
     def positions(self) -> list[int | None]:
-        """The position in each assigned partition, looked up if there is none."""
+        """The position in each assigned partition; the client looks it up if it has none."""
         positions: list[int | None] = self.do("positions")
         return positions
 
     def commit(self) -> None:
-        """Commit what was delivered."""
+        """Commit the delivered records."""
         self.do("commit")
 
 
@@ -131,7 +131,7 @@ class RemoteError(Exception):
 
 
 class RemoteGroup:
-    """A topic, and a group whose members are remote consumers of one client."""
+    """A topic, and a group of remote consumers of one client."""
 
     def __init__(self, kafka: Kafka, client: str, partitions: int = 2) -> None:
         self.kafka = kafka
@@ -159,7 +159,7 @@ class RemoteGroup:
         self._group.__exit__(kind, error, trace)
 
     def start(self, *, assignor: str = "ours", listener: str = "nothing", **settings: Any) -> RemoteConsumer:
-        """A new member; it joins when it polls."""
+        """Start a new member; it joins when it polls."""
         setup = Setup(
             self.kafka.bootstrap,
             self._group.id,
@@ -170,7 +170,7 @@ class RemoteGroup:
                 "enable_auto_commit": False,
                 "auto_offset_reset": "earliest",
                 "heartbeat_interval_ms": 300,
-                "session_timeout_ms": 30_000,  # Longer than a busy machine stands still.
+                "session_timeout_ms": 30_000,  # Longer than a pause of a busy machine.
                 **settings,
             },
         )
@@ -182,15 +182,15 @@ class RemoteGroup:
         return self.everyone[-1]
 
     def kill(self, consumer: RemoteConsumer) -> None:
-        """The process is gone, and the group finds out by the session timeout."""
+        """Kill the process; the group notices it when the session expires."""
         self._processes.stop(consumer.process, signal.SIGKILL)
 
     def wait_until_empty(self) -> None:
-        """Until the group has no member."""
+        """Wait until the group has no members."""
         self._group.wait_for("the members to be gone", lambda: not member_ids(self._group))
 
     def wait_until_committed(self, per_partition: int) -> None:
-        """Until so many records of each partition are committed."""
+        """Wait until `per_partition` records of each partition are committed."""
         wanted = dict.fromkeys(range(self.partitions), per_partition)
         self._group.wait_for("the commit", lambda: self.committed() == wanted)
 
@@ -201,7 +201,7 @@ class RemoteGroup:
     # ---- polls
 
     def poll(self, *consumers: RemoteConsumer, until: Callable[[], bool], what: str) -> None:
-        """Have these consumers poll, all at the same time, until the condition is true."""
+        """Let these consumers poll at the same time until the condition holds."""
         deadline = time.monotonic() + HANG_S
         while not until():
             if time.monotonic() > deadline:
@@ -212,7 +212,7 @@ class RemoteGroup:
                 consumer.received_poll()
 
     def share(self, *consumers: RemoteConsumer) -> None:
-        """Until these consumers have all partitions among them, and none has nothing."""
+        """Poll until these consumers own all partitions, and each owns at least one."""
         everything = list(range(self.partitions))
 
         def shared() -> bool:
@@ -222,7 +222,7 @@ class RemoteGroup:
         self.poll(*consumers, until=shared, what="the partitions to be shared")
 
     def take_all(self, *consumers: RemoteConsumer) -> None:
-        """Until every record that was produced has been delivered to one of these consumers."""
+        """Poll until every produced record has been delivered to one of these consumers."""
         everything = {(p, offset) for p in range(self.partitions) for offset in range(self.produced)}
 
         def delivered() -> bool:
@@ -230,17 +230,17 @@ class RemoteGroup:
 
         self.poll(*consumers, until=delivered, what="all records")
 
-    # ---- what became of the records
+    # ---- results
 
     def times_delivered(self) -> collections.Counter[int]:
-        """How many records were delivered how many times; 0 times are lost ones."""
+        """The number of records for each number of deliveries; records with 0 deliveries are lost."""
         times = collections.Counter(record for consumer in self.everyone for record in consumer.delivered)
         return collections.Counter(
             times[p, offset] for p in range(self.partitions) for offset in range(self.produced)
         )
 
     def committed(self) -> dict[int, int]:
-        """The group's offset of each partition that has one."""
+        """The committed offset of each partition that has one."""
         from confluent_kafka import Consumer, TopicPartition
 
         consumer = Consumer({"bootstrap.servers": self.kafka.bootstrap, "group.id": self._group.id})

@@ -1,4 +1,4 @@
-"""A consumer of kafka-python, 2 or 3, that does what a test tells it (see `remote_consumer`)."""
+"""A consumer of kafka-python 2 or 3 that executes the steps of a test (see `remote_consumer`)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def strategy_of(setup: Setup) -> Any:
 
 
 class Steps:
-    """The steps a test may ask for, one method each."""
+    """The steps that a test can send, one method each."""
 
     def __init__(self, setup: Setup, consumer: KafkaConsumer) -> None:
         self._setup = setup
@@ -81,7 +81,7 @@ class Steps:
         self._consumer.commit()
 
     def commit_in_transaction(self, offsets: Mapping[str, int], as_of: str) -> None:
-        """By a producer of its own, with what the consumer knew of its membership when it polled, or now."""
+        """Commit with a separate producer and the group metadata of the last poll, or the current one."""
         producer = kafka.KafkaProducer(
             bootstrap_servers=self._setup.bootstrap, transactional_id=f"{self._setup.group}-{id(self)}"
         )

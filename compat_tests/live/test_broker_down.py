@@ -1,4 +1,4 @@
-"""The commands that look at a cluster of three brokers, one of which is down."""
+"""The commands that read from a cluster of three brokers, one of which is down."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_confluent import Connection, describe_topics
 
 GROUPS = tuple(f"group-{number}" for number in range(12))
-"""Enough that each broker coordinates some."""
+"""Enough groups that each broker coordinates some."""
 
 
 @dataclass
 class TwoOfThree:
-    """A cluster whose broker 3 is down, and connections that take broker 3 for the controller."""
+    """A cluster whose broker 3 is down, and connections for which broker 3 is the controller."""
 
     cluster: KafkaCluster
     connections: list[Connection]
@@ -40,9 +40,10 @@ def run(cluster: TwoOfThree, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def connections_to_controller(cluster: KafkaCluster, broker: int) -> list[Connection]:
-    """Connections whose metadata names the broker as the controller: brokers name any of those that live.
+    """Connections whose metadata name this broker as the controller: brokers name any live broker.
 
-    Some find another controller when their broker closes the socket, and some do not, so there are several.
+    Some connections find another controller when the broker closes the socket, and some do not. Therefore
+    there are several.
     """
     connections: list[Connection] = []
     for _ in range(200):
@@ -56,7 +57,7 @@ def connections_to_controller(cluster: KafkaCluster, broker: int) -> list[Connec
 
 @pytest.fixture(scope="module")
 def two_of_three() -> Iterator[TwoOfThree]:
-    """Groups with commits in a topic with three replicas, and broker 3 killed a moment ago."""
+    """A topic with three replicas, groups with commits in it, and broker 3 just killed."""
     with KafkaCluster(brokers=3) as cluster:
         cluster.create_topic("orders", 3, replication_factor=3)
         for group in GROUPS:
@@ -82,7 +83,7 @@ def test_a_list_is_complete_or_says_that_it_is_not(two_of_three: TwoOfThree) -> 
         if done.returncode == 0 and "not all groups are listed" not in done.stderr:
             assert listed == set(GROUPS)
             return
-        # Until the other two brokers coordinate the groups of the third.
+        # The other two brokers may not coordinate the groups of the third one yet.
         assert done.returncode in (0, 2)
         assert time.monotonic() < deadline, done.stderr
 

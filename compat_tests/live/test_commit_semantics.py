@@ -1,7 +1,7 @@
-"""When a record reaches the members of a group twice, or never: what docs/commit-semantics.md claims.
+"""When records are delivered twice or lost: the statements of docs/commit-semantics.md.
 
-Twenty records, two partitions. A record counts as lost if no consumer will be given it any more although no
-application has finished with it, and as delivered twice if two polls return it.
+There are twenty records and two partitions. A record is lost if no consumer will get it again although no
+application has finished with it; it is delivered twice if two polls return it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from compat_tests.support.kafka_cluster import Kafka
 
 CLIENTS = ("aiokafka", "kafka_python")
 NEVER_MS = 600_000
-"""An interval of auto-commit that does not end within a test."""
+"""An auto-commit interval that is longer than any test."""
 LATE_MS = 8000
-"""After so long without a poll, or without a heartbeat, a member is out."""
+"""A member without a poll, or without a heartbeat, for this long is removed from the group."""
 
 
 def join(group: RemoteGroup, first: RemoteConsumer, assignor: str) -> Mapping[int, int]:
-    """`first` is given 20 records; then a second member joins, and the two are given 2 more.
+    """`first` gets 20 records; then a second member joins, and the two get 2 more.
 
-    Returns how many records were delivered how many times.
+    Returns the number of records for each number of deliveries.
     """
     group.produce(10)
     group.take_all(first)
@@ -53,7 +53,7 @@ class TestAnotherMemberJoins:
     ) -> None:
         with RemoteGroup(kafka, client) as group:
             times = join(group, group.start(assignor=assignor), assignor)
-        # In a partition that it keeps kafka-python 3 goes on where it was, aiokafka at the committed offset.
+        # In a partition that stays, kafka-python 3 goes on; aiokafka restarts at the committed offset.
         assert times == ({2: 20, 1: 2} if client == "aiokafka" else {2: 10, 1: 12})
 
     def test_a_commit_after_the_batch_leaves_nothing_to_deliver_again(
@@ -114,7 +114,7 @@ class TestABatchIsInHand:
             group.take_all(busy)
             second = group.start()
             group.poll(second, until=lambda: bool(second.assigned), what="the second member")
-            # If the first one crashes now, no member ever gets the records that it had in hand.
+            # If the first member crashes at this point, no member gets the records of its unfinished batch.
             assert group.committed() == {0: 10, 1: 10}
 
     def test_kafka_python_lets_no_member_in_before_the_next_poll(self, kafka: Kafka) -> None:
@@ -136,8 +136,8 @@ class TestAProcessIsKilled:
     def killed_with_a_batch_in_hand(
         self, group: RemoteGroup, *, commits: bool = False, **settings: Any
     ) -> Mapping[int, int]:
-        """`commits`: the client commits the batch by itself, which is waited for."""
-        # A static member, whose replacement does not have to wait for the end of the session.
+        """`commits`: wait until the client has committed the batch automatically."""
+        # A static member, so that its replacement need not wait for the end of the session.
         first = group.start(group_instance_id="pod-0", **settings)
         group.produce(10)
         group.take_all(first)
@@ -162,7 +162,7 @@ class TestAProcessIsKilled:
             times = self.killed_with_a_batch_in_hand(
                 group, commits=client == "aiokafka", enable_auto_commit=True, auto_commit_interval_ms=300
             )
-        # aiokafka's timer counts what getmany has returned; kafka-python's is looked at in poll.
+        # aiokafka's timer commits what getmany has returned; kafka-python commits only in the next poll.
         assert times == ({1: 22} if client == "aiokafka" else {2: 20, 1: 2})
 
 
@@ -190,7 +190,7 @@ class TestAStaticMemberRestarts:
 @pytest.mark.parametrize("client", CLIENTS)
 class TestAMemberIsLate:
     def taken_over(self, group: RemoteGroup) -> None:
-        """Another member is given everything, and commits it."""
+        """Another member gets all partitions, and commits."""
         heir = group.start()
         group.poll(heir, until=lambda: len(heir.assigned) == 2, what="the partitions to be taken over")
         group.produce(1)
@@ -205,12 +205,11 @@ class TestAMemberIsLate:
             late = group.start(max_poll_interval_ms=LATE_MS)
             group.produce(10)
             group.take_all(late)
-            group.wait_until_empty()  # Its own client has it leave the group.
+            group.wait_until_empty()  # The late member's own client leaves the group.
             self.taken_over(group)
             assert group.times_delivered() == {2: 20, 1: 2}
 
-            # A transaction commits for any member that asks, unless it tells a member and a generation that
-            # were.
+            # A transaction commits for any member, unless it sends an outdated member id and generation.
             with_generation = client == "kafka_python"
             if with_generation:
                 with pytest.raises(RemoteError):
@@ -252,7 +251,7 @@ class TestNothingIsCommittedYet:
             group.produce(10)
             second = group.start(auto_offset_reset=reset)
             group.share(second)
-            # Records that come before the position is looked up are before the latest offset too.
+            # Records that are written before the position is looked up are also before the latest offset.
             second.positions()
             group.produce(1)
             group.poll(

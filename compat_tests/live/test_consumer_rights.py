@@ -1,7 +1,8 @@
-"""The rights that a consumer needs: with exactly these it consumes, without one it raises what is refused.
+"""The rights that a consumer needs: with exactly these it consumes; without one it names the resource.
 
-A right that goes while the consumer runs is named in each call that needs it. The consumer goes on when the
-right is back. What its observers count meanwhile is what the broker was asked and has answered.
+If a right is removed while the consumer runs, each call that needs it names the resource. The consumer
+continues when it has the right again. The counts of its observers equal the requests to the broker and its
+responses.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def produce(secured: SecuredCluster) -> None:
 
 
 def settings(secured: SecuredCluster, who: Principal) -> dict[str, Any]:
-    """Of a consumer of either client."""
+    """The settings of a consumer, for both clients."""
     return {
         "bootstrap_servers": who.bootstrap,
         "group_id": GROUP,
@@ -91,7 +92,7 @@ CONSUMERS = pytest.mark.parametrize("consume", [consume_with_aiokafka, consume_w
 def test_with_exactly_these_rights_a_consumer_consumes(
     secured: SecuredCluster, consume: Callable[..., None]
 ) -> None:
-    # None has committed yet: each of them reads the one record.
+    # No consumer has committed: each one reads the only record.
     secured.cluster.delete_group(GROUP)
     consume(**settings(secured, secured.principal(*NEEDED)))
 
@@ -107,25 +108,25 @@ def test_without_a_right_a_consumer_raises_which_resource_it_is(
     assert type(error.value).__name__ == f"{missing.resource}AuthorizationFailedError"
 
 
-# ---- a right that goes and comes back while the consumer runs
+# ---- a right that is removed and granted again while the consumer runs
 
 PAUSE_S = 0.05
-"""What the application waits after an error before it calls the consumer again."""
+"""How long the application waits after an error before it calls the consumer again."""
 
 LOSS_S = 3.0
 CALM_S = 1.0
-"""So long without an error, and a consumer has its rights back."""
+"""A consumer without an error for this long has its rights again."""
 
 MOST_REQUESTS_A_SECOND, MOST_AT_ONCE = 13, 10
-"""Of those that a consumer sends while a right is missing, but for Fetch: a heartbeat that is refused is sent
-again after 0.1 s, and each call of the application makes a few."""
+"""Limits of the requests (without Fetch) of a consumer without a right: it repeats a refused heartbeat after
+0.1 s, and each call of the application sends a few requests."""
 
 
 class Counting(OpenTelemetryObserver):
-    """An OpenTelemetry observer that also counts by itself what it is told.
+    """An OpenTelemetry observer that also counts the events itself.
 
     Attributes:
-        counts: how often each happened; "failed" and "refused" say what ended with an error.
+        counts: the number of events by name; "failed" and "refused" mean that they ended with an error.
         owned: the partitions of the consumer.
     """
 
@@ -189,16 +190,16 @@ class Counting(OpenTelemetryObserver):
 
 
 class Polling:
-    """An application that polls and commits in turn, and goes on after errors.
+    """An application that polls and commits in turn, and continues after errors.
 
     Attributes:
-        errors: how often each error was raised, by its type's name and its text.
-        last_error: when the last error was raised, on the monotonic clock.
-        records: how many records came.
-        sent: how often each request was sent, by Kafka's name.
-        observer: what the consumer tells.
-        java: the consumer's own metrics by Java's names; aiokafka has none.
-        assignment, enforce_rebalance: those of the consumer.
+        errors: the number of errors, by type name and text.
+        last_error: the time of the last error, on the monotonic clock.
+        records: the number of records received.
+        sent: the number of requests, by Kafka's name.
+        observer: the observer of the consumer.
+        java: the consumer's metrics by Java's names; aiokafka has none.
+        assignment, enforce_rebalance: methods of the consumer.
     """
 
     def __init__(self) -> None:
@@ -224,7 +225,7 @@ class Polling:
 
 
 Until = Callable[[Callable[[Polling], bool]], None]
-"""Let the application run until this holds of it."""
+"""Runs the application until the condition holds."""
 
 
 def play_with_aiokafka(scene: Callable[[Polling, Until], None], **settings: Any) -> None:
@@ -291,7 +292,7 @@ def play_with_kafka_python(scene: Callable[[Polling, Until], None], **settings: 
 
 
 def require_true_metrics(polling: Polling) -> None:
-    """All that is exported says the same, and it is what the broker was asked."""
+    """All exported metrics agree with each other and with the requests to the broker."""
     counts = polling.observer.counts.copy()
     exported, owned = polling.observer.exported()
     assert polling.observer.owned == set(polling.assignment()) == {(TOPIC, 0)}
@@ -326,7 +327,7 @@ def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_whe
             before = polling.sent.copy()
             begin = time.monotonic()
             until(lambda _: time.monotonic() > begin + LOSS_S)
-            if right.resource == "Group":  # a member that joins meanwhile is refused
+            if right.resource == "Group":  # A member that joins without the right is refused.
                 failed = polling.observer.counts["failed"]
                 polling.enforce_rebalance()
                 until(lambda polling: polling.observer.counts["failed"] > failed + 1)

@@ -1,4 +1,4 @@
-"""The examples, run as their readers run them: as processes, against a real broker, stopped by SIGTERM."""
+"""The examples as users run them: as processes, with a real broker, stopped by SIGTERM."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class TestExamples:
         shop.share(first)
         shop.stop(first)
         log = "\n".join(first.lines())
-        # Alone, joined, after it has revoked, and left.
+        # Four rebalances: alone; another joins; after the revocation; the other leaves.
         assert re.search(
             r": rebalance ended: .*; so far failed [1-9], rebalances [4-9], revoked 2$", log, re.MULTILINE
         )
@@ -122,11 +122,11 @@ class TestExamples:
 
 
 def test_groups_move_from_a_stock_assignor_to_ours_member_by_member(kafka: Kafka) -> None:
-    # Both clients at once, since nearly all of the time is spent waiting for heartbeats.
+    # Both clients run at the same time, since most of the time is spent on waiting for heartbeats.
     with ThreadPoolExecutor() as pool:
         moves = [pool.submit(roll, kafka, client, "rolling_upgrade", "12") for client in CLIENTS]
         strategies = [one.result() for one in moves]
-    # As long as one member had the stock assignor alone, the group ran that.
+    # The group keeps the stock assignor as long as one member supports only that.
     assert strategies == [
         ["roundrobin", "roundrobin", "sticky", "sticky", "sticky"],
         ["range", "range", "sticky", "sticky", "sticky"],
@@ -137,7 +137,7 @@ def test_groups_migrate_from_the_stock_consumer_to_the_cooperative_one_and_back(
     with ThreadPoolExecutor() as pool:
         moves = [pool.submit(roll, kafka, client, "cooperative", "1210") for client in CLIENTS]
         strategies = [one.result() for one in moves]
-    # From the last restart to step 1 until the first one back to step 0.
+    # The group is cooperative from the last restart to step 1 until the first restart back to step 0.
     cooperative = ["cooperative-sticky"] * 5
     assert strategies == [
         ["roundrobin", "roundrobin", *cooperative, "roundrobin", "roundrobin"],
@@ -149,7 +149,7 @@ def roll(kafka: Kafka, client: str, example: str, steps: str) -> list[str]:
     """Roll the steps of a migration out to a group of two at step 0, member by member.
 
     Returns:
-        The strategy that the group runs at the begin and after each restart.
+        The strategy of the group at the beginning and after each restart.
     """
     module = f"examples.{client}.{example}"
     with Shop(kafka) as shop:
@@ -194,7 +194,7 @@ def test_the_first_tutorial_shows_what_the_log_says(shop: Shop) -> None:
 
 
 def pattern_of(line: str, topic: str) -> str:
-    """A line of the log as a page shows it: other names and numbers are the same line."""
+    """A pattern for a log line in a page: other names and numbers match the same line."""
     pattern = re.sub(r"\d+(\\-\d+)?", r"[0-9, -]+", re.escape(line))
     pattern = pattern.replace("'billing'", "'[^']+'").replace("orders", re.escape(topic)).replace("…", ".*")
     return re.sub(r"aiokafka\\-\[.*", r"aiokafka-.*", pattern) + "$"
@@ -214,14 +214,14 @@ def test_the_command_line_shows_what_the_users_strategy_does() -> None:
 
 
 def test_a_canary_has_its_share_and_a_pod_that_drains_hands_over_before_it_goes(kafka: Kafka) -> None:
-    # Both clients at once: this too is nearly all heartbeats.
+    # Both clients run at the same time, since most of the time is spent on waiting for heartbeats.
     with ThreadPoolExecutor() as pool:
         for rolled_out in [pool.submit(roll_out, kafka, client) for client in CLIENTS]:
             rolled_out.result()
 
 
 def roll_out(kafka: Kafka, client: str) -> None:
-    """A canary beside one pod of the old release, which drains and goes."""
+    """Start a canary next to one pod of the old release, which drains and stops."""
     module = f"examples.{client}.rollout"
     with Shop(kafka) as shop:
         old = shop.start(module, RELEASE="1.7")

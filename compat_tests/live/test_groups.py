@@ -32,13 +32,13 @@ EVIL = "[bold]evil\x1b[31m"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Groups that stay as they are while the tests look at them."""
+    """Groups that do not change while the tests read them."""
 
     kafka: Kafka
     mixed: GroupOfMembers
-    """Classic: aiokafka, kafka-python and librdkafka under `range`, and one of them idle."""
+    """A classic group of aiokafka, kafka-python and librdkafka members under `range`; one of them is idle."""
     broker_assigned: GroupOfMembers
-    """KIP-848."""
+    """A KIP-848 group."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def read(kafka: Kafka, group: str) -> LiveGroup:
 
 
 def make_empty_group(kafka: Kafka, prefix: str = "empty") -> str:
-    """A group that commits and has no members, behind by `RECORDS` records."""
+    """A group with commits but no members, and a lag of `RECORDS` records."""
     from confluent_kafka import Consumer, Producer, TopicPartition
 
     name = f"{prefix}-{uuid.uuid4().hex[:8]}"
@@ -104,7 +104,7 @@ def _read(terminal: int) -> bytes:
     return os.read(terminal, 65536)
 
 
-# ---- what the adapter reads
+# ---- the adapter
 
 
 def test_a_classic_group_shows_what_its_members_said_and_have(scene: Scene) -> None:

@@ -1,4 +1,4 @@
-"""`kafka-assignors groups` where a broker wants a password or TLS, allows little, or is away for a while."""
+"""`kafka-assignors groups` with a broker that requires a password or TLS, grants few rights, or is down."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def through_tls(
     secured: SecuredCluster, *arguments: str, **properties: str
 ) -> subprocess.CompletedProcess[str]:
-    """Through the door for TLS without passwords; `__` in the name of a property stands for a dot."""
+    """Run on the TLS listener without passwords; `__` in the name of a property stands for a dot."""
     file = secured.folder / "tls.properties"
     file.write_text("".join(f"{name.replace('__', '.')}={value}\n" for name, value in properties.items()))
     server = f"localhost:{secured.tls_port}"
@@ -50,7 +50,7 @@ def _commit(bootstrap: str, group: str) -> None:
 def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
-    error = done.stderr.splitlines()[-1]  # What comes before it is how far it had come.
+    error = done.stderr.splitlines()[-1]  # The lines before it are progress.
     assert error.startswith("kafka-assignors: error: ")
     for part in parts:
         assert part in error

@@ -1,4 +1,4 @@
-"""Groups with hostile ids on a real broker: each is listed, described and judged, and shown as text."""
+"""Groups with hostile ids on a real broker: each is listed, described and linted, and shown as plain text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bootstrap() -> Iterator[str]:
 
 
 WITH_A_ZERO_BYTE = {group for group in GROUP_IDS.values() if "\0" in group}
-"""Librdkafka has ids that end at a zero byte. No command line can have such an id."""
+"""librdkafka cuts these ids off at the zero byte, and a command line cannot contain one."""
 
 
 def test_every_group_is_in_the_list_or_named_beside_it(

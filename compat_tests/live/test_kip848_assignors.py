@@ -1,4 +1,4 @@
-"""What a real broker's `uniform` and `range` give to members of KIP-848 is what our strategies say."""
+"""A real broker's `uniform` and `range` give KIP-848 members the same partitions as our strategies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_target_follows_from_the_one_before(kafka: Kafka, assignor: str) ->
             def look() -> LiveGroup | None:
                 (live,) = cluster.read_groups([group.id])
                 loads = live.loads or ()
-                # Either assignor has something for every member; the broker may take a second to decide.
+                # Both assignors give every member partitions; the broker may take a second for that.
                 given_out = len(loads) == members and sum(loads) == sum(TOPICS.values()) and min(loads) > 0
                 at_rest = all(member.assigned == member.target for member in live.members)
                 return live if given_out and at_rest else None
@@ -53,9 +53,9 @@ def test_each_target_follows_from_the_one_before(kafka: Kafka, assignor: str) ->
 
 
 def assert_follows(strategy: Strategy, before: Group, live: LiveGroup) -> Group:
-    """The group now, if this strategy would have made it of what its members had before.
+    """Check that the strategy makes this assignment of the previous one; returns the present group.
 
-    Partition by partition, unless hash tables leave open what comes first: then as loads and moves.
+    The check is partition by partition. If hash tables decide the order, it compares loads and moves instead.
     """
     now = as_group(live)
     assert all(topic.id for topic in now.topics.values())
@@ -77,10 +77,10 @@ def assert_follows(strategy: Strategy, before: Group, live: LiveGroup) -> Group:
 
 
 def depends_on_arrival(group: Group) -> bool:
-    """Whether members, or topics, share a place in the coordinator's tables of this size."""
+    """Whether members, or topics, share a place in the coordinator's hash tables of this size."""
     members = [string_hash(member_id) for member_id in group.members]
     topics = [uuid_hash(topic_id(topic)) for topic in group.topics.values()]
-    # Its own table has four slots for three to five members.
+    # The coordinator's own table has four slots for three to five members.
     places = {(_bucket(code), timeline_position(code) >> 62) for code in members}
     return len(places) < len(members) or len(set(map(_bucket, topics))) < len(topics)
 

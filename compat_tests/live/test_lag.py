@@ -1,6 +1,6 @@
-"""Groups whose leaders ask the brokers for the lag, while members come and the lag changes.
+"""Groups whose leaders read the lag from the brokers, while members join and the lag changes.
 
-`python -m benchmarks.lag` goes on from there, and puts `cooperative-sticky` beside it.
+`python -m benchmarks.lag` extends this scenario, and compares it with `cooperative-sticky`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def test_cooperative_members_share_the_lag_and_follow_it_when_they_rebalance(
         found = live_with_lag(group, "weighted:0", [200, 100, 100, 100, 100], {1: 300}, crowded=False)
         group.must_not_have_lost_anything()
     _, three, changed = found
-    # With the first record of each: 605 in all, then 201, 202 and 202, then 401 for partition 1 alone.
+    # With the first record of each partition: 605 in total, then 201, 202, 202, then 401 for partition 1.
     assert [one.loads.makespan for one in found] == [605, 202, 401]
     assert loads(three.step) == [2, 2, 1]
-    # Its owner had one partition besides.
+    # The owner of partition 1 had one other partition.
     assert (changed.step.revoked, changed.step.added) == (1, 1)

@@ -1,4 +1,4 @@
-"""What lint's rules on static members, on KIP-848 and on what leaders learn say happens, happens."""
+"""Lint's rules on static members, KIP-848 and leaders describe real problems: each one is reproduced."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ async def describe(scene: Scene) -> tuple[LiveMember, ...]:
 
 def test_passing_instance_id(kafka: Kafka) -> None:
     def settings(instance_id: str) -> dict[str, Any]:
-        # A rebalance waits so long for the member that is gone, and so long again for it to fetch its share.
+        # A rebalance waits this long for the missing member, and as long again for its SyncGroup.
         return aiokafka(group_instance_id=instance_id, session_timeout_ms=30_000, rebalance_timeout_ms=3000)
 
     async def after_restart(first_id: str, second_id: str) -> tuple[int, int]:
-        """How many members a restart of one process leaves, and how many partitions no member reads."""
+        """The members after a restart of one process, and the partitions without a reader."""
         scene = Scene(kafka)
         async with scene.aiokafka(settings(first_id)) as before:
             await before.until(lambda: before.owned)
@@ -100,14 +100,14 @@ def test_members_of_aiokafka_with_one_instance_id_throw_each_other_out(kafka: Ka
         async with scene.aiokafka(one) as first, scene.aiokafka(one) as second:
             await first.until(lambda: len(first.revoked) > 1 and len(second.revoked) > 1)
 
-    # The client does not know FENCED_INSTANCE_ID. A member stops with an unknown error when the broker
-    # answers its SyncGroup so, and joins again when the broker answers its heartbeat so.
+    # The client does not know FENCED_INSTANCE_ID. With this error on SyncGroup the member stops with an
+    # unknown error; with this error on a heartbeat it joins again.
     with contextlib.suppress(AiokafkaError):
         asyncio.run(play())
     assert scene.lint(one, one)["instance-id-twice"] == "error"
 
 
-# ---- groups whose broker assigns
+# ---- groups with server-side assignment
 
 
 def test_refused_under_kip848(kafka: Kafka) -> None:
@@ -157,7 +157,7 @@ def test_kip848_group(kafka: Kafka) -> None:
 
 
 def test_java_leaves_classic(kafka: Kafka) -> None:
-    """Java 4 is told to do what Java 5.0 is announced to do unasked."""
+    """Java 4 gets the setting that is announced as the default of Java 5.0."""
     scene = Scene(kafka)
     ours = aiokafka("range")
 
@@ -204,7 +204,7 @@ def test_second_roll_due(kafka: Kafka) -> None:
     assert "second-roll-due" not in scene.lint(java("cooperative-sticky"))
 
 
-# ---- what a leader learns
+# ---- information for the leader
 
 
 def test_rack_not_told(kafka: Kafka) -> None:
@@ -239,14 +239,14 @@ def test_unreadable_sticky_data(kafka: Kafka, caplog: pytest.LogCaptureFixture) 
         consumer.close(autocommit=False)
 
     async def play(strategy: Any) -> None:
-        """A member of kafka-python is assigned, and joins again when a third one comes; aiokafka leads."""
+        """A kafka-python member is assigned, and joins again when a third member comes; aiokafka leads."""
         scene, assigned, stopping = Scene(kafka), threading.Event(), threading.Event()
         async with scene.aiokafka(aiokafka("stock:sticky")) as leader:
             await leader.until(lambda: leader.owned)
             polling = asyncio.create_task(asyncio.to_thread(poll, scene, strategy, assigned, stopping))
             try:
                 await leader.until(lambda: len(leader.owned) == 2)
-                # It has member data from its assignment on.
+                # The member has member data once it is assigned.
                 assert await asyncio.to_thread(assigned.wait, HANG_S)
                 async with scene.aiokafka(aiokafka("stock:sticky")) as third:
                     await third.until(lambda: third.owned)

@@ -1,4 +1,4 @@
-"""What lint's rules on timeouts say happens, happens; and does not once it is mended."""
+"""Lint's rules on timeouts describe real problems: each one is reproduced, and then fixed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_heartbeat_interval(kafka: Kafka) -> None:
     in_time = aiokafka(session_timeout_ms=8000, heartbeat_interval_ms=300)
 
     async def play() -> None:
-        """The late one is expelled; the other one stays all that time."""
+        """The member with late heartbeats is removed; the other one stays."""
         async with Scene(kafka).aiokafka(late) as expelled, Scene(kafka).aiokafka(in_time) as staying:
             await staying.until(lambda: staying.owned)
             await expelled.until(lambda: expelled.revoked)
@@ -56,7 +56,7 @@ def test_heartbeat_interval(kafka: Kafka) -> None:
 
 
 def test_session_timeout_bounds(kafka: Kafka) -> None:
-    # The brokers of these tests take 1 s and more.
+    # The brokers of these tests accept 1 s and more.
     scene = Scene(kafka)
     short, allowed = (
         aiokafka(session_timeout_ms=500, heartbeat_interval_ms=100),
@@ -72,7 +72,7 @@ def test_session_timeout_bounds(kafka: Kafka) -> None:
     asyncio.run(join(allowed))
     assert scene.lint(short, live=True)["session-timeout-bounds"] == "error"
     assert "session-timeout-bounds" not in scene.lint(allowed, live=True)
-    # Without a broker lint goes by Kafka's own default, 6 s.
+    # Without a broker, lint uses Kafka's default of 6 s.
     assert scene.lint(allowed)["session-timeout-bounds"] == "warning"
 
 
@@ -92,7 +92,7 @@ def test_rebalance_timeout(kafka: Kafka) -> None:
     long = aiokafka(session_timeout_ms=5000, rebalance_timeout_ms=60_000)
 
     async def robbed_in_its_listener(settings: dict[str, Any], listener_s: float) -> bool:
-        """Whether another has all partitions while the listener still works on them."""
+        """Whether another member owns all partitions while this member's listener is still running."""
         scene = Scene(kafka)
         async with scene.aiokafka(settings, listener_s=listener_s) as slow:
             await slow.until(lambda: slow.owned)
@@ -115,7 +115,7 @@ def test_rebalance_timeout(kafka: Kafka) -> None:
 
 
 def test_request_timeout(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
-    # The other member does not poll, so that the rebalance waits for it as long as it asked for.
+    # The other member does not poll, so the rebalance waits for its full max.poll.interval.ms.
     other = librdkafka(session_timeout_ms=1000, heartbeat_interval_ms=300, max_poll_interval_ms=10_000)
     impatient, patient = aiokafka(request_timeout_ms=6000), aiokafka(request_timeout_ms=60_000)
 

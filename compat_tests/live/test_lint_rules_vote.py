@@ -1,4 +1,4 @@
-"""What lint's rules on votes and lists say happens, happens; and does not once it is mended."""
+"""Lint's rules on votes and lists describe real problems: each one is reproduced, and then fixed."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_vote(kafka: Kafka) -> None:
 
 def test_never_settles(kafka: Kafka) -> None:
     async def generations(*lists: tuple[str, ...], settles: bool = True) -> int:
-        """How many generations pass in two seconds, or at least three, in which no member joins or leaves."""
+        """The generations in two seconds without a join or a leave, or at least three."""
         scene = Scene(kafka)
         async with scene.aiokafka(aiokafka(*lists[0])) as first:
             await first.until(lambda: first.owned)
@@ -241,7 +241,7 @@ def test_join_per_strategy(kafka: Kafka) -> None:
 
 
 async def lint_of_pairs(scene: Scene) -> list[str | None]:
-    """What lint says of two stock consumers, and then of the two cooperative ones that take over."""
+    """The findings of lint for two stock consumers, and for the two cooperative ones that replace them."""
     found = []
 
     async def lint() -> None:

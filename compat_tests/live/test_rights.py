@@ -1,4 +1,4 @@
-"""The rights that each command needs: with exactly these it works, without one of them it names that one."""
+"""The rights that each command needs: with exactly these it works; without one, it names that right."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GROUP, TOPIC, OFFSETS = "billing", "orders", "__consumer_offsets"
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command line, and the rights that it needs. Without an `optional` one it says less, and names it."""
+    """A command line and its rights. Without an `optional` right it prints less, and names the right."""
 
     arguments: tuple[str, ...]
     needed: tuple[Right, ...]
@@ -97,7 +97,7 @@ def secured() -> Iterator[SecuredCluster]:
 
 @contextmanager
 def member(secured: SecuredCluster, group: str, *topics: str) -> Iterator[None]:
-    """A group of one member, which has committed."""
+    """A group of one member that has committed."""
     consumer = Consumer(
         {
             "bootstrap.servers": secured.cluster.bootstrap,
@@ -130,12 +130,12 @@ def test_with_exactly_these_rights_a_command_tells_all(secured: SecuredCluster, 
 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What a command has said, but for its progress: that depends on how fast the machine is."""
+    """The messages of a command without its progress, which depends on the speed of the machine."""
     return [line for line in done.stderr.splitlines() if not line.endswith(" …")]
 
 
 def without_each(kind: str) -> pytest.MarkDecorator:
-    """Each command without each of its rights of a kind: `needed` or `optional`."""
+    """Each command without each of its rights of one kind: `needed` or `optional`."""
     return pytest.mark.parametrize(
         ("command", "missing"),
         [

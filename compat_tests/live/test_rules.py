@@ -1,6 +1,6 @@
-"""Groups whose members read their strategy from a file of rules, while a topic is rolled out to them.
+"""Groups whose members read their strategy from a file of rules, while a new topic is rolled out to them.
 
-`python -m benchmarks.rules` goes on from there, and puts `cooperative-sticky` beside it.
+`python -m benchmarks.rules` extends this scenario, and compares it with `cooperative-sticky`.
 """
 
 from __future__ import annotations
@@ -33,5 +33,5 @@ def test_same_partitions_of_co_partitioned_topics_have_one_owner(kafka: Kafka, t
         joined = [joined_tasks(step, group.topic("orders"), group.topic("payments")) for step in steps]
         group.must_not_have_lost_anything()
     assert joined == [0, 6, 6]
-    # While one member alone reads both, it has all of both.
+    # While only one member reads both topics, it owns all their partitions.
     assert [loads(step) for step in steps] == [[2, 2, 2], [12, 0, 0], [4, 4, 4]]

@@ -1,4 +1,4 @@
-"""`make see`, for a few seconds instead of a minute, and `make broker`."""
+"""`make see` for a few seconds instead of a minute, and `make broker`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def unused_port() -> int:
 
 
 def members(kafka: Kafka) -> list[str]:
-    """The processes of members that consume from this broker."""
+    """The command lines of the member processes that consume from this broker."""
     found = []
     for folder in Path("/proc").iterdir():
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""The service of examples/, as its image runs it, on a real broker: stopped at work, it hands over."""
+"""The service of examples/ as its image runs it, on a real broker: when stopped at work, it hands over."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shop(kafka: Kafka) -> Iterator[Shop]:
 
 
 class Pod:
-    """A member that runs the image, and its port for probes."""
+    """A member that runs the image, and the port for its probes."""
 
     def __init__(self, shop: Shop, image: Image, work_s: float) -> None:
         (self.port,) = free_ports(1)
@@ -40,7 +40,7 @@ class Pod:
         self.example: Example = shop.start_command(image.command, image.folder, **environment)
 
     def get(self, path: str) -> int | None:
-        """The status with which `path` is answered; None if nothing listens yet."""
+        """The status of a GET request to `path`; None if nothing listens yet."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=HANG_S) as answer:
                 return int(answer.status)
@@ -55,7 +55,7 @@ def by_signal(shop: Shop, pod: Pod) -> None:
 
 
 def by_request(shop: Shop, pod: Pod) -> None:
-    """As preStop does, before the signal."""
+    """Stop as a preStop hook does, before the signal."""
     assert pod.get("/stop") == 200
     assert pod.example.process.wait(HANG_S) == 0
 
@@ -82,7 +82,7 @@ def test_a_service_that_is_stopped_at_work_ends_well_and_loses_and_repeats_nothi
 
 
 def stored(image: Image, shop: Shop) -> dict[int, tuple[int, int]]:
-    """The next offset and the number of counted records of each partition, as they are stored."""
+    """The stored next offset and number of counted records of each partition."""
     folder = Path(image.environment["STATE_DIR"]) if image.environment else image.folder / "state"
     files = {
         partition: json.loads((folder / f"{shop.topic}-{partition}.json").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""`kafka-assignors size --group` beside a group that consumes, and a broker that goes away."""
+"""`kafka-assignors size --group` with a group that consumes, and a broker that goes down."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMBER = "compat_tests.support.librdkafka_member"
 
 
 class SizeProcess:
-    """The command as a process, with what it says in a file."""
+    """The command as a process; its messages go to a file."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self._said = folder / "said.txt"
@@ -35,7 +35,7 @@ class SizeProcess:
         return self._said.read_text(encoding="utf-8")
 
     def status(self) -> tuple[int, dict[str, Any]]:
-        """What /size answers; 0 before the port is open."""
+        """The status and body of a request to /size; 0 before the port is open."""
         found = re.search(r"the recommendation is on (http://\S+/size)", self.said())
         if found is None:
             return 0, {}
@@ -46,7 +46,7 @@ class SizeProcess:
             return error.code, json.load(error)
 
     def wait_for(self, condition: Callable[[int, dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first status that meets the condition."""
+        """Wait for a status that meets the condition, and return it."""
         deadline = time.monotonic() + HANG_S
         while True:
             code, status = self.status()
@@ -74,7 +74,7 @@ def test_the_rates_of_a_running_group_are_measured(group: GroupOfMembers, tmp_pa
     options = ("--group", group.id, "--bootstrap-server", group.kafka.bootstrap, "--over", "3")
     process = subprocess.Popen([*COMMAND, *options, "--capacity", "1000000", "--json", str(out)])
     written, deadline = 0, time.monotonic() + HANG_S
-    while process.poll() is None:  # Some of this falls between the two looks, whenever they are.
+    while process.poll() is None:  # Some of these records are written between the two measurements.
         group.produce(10)
         written += 60
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""`kafka-assignors watch` beside groups that join, rebalance and die on a real broker."""
+"""`kafka-assignors watch` with groups that join, rebalance and die on a real broker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RANGE, COOPERATIVE = ["range"], ["cooperative-sticky"]
 
 
 def counted(kafka: Kafka, group: str) -> dict[str, Any]:
-    """What is counted of a group by a watch that reads the whole topic."""
+    """The counts of a group from a watch that reads the whole topic."""
     done = subprocess.run(
         [
             *(sys.executable, "-m", "kafka_assignors_cli", "watch", "--once", "--json", "-"),
@@ -53,7 +53,7 @@ def counted(kafka: Kafka, group: str) -> dict[str, Any]:
 
 @pytest.fixture(autouse=True, scope="module")
 def offsets_topic(kafka: Kafka) -> None:
-    """It exists from the first group on, and the tests here are about what comes later."""
+    """Create the offsets topic, which exists only after the first group; the tests need it from the start."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first"})
     deadline = time.monotonic() + HANG_S
     with closing(consumer):
@@ -61,7 +61,7 @@ def offsets_topic(kafka: Kafka) -> None:
             try:
                 consumer.committed([TopicPartition("none", 0)], timeout=HANG_S)
                 return
-            except KafkaException:  # while the topic is made, its partitions have no coordinator
+            except KafkaException:  # While the topic is being created, its partitions have no coordinator.
                 assert time.monotonic() < deadline
                 time.sleep(0.2)
 
@@ -92,7 +92,7 @@ def test_a_group_that_joins_rebalances_and_dies_is_seen(group: GroupOfMembers, a
         assert seen["generation_causes_total join"] == 2
         assert seen["moved_partitions_total"] == seen["least_moved_partitions_total"] == 3
         assert seen["rebalances_total"] == 2
-        # A group begins with an empty generation, and cooperatively the second rebalance takes two.
+        # A group begins with an empty generation, and the second cooperative rebalance takes two generations.
         assert seen["generation_causes_total created"] == 1
         assert seen["generations_total"] == (3 if assignors == RANGE else 4)
         group.kill("two")
@@ -116,7 +116,7 @@ def test_after_a_kill_and_a_rebalance_meanwhile_nothing_counts_twice_and_nothing
         group.start("one", RANGE)
         watch.wait_for("a member", lambda: watch.group(name).get("members") == 1)
         watch.wait_for("the state file", state.exists)
-    old = state.read_bytes()  # a kill at this moment: what the next run reads is older than what was served
+    old = state.read_bytes()  # As after a kill at this moment: the state file is older than the metrics.
     with WatchProcess(*options) as watch:
         watch.wait_for("catching up", lambda: watch.watch("caught_up") == 1)
         group.start("two", RANGE)
@@ -179,7 +179,7 @@ def test_a_broker_that_is_away_is_waited_for_and_so_is_one_that_goes() -> None:
                 watch.wait_for("the group", joined)
                 cluster.stop(1)
                 watch.wait_for("its absence", lambda: watch.watch("up") == 0)
-                assert "group" in watch.scrape()  # what was counted is still shown
+                assert "group" in watch.scrape()  # The counts are still shown.
                 with WatchProcess("--bootstrap-server", cluster.bootstrap, "--timeout", "2") as early:
                     early.wait_for("a word", lambda: early.said("trying again until it succeeds") > 0)
                     early.wait_for("a second attempt", lambda: (early.watch("read_errors_total") or 0) > 1)
@@ -194,7 +194,7 @@ def test_a_broker_that_is_away_is_waited_for_and_so_is_one_that_goes() -> None:
 
 @pytest.fixture(scope="module")
 def billing() -> Iterator[SecuredCluster]:
-    """A cluster with rights, in which the group "billing" has both partitions of "orders"."""
+    """A cluster with ACLs, in which the group "billing" owns both partitions of "orders"."""
     with SecuredCluster() as secured:
         secured.cluster.create_topic("orders", 2)
         consumer = Consumer({"bootstrap.servers": secured.cluster.bootstrap, "group.id": "billing"})
@@ -205,7 +205,7 @@ def billing() -> Iterator[SecuredCluster]:
             yield secured
 
 
-# To describe the topic takes no right to read it: the reader opens, and fails when it reads.
+# Describing the topic needs no right to read it: the reader opens the topic, and fails when it reads.
 @pytest.mark.parametrize("kept", [(), (Right("Describe", "Topic", OFFSETS),)], ids=["no right", "Describe"])
 def test_a_missing_right_is_named_once_and_all_is_well_when_it_is_given(
     billing: SecuredCluster, kept: tuple[Right, ...]
@@ -224,13 +224,13 @@ def test_a_missing_right_is_named_once_and_all_is_well_when_it_is_given(
         watch.wait_for("the second loss", lambda: watch.said(str(read)) == 2)
         watch.wait_for("more attempts", lambda: (watch.watch("read_errors_total") or 0) >= 6)
         assert watch.watch("up") == 0
-        assert watch.group("billing")["generations_total"] == counted_before  # still served
+        assert watch.group("billing")["generations_total"] == counted_before  # The counts are still served.
         billing.allow(who, read)
         watch.wait_for("its return", lambda: watch.watch("up") == 1)
         assert watch.said(str(read)) == 2
-        # Nothing was read twice.
+        # No record was counted twice.
         assert watch.group("billing")["generations_total"] == counted_before
-        # The first line says where the metrics are.
+        # The first line has the address of the metrics.
         assert len(watch.lines) == 5, watch.lines
 
 
@@ -285,7 +285,7 @@ def test_the_leaders_of_partitions_move_and_no_record_is_missed(kafka3: KafkaClu
             kafka3.restart(broker)
         group.start("two", RANGE)
         watch.wait_for("two members", lambda: watch.group(group.id).get("members") == 2)
-        # The first group of a cluster makes the topic, so that none of its records is from before the start.
+        # The first group of a cluster creates the topic, so all of its records are written after the start.
         found, expected = watch.group(group.id), counted(kafka3, group.id)
         assert found["generations_total"] == expected["generations"]
         assert found["moved_partitions_total"] == expected["moved"]
@@ -323,7 +323,7 @@ def test_on_a_terminal_the_table_is_redrawn_until_it_is_told_to_end(kafka: Kafka
         while select.select([terminal], [], [], HANG_S)[0]:
             try:
                 seen += os.read(terminal, 65536).decode(errors="replace")
-            except OSError:  # the other side has closed it
+            except OSError:  # The other side has closed the terminal.
                 break
         assert watch.wait(HANG_S) == 0
     finally:

@@ -1,7 +1,7 @@
-"""The assignors of other clients, asked what they make of a group.
+"""Asks the assignors of other clients for their assignment of a group.
 
-Each client is a program that answers in lines of JSON (`compat_tests.java.oracle.LineProcess`); it is started
-when it is first asked, and anew after it crashed or took too long.
+Each client is a program that answers in lines of JSON (`compat_tests.java.oracle.LineProcess`). It is started
+with its first question, and again after it crashed or took too long.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Peer:
 
     @property
     def cooperative(self) -> bool:
-        """Whether its answer is that of one round, without partitions that a member still has to revoke."""
+        """Whether its answer is that of one round, without partitions that a member must still revoke."""
         return self.assignor == "cooperative-sticky"
 
 
@@ -56,14 +56,14 @@ PEERS = (
 
 ROOT = Path(__file__).parents[2]
 HASH_SEED = {"PYTHONHASHSEED": "0"}
-"""The assignors of kafka-python and aiokafka depend on it: without, their answers differ from run to run."""
+"""The assignors of kafka-python and aiokafka depend on it: otherwise their answers differ from run to run."""
 
 CLIENTS = tuple(dict.fromkeys(peer.client for peer in PEERS))
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An assignment, valid or not, or why there is none."""
+    """An assignment, valid or not, or the reason why there is none."""
 
     assignment: Assignment | None
     error: str | None
@@ -99,10 +99,10 @@ _PROGRAMS = {
 
 
 class Peers:
-    """Asks peers; a context manager around one process for each assignor that is asked.
+    """Asks peers; a context manager around one process for each assignor.
 
-    `timeout_s` bounds one answer, a process's start included: long enough for the busiest machine, for some
-    assignors have had loops without end.
+    `timeout_s` limits one answer, including the start of the process. It is long enough for a busy machine,
+    and necessary because some assignors had endless loops.
     """
 
     def __init__(self, timeout_s: float = 300) -> None:
@@ -120,7 +120,7 @@ class Peers:
         self._running.clear()
 
     def assign(self, peer: Peer, group: Group) -> Answer:
-        """What one assignor makes of the group in one round."""
+        """One assignor's answer for the group in one round."""
         process = self._running.get(peer)
         if process is None:
             command = _PROGRAMS[peer.client]([peer.assignor])
@@ -140,12 +140,12 @@ class Peers:
 
 
 def available_clients() -> tuple[str, ...]:
-    """The clients that can be asked here: franz-go needs Go."""
+    """The clients that this machine can run: franz-go needs Go."""
     return tuple(client for client in CLIENTS if client != "franz-go" or shutil.which("go"))
 
 
 def version_of(client: str) -> str:
-    """The release of a client that is asked."""
+    """The release of a client."""
     if client == "Java":
         return kafka_version()
     if client == "franz-go":

@@ -1,12 +1,12 @@
-"""Who finds the optimum of random groups, and what the long search of `tests.exact_search` found, as tables.
+"""Tables: which assignors find the optimum of random groups, and the results of `tests.exact_search`.
 
     python -m compat_tests.peers.optimality peers --groups 8000 --slow-groups 800 --docs docs/optimality.md
     python -m compat_tests.peers.optimality search search.json --docs docs/optimality.md
 
-`peers` draws the first groups of the search once more and plays each, until it is at rest, with our
-strategies, Java's assignors and, where there is Go, franz-go's; kafka-python's and aiokafka's, which take
-long, play the first of them. The optimum is that of `tests.exact_oracle`. Exit code: 0, or 1 if ours missed
-it.
+`peers` draws the first groups of the search again and plays each, until it is at rest, with our strategies,
+Java's assignors and, if Go is available, franz-go's. The assignors of kafka-python and aiokafka are slow, and
+play fewer groups. The optimum comes from `tests.exact_oracle`. The exit code is 0, or 1 if our strategies
+missed the optimum.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def play(scenarios: Sequence[Scenario], peers: Sequence[Peer], console: Console)
 
 
 def search_tables(search: Search) -> str:
-    """What the search compared, family by family, and what came of it."""
+    """The comparisons of the search by family, and their results."""
     counted = {**search.by_family, "all": search.total()}
     kinds = [kind for kind in KINDS if search.total().kinds[kind]]
     total = search.total()
@@ -92,7 +92,7 @@ def search_tables(search: Search) -> str:
 
 
 def _quartiles(counts: Counter[int]) -> str:
-    """Five numbers of a distribution, given how often each number came."""
+    """The quartiles of a distribution; `counts` has the frequency of each number."""
     if not counts:
         return ""
     numbers = sorted(counts)

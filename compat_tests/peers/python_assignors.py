@@ -1,13 +1,13 @@
-"""What the stock assignors of a Python client make of a group.
+"""The assignments of a Python client's stock assignors for a group.
 
     python python_assignors.py kafka-python|aiokafka [ASSIGNOR...]
 
 Each line of standard input is a group in the JSON form of `kafka_assignors.group_json`; each is answered with
-a line ``{"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}``, or ``{"error": ...}`` in
-place of an assignment where the assignor raises. A cooperative assignor's answer is that of one round.
+a line ``{"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}``, or ``{"error": ...}``
+instead of an assignment where the assignor raises. A cooperative assignor's answer is that of one round.
 
 Every member describes itself as a consumer of that client does, in bytes, and the assignor gets what the
-client decodes from them. Each group meets new assignors, for they keep state.
+client decodes from them. Each group is assigned by new assignors, because assignors keep state.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Assign = Callable[[dict[str, Any]], dict[str, dict[str, list[int]]]]
 
 
 class Cluster:
-    """As much of a client's metadata as its assignors look at: what the group's members subscribe to."""
+    """The part of a client's metadata that its assignors use: the topics that members subscribe to."""
 
     def __init__(self, group: Mapping[str, Any]) -> None:
         subscribed = {topic for member in group["members"] for topic in member["topics"]}
@@ -121,7 +121,7 @@ def _plain(given: Iterable[tuple[str, Iterable[tuple[str, Iterable[int]]]]]) -> 
 
 
 def main(client: str, *names: str) -> None:
-    logging.disable(logging.CRITICAL)  # kafka-python and aiokafka complain about every double claim
+    logging.disable(logging.CRITICAL)  # kafka-python and aiokafka warn of every double claim.
     assignors = {"kafka-python": kafka_python, "aiokafka": aiokafka}[client]()
     for line in sys.stdin:
         group = json.loads(line)
@@ -129,7 +129,7 @@ def main(client: str, *names: str) -> None:
         for name in names or assignors:
             try:
                 answers[name] = {"assignment": assignors[name](group)}
-            except Exception as error:  # any error would end the leader's rebalance
+            except Exception as error:  # Any error would end the leader's rebalance.
                 answers[name] = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answers), flush=True)
 

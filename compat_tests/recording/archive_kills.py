@@ -1,16 +1,15 @@
-"""An archiver that is killed again and again while its topic grows, and what its archive is worth afterwards.
+"""An archiver that is killed again and again while its topic grows, and a check of its archive afterwards.
 
     python -m compat_tests.recording.archive_kills --kills 40 --seed 1
 
-A broker of our own holds the offsets topic, into which records of groups and offset commits go all the time.
-The archiver is the command, in processes of its own: Python, the JVM, Spark's Python workers. All of them are
-killed (SIGKILL) at each of `MOMENTS` in turn, which are states of the archive's folder, and the archiver is
-started again. In the end it may finish, and the archive is compared, record for record, with what a plain
-consumer reads from the topic. The archive is read with pyarrow and not with Spark, as any other tool would
-read it.
+The broker's offsets topic constantly gets records of groups and offset commits. The archiver is the real
+command, with all its processes: Python, the JVM, Spark's Python workers. All of them are killed (SIGKILL) at
+each of `MOMENTS` in turn, which are states of the archive's folder, and the archiver is started again. At the
+end it runs until it finishes, and the archive is compared, record for record, with what a plain consumer
+reads from the topic. The archive is read with pyarrow instead of Spark, as another tool would read it.
 
-A moment may last for milliseconds only. Processes that are seen in one are first stopped (SIGSTOP). If the
-moment has passed by then, they go on, and the next batch has the same moment again.
+A moment may last only milliseconds. Processes that are seen in a moment are first stopped (SIGSTOP). If the
+moment has passed by the time they stop, they continue, and the next batch has the same moment again.
 """
 
 from __future__ import annotations
@@ -57,24 +56,24 @@ _START_TIMEOUT_S = 600.0
 _KINDS = "commit", "commit", "commit", "generation", "tombstone"
 _MOST_STARTS = 20
 _SMALL_BATCHES = "--interval", "0", "--max-offsets", "100"
-"""One batch after the other, so that hardly a moment is between two."""
+"""One batch follows the other without a pause, so that the archiver is hardly ever between two batches."""
 
 _WORKER_IS_LATE = "Python worker failed to connect back."
-"""Spark gives the worker of a streaming source ten seconds to start, on a busy machine too."""
+"""Spark's error when the worker of a streaming source takes more than ten seconds to start."""
 
 Row = tuple[int, int, int, bytes, "bytes | None"]
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A state of an archive's folder that an archiver has brought about.
+    """A state of an archive's folder that this run of the archiver has caused.
 
-    In the patterns, `done` is the number of batches in the ledger, and so the number of the batch under way.
+    In the patterns, `done` is the number of batches in the ledger, and so the number of the current batch.
 
     Attributes:
         name: what has happened, and what has not.
-        there: a file or folder that this archiver has made.
-        absent: files that are not there yet.
+        there: a file or folder that this run has made.
+        absent: files that do not exist yet.
     """
 
     name: str
@@ -82,7 +81,7 @@ class Moment:
     absent: tuple[str, ...] = ()
 
     def holds(self, archive: Path, before: Mapping[Path, int]) -> bool:
-        """`before` are the files at the start of the archiver."""
+        """Whether the archive is in this state; `before` are the files at the start of the archiver."""
         done = _batches(archive)
         there, *absent = (pattern.format(done=done, last=done - 1) for pattern in (self.there, *self.absent))
         made = (path for path in archive.glob(there) if before.get(path) != _changed(path))
@@ -107,13 +106,13 @@ MOMENTS = (
     ),
     Moment("Spark has noted a batch, and not planned the next", _COMMITS + "{last}", (_OFFSETS + "{done}",)),
 )
-"""States of a batch. They are not in the order of time, so that one batch is killed more than once."""
+"""States of a batch, not in the order of time, so that one batch is killed more than once."""
 
 
 class OffsetsTraffic:
-    """Writes group records among offset commits into the offsets topic, from a thread, until it is closed.
+    """A thread that writes group records and offset commits into the offsets topic until it is closed.
 
-    A broker takes records for its internal topics from a client with this id alone: the one of its own tools.
+    A broker accepts records for its internal topics only from this client id, that of its own tools.
     """
 
     def __init__(self, bootstrap: str, partitions: int, seed: int, per_second: float = 100.0) -> None:
@@ -134,7 +133,7 @@ class OffsetsTraffic:
             raise RuntimeError(f"the broker did not take a record: {self._errors[0].str()}")
 
     def write(self, records: int) -> None:
-        """So many records at once."""
+        """Write `records` records at once."""
         for number in range(records):
             group = f"group-{self._random.randrange(50)}"
             kind = self._random.choice(_KINDS)
@@ -157,7 +156,7 @@ class OffsetsTraffic:
 
 
 def make_offsets_topic(kafka: Kafka) -> None:
-    """Brokers make the topic when a client looks for the coordinator of a group for the first time."""
+    """Make the broker create the topic by looking up the coordinator of a group."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "first", "log_level": 0})
     deadline = time.monotonic() + _START_TIMEOUT_S
     try:
@@ -174,11 +173,13 @@ def make_offsets_topic(kafka: Kafka) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Attributes:
-    kills: how many, by the name of their moment.
-    batches: that the archiver needed.
-    records: group records in the topic.
-    missing, doubled, foreign: records that the archive has not, has more than once, has and should not.
+    """The kills, and the comparison of the archive with the topic.
+
+    Attributes:
+        kills: number of kills, by the name of their moment.
+        batches: that the archiver needed.
+        records: group records in the topic.
+        missing, doubled, foreign: records that the archive lacks, has more than once, or should not have.
     """
 
     kills: Mapping[str, int]
@@ -194,9 +195,9 @@ class Outcome:
 
 
 def archive_under_kills(kafka: Kafka, archive: Path, log: Path, kills: int, seed: int) -> Outcome:
-    """Kill the archiver so many times: when it has begun the archive, and then at `MOMENTS`, one by one.
+    """Kill the archiver `kills` times: when it has begun the archive, and then at `MOMENTS`, one by one.
 
-    Up to two batches of its own come before that, at random.
+    Before each kill at one of `MOMENTS` the archiver completes up to two batches, at random.
     """
     spared = random.Random(seed)
     moments = [_BEGUN, *itertools.islice(itertools.cycle(MOMENTS), kills - 1)]
@@ -215,7 +216,7 @@ def archive_under_kills(kafka: Kafka, archive: Path, log: Path, kills: int, seed
 
 
 def _finish(command: Sequence[str], log: Path) -> None:
-    """Run the archiver to its end; again if Spark has given up a worker of its own, as a supervisor would."""
+    """Run the archiver to its end; start it again, as a supervisor would, if Spark has given up a worker."""
     deadline = time.monotonic() + _START_TIMEOUT_S
     with Processes() as processes:
         while processes.start(command, log).wait(_START_TIMEOUT_S):
@@ -232,7 +233,7 @@ def read_archive(archive: Path) -> Iterator[Row]:
 
 
 def differences(expected: Counter[Row], found: Counter[Row]) -> tuple[int, int, int]:
-    """How many records are missing, there more than once, and there although they should not be."""
+    """The numbers of missing, doubled and foreign records."""
     missing = sum((expected - found).values())
     doubled = sum(count - 1 for row, count in found.items() if row in expected)
     foreign = sum(count for row, count in found.items() if row not in expected)
@@ -244,7 +245,7 @@ def _partitions(kafka: Kafka) -> int:
 
 
 def archive_command(kafka: Kafka, archive: Path, *options: str) -> list[str]:
-    """The command line of an archiver; an option given here counts in the place of one of ours."""
+    """The command line of an archiver; `options` take precedence over the defaults here."""
     where = ["--bootstrap-server", kafka.bootstrap, "--to", str(archive), "--timeout", "60"]
     return [sys.executable, "-m", "kafka_assignors_cli", "archive", *where, "--master", "local[1]", *options]
 
@@ -256,15 +257,15 @@ def _batches(archive: Path) -> int:
 def _killed(
     processes: Processes, command: Sequence[str], archive: Path, log: Path, at: Moment, least: int
 ) -> bool:
-    """Start an archiver, and kill it and its children at a moment, when it has at least so many batches.
+    """Start an archiver, and kill it and its children at a moment, once it has at least `least` batches.
 
-    False if Spark has given up a worker before, or if the moment had passed when the kill took effect.
+    Returns False if Spark gave up a worker before, or if the moment had passed when the kill took effect.
     """
     before = {path: _changed(path) for path in archive.rglob("*")}
     archiver, deadline = processes.start(command, log), time.monotonic() + _START_TIMEOUT_S
 
     def now() -> bool:
-        with suppress(FileNotFoundError):  # a folder that is read is removed
+        with suppress(FileNotFoundError):  # The archiver has removed a folder while it was read.
             return _batches(archive) >= least and at.holds(archive, before)
         return False
 
@@ -286,7 +287,7 @@ def _killed(
 
 
 def _changed(path: Path) -> int:
-    """When a file was made, in ns; 0 if it is gone."""
+    """The modification time of a file in ns; 0 if it is gone."""
     try:
         return path.stat().st_mtime_ns
     except FileNotFoundError:
@@ -294,7 +295,7 @@ def _changed(path: Path) -> int:
 
 
 def _signal_family(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    """A signal for a process and for all that it has started, directly or not."""
+    """Send a signal to a process and all its descendants."""
     for pid in family(process.pid):
         try:
             os.kill(pid, number)
@@ -303,7 +304,7 @@ def _signal_family(process: subprocess.Popen[bytes], number: signal.Signals) -> 
 
 
 def family(pid: int) -> list[int]:
-    """The ids of a process and of all that it has started, directly or not."""
+    """The ids of a process and all its descendants."""
     pids = [pid]
     for parent in pids:
         pids += _children(parent)

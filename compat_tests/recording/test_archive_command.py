@@ -1,4 +1,4 @@
-"""The archiver as a process of its own: its secrets, a second one beside it, and a disk that is full."""
+"""The archiver as a process: its secrets, a second archiver on the same archive, and a full disk."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kafka_assignors.wire import Subscription, encode_subscription
 from spark_validation.recording.offsets_topic import read_group_records
 
 _LARGEST_FILE = 64 * 1024
-"""Bytes: more than the archiver needs beside its records, less than the file of one batch of `RECORDS`."""
+"""In bytes: more than the archiver's own files need, less than the file of one batch of `RECORDS`."""
 
 RECORDS = 5000
 GROUP = "billing"
@@ -45,13 +45,13 @@ pytestmark = pytest.mark.timeout(1500)
 
 @dataclass
 class Watch:
-    """What of the processes and files of a command can be seen by others on its machine."""
+    """Looks for secrets where other users of the machine can see a command's processes and files."""
 
     seen: set[str] = field(default_factory=set)
     leaks: set[str] = field(default_factory=set)
 
     def look(self, process: subprocess.Popen[bytes], folder: Path) -> None:
-        """At a command, all that it has started, and all files in a folder."""
+        """Check a command, its descendants, and all files in a folder."""
         for pid in family(process.pid):
             for kind in ("cmdline", "environ"):
                 self._check(Path(f"/proc/{pid}/{kind}"), kind)
@@ -62,7 +62,7 @@ class Watch:
     def _check(self, file: Path, what: str) -> None:
         try:
             content = file.read_bytes()
-        except OSError:  # it is gone by now
+        except OSError:  # The process or file is gone.
             return
         self.leaks |= {f"{secret} in {what}" for secret in SECRETS if secret.encode() in content}
         if what == "cmdline":
@@ -76,7 +76,7 @@ def secured() -> Iterator[SecuredCluster]:
         metadata = encode_subscription(Subscription(1, ("orders",)))
         with RawMember(secured.cluster.bootstrap, GROUP, metadata=metadata, client_id="a") as member:
             member.wait_until_assigned()
-        # Only then: a broker does not load a partition with values that it cannot decode.
+        # The traffic starts afterwards: a broker cannot load a partition with values that it cannot decode.
         with OffsetsTraffic(secured.cluster.bootstrap, 3, seed=1) as traffic:
             traffic.write(RECORDS)
         yield secured
@@ -84,8 +84,8 @@ def secured() -> Iterator[SecuredCluster]:
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
 def test_no_secret_shows_while_commands_run(secured: SecuredCluster, tmp_path: Path, mechanism: str) -> None:
-    """The file of properties has the passwords of the client's key, too."""
-    # Java's and Python's temporary files are watched, too.
+    """The file of properties also contains the passwords of the client's key."""
+    # The temporary files of Java and Python are checked as well.
     config = tmp_path / "spark.properties"
     config.write_text(
         f"spark.local.dir {tmp_path}\nspark.driver.extraJavaOptions -Djava.io.tmpdir={tmp_path}\n"
@@ -147,7 +147,7 @@ def test_a_second_archiver_on_one_archive_is_refused_and_the_first_goes_on(
 
 
 def test_an_archive_goes_on_after_a_full_disk(secured: SecuredCluster, tmp_path: Path) -> None:
-    """Writes fail with EFBIG, as they fail with ENOSPC; that needs no file system of its own."""
+    """Writes fail with EFBIG in the same way as with ENOSPC, but need no separate file system."""
     archive, log = tmp_path / "archive", tmp_path / "log"
     command = archive_command(secured.cluster, archive, "--once")
     limited = ["sh", "-c", f'ulimit -S -f {_LARGEST_FILE // 512} && exec "$@"', "sh", *command]

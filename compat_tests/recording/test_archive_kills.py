@@ -1,4 +1,4 @@
-"""The archiver, killed in each state of its archive: no record is missing, and none is there twice."""
+"""The archiver is killed in each state of its archive: no record is missing or doubled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compat_tests.recording.archive_kills import MOMENTS, archive_under_kills, m
 from compat_tests.support.kafka_cluster import KafkaCluster
 
 
-@pytest.mark.timeout(3600)  # each kill costs a start of Spark
+@pytest.mark.timeout(3600)  # Each kill costs a start of Spark.
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
 def test_an_archive_is_exact_after_kills(tmp_path: Path, kills: int) -> None:
     with KafkaCluster() as kafka:

@@ -1,4 +1,4 @@
-"""A short recording of one group on real brokers: what is written, and what is not."""
+"""A short recording of one group on real brokers: which records are stored, and which are not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("recording") / "recorded"
     out.mkdir()
     (out / "of-an-earlier-recording").touch()
-    # With this seed the first act is due after 19 of the 45 seconds, which leaves time to a busy machine.
+    # With this seed the first act is due after 19 of the 45 seconds, which is early enough on a busy machine.
     options = ["--minutes", "0.75", "--seed", "67", "--groups", "checkout", "--committed-offsets", "5"]
     assert main([*options, "--out", str(out)]) == 0
     return out

@@ -1,1 +1,1 @@
-"""Consumers that run for hours, and counts of what they keep: nothing may grow. See docs/soak.md."""
+"""Consumers that run for hours, and counts of their objects, which must not grow. See docs/soak.md."""

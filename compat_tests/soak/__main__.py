@@ -1,7 +1,7 @@
-"""`python -m compat_tests.soak --minutes 120`: consumers of each kind for so long, and what of them grows.
+"""`python -m compat_tests.soak --minutes 120` runs consumers of each kind, and reports the counts that grow.
 
-Exit code 1 if something of this project's consumers grew, 2 if there are too few samples. `--report` judges
-what a run that still goes on, or was ended, has written so far; `--picture` draws it.
+The exit code is 1 if a count of this project's consumers grew, and 2 if there are too few samples. `--report`
+judges the samples of a run that is still under way or was ended; `--picture` draws them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A broker that can be told to refuse the heartbeats of a group; its topics have records, or have none."""
+"""A broker that can refuse the heartbeats of a group, and topics with and without records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PARTITIONS, RECORDS = 2, 50
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker. Of its topics, `FULL` has `RECORDS` in each of its `PARTITIONS`, the others have none."""
+    """One broker. Topic `FULL` has `RECORDS` in each of its `PARTITIONS`; the other topics are empty."""
 
     bootstrap: str
     producer: Any
@@ -35,25 +35,25 @@ class Broker:
         return uuid.uuid4().hex
 
     def produce(self, number: int = 1) -> None:
-        """A record (or more) to each partition of `FULL`."""
+        """Write `number` records to each partition of `FULL`."""
         for _ in range(number):
             for partition in range(PARTITIONS):
                 self.producer.produce(FULL, b"x" * 100, partition=partition)
         self.producer.flush(HANG_S)
 
     def reset_connections(self, client: str) -> None:
-        """Reset those that this client has through the proxy."""
+        """Reset the connections of this client through the proxy."""
         assert self.proxy.connections(client)
         with self.proxy.fault(Fault(Effect.RESET, clients=frozenset({client}))):
             pass
 
     def refuse(self, group: str) -> None:
-        """Answer the heartbeats of this group with GROUP_AUTHORIZATION_FAILED, and all else it asks."""
+        """Answer the group requests of this group with GROUP_AUTHORIZATION_FAILED, heartbeats included."""
         for future in self.admin.create_acls([_denial(group)]).values():
             future.result(HANG_S)
 
     def accept(self, group: str) -> None:
-        """Take that back."""
+        """Undo `refuse`."""
         for future in self.admin.delete_acls([_denial(group, in_filter=True)]).values():
             future.result(HANG_S)
 
@@ -97,7 +97,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture(autouse=True)
 def _without_logs() -> Iterator[None]:
-    """Pytest keeps each record of a log, and would be what grows."""
+    """Disable logging: pytest keeps each log record, and the counts would grow."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)

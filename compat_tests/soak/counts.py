@@ -1,6 +1,6 @@
-"""What a process holds at one moment: futures and their callbacks, tasks, threads, descriptors, memory.
+"""The counts of a process at one moment: futures and their callbacks, tasks, threads, descriptors, memory.
 
-Nothing of a sample is kept, so that measuring does not grow by itself: the caller writes it to a file.
+This module keeps no sample, so that measuring adds nothing: the caller writes each sample to a file.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Counts:
 
     Attributes:
         callbacks: of all futures that are not done.
-        most_callbacks: of one future.
-        futures: those of asyncio (tasks excluded), of `concurrent.futures` and of kafka-python.
-        objects: what the garbage collector tracks.
-        blocks: of memory that Python's allocator has handed out.
-        traced_bytes: what tracemalloc has seen allocated since it was started; 0 without it.
+        most_callbacks: the most callbacks of a single future.
+        futures: futures of asyncio (without tasks), of `concurrent.futures` and of kafka-python.
+        objects: objects that the garbage collector tracks.
+        blocks: memory blocks that Python's allocator has handed out.
+        traced_bytes: bytes allocated since tracemalloc was started; 0 without tracemalloc.
     """
 
     callbacks: int
@@ -53,7 +53,7 @@ MEASURES = tuple(Counts.__dataclass_fields__)
 
 
 def count() -> tuple[Counts, dict[str, int]]:
-    """The counts of this process now, and how many objects of each type there are."""
+    """The counts of this process, and the number of objects of each type."""
     gc.collect()
     blocks, traced = sys.getallocatedblocks(), tracemalloc.get_traced_memory()[0]
     objects = gc.get_objects()
@@ -70,7 +70,7 @@ def count() -> tuple[Counts, dict[str, int]]:
         futures=len(futures) - tasks,
         tasks=tasks,
         threads=threading.active_count(),
-        fds=len(os.listdir("/proc/self/fd")) - 1,  # One of them is open for the listing.
+        fds=len(os.listdir("/proc/self/fd")) - 1,  # The listing itself opens one.
         objects=tracked,
         blocks=blocks,
         traced_bytes=traced,

@@ -1,13 +1,13 @@
-"""The rule of a soak: what a consumer holds must not grow.
+"""The rule of a soak: the counts of a consumer must not grow.
 
-Judged is the second half of a run, when caches and pools are full. Its samples are put into bins, of which
-the medians count, so that records in flight make no noise. The *slope* is the median of the slopes between
-all pairs of bins (Theil and Sen), which no outlier moves, and the *growth* is the slope times the length of
-the second half. *Steadiness* is the share of pairs that rise minus that of those that fall (Kendall's tau):
-1 for what grows in step with time. Of noise it is 0 in the mean, with the standard deviation that Mann and
-Kendall give: the fewer samples, the greater.
+The second half of a run is judged, when caches and pools are full. Its samples are put into bins, and the
+median of each bin counts, so that records in flight cause no noise. The *slope* is the median of the slopes
+between all pairs of bins (Theil and Sen), which outliers do not change. The *growth* is the slope times the
+length of the second half. *Steadiness* is the share of pairs that rise minus that of pairs that fall
+(Kendall's tau): 1 for steady growth. For noise it is 0 on average, with the standard deviation of Mann and
+Kendall, which is greater for fewer samples.
 
-A measure or a type of object grows if its growth is above its tolerance and steady.
+A measure or a type of object grows if its growth exceeds its tolerance and is steady.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ __all__ = ["TOLERANCES", "Growth", "Series", "Tolerance", "growing", "growth_of"
 
 BINS = 30
 STEADY = 0.5
-"""A step in the middle of the second half has as much; a line 1."""
+"""The least steadiness of growth: a single step in the middle of the second half has 0.5, a line 1."""
 
 DEVIATIONS = 3.0
-"""And as many of the standard deviations of noise."""
+"""The least steadiness in standard deviations of noise."""
 
 MINIMUM_SAMPLES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What the second half of a run may add: a number, or a share of what there is if that is more."""
+    """The greatest growth that is allowed: a number, or a share of the level if that is greater."""
 
     number: float
     share: float = 0.0
@@ -62,14 +62,14 @@ OF_A_TYPE = Tolerance(10, 0.05)
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a number went in the second half of a run.
+    """The growth of a count in the second half of a run.
 
     Attributes:
-        level: its median.
+        level: the median count.
         added: the slope times the length of that half.
         per_hour: the slope.
         steadiness: from -1 to 1; 1 if each bin is above all earlier ones.
-        deviations: the same in standard deviations of noise.
+        deviations: the steadiness in standard deviations of noise.
     """
 
     level: float
@@ -85,7 +85,7 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The samples of one consumer: seconds since the first one, and of each measure and type the numbers."""
+    """The samples of one consumer: seconds since the first one, and the counts by measure and by type."""
 
     times: list[float]
     measures: dict[str, list[float]]
@@ -98,7 +98,7 @@ class Series:
 
 
 def read(file: Path) -> Series:
-    """The series of one consumer. The last line may be under way, and does not count then."""
+    """Read the series of one consumer. An incomplete last line is ignored."""
     times: list[float] = []
     measures: dict[str, list[float]] = {name: [] for name in MEASURES}
     types: dict[str, list[float]] = {}
@@ -110,7 +110,7 @@ def read(file: Path) -> Series:
         sample = json.loads(line)
         now.update(sample.pop("types"))
         for name, number in now.items():
-            # A type that is new was not there before.
+            # A type that appears for the first time had no objects before.
             types.setdefault(name, [0.0] * len(times)).append(number)
         times.append(sample["at"])
         for name in MEASURES:
@@ -120,7 +120,7 @@ def read(file: Path) -> Series:
 
 
 def growth_of(times: Sequence[float], numbers: Sequence[float]) -> Growth:
-    """The growth in the second half. ValueError if there are too few samples."""
+    """The growth in the second half. Raises ValueError if there are too few samples."""
     middle = (times[0] + times[-1]) / 2 if times else 0.0
     half = [(at, number) for at, number in zip(times, numbers, strict=True) if at >= middle]
     if len(half) < MINIMUM_SAMPLES:
@@ -149,7 +149,7 @@ def growth_of(times: Sequence[float], numbers: Sequence[float]) -> Growth:
 
 
 def growing(series: Series) -> dict[str, Growth]:
-    """The measures, and the types of objects, that grow."""
+    """The measures and the types of objects that grow."""
     tolerated = [(name, numbers, TOLERANCES[name]) for name, numbers in series.measures.items()]
     tolerated += [(name, numbers, OF_A_TYPE) for name, numbers in series.types.items()]
     found = {}

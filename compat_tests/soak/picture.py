@@ -1,4 +1,4 @@
-"""The curves of a soak: for each role a row, for each measure a column, stock consumers beside ours."""
+"""The curves of a soak: a row for each role, a column for each measure, stock consumers and ours together."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ COLOURS = {member.COOPERATIVE: "#d1495b", member.EAGER: "#edae49", member.STOCK:
 STYLES: dict[str, Literal["-", "--"]] = {"aiokafka": "-", "kafka_python": "--"}
 POINTS = 40
 LEAST_SPAN = 0.2
-"""Of a scale, as a share of its greatest value: the noise of what is flat stays small."""
+"""The least span of a scale, as a share of its greatest value, so that noise of a flat curve looks small."""
 
 
 def _medians(numbers: Sequence[float]) -> list[float]:
-    """At most `POINTS` of them, each the median of a few."""
+    """At most `POINTS` medians, each of a few neighbouring numbers."""
     size = -(-len(numbers) // POINTS)
     return [statistics.median(numbers[begin : begin + size]) for begin in range(0, len(numbers), size)]
 
 
 def draw(found: Sequence[Judged], file: Path) -> None:
-    """Write an SVG. Each axis begins at 0, but for RSS and objects, which begin below the least value."""
+    """Write an SVG. Each axis begins at 0, except RSS and objects, which begin below the least value."""
     import matplotlib as mpl
 
     mpl.use("svg")

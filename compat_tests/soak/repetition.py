@@ -1,4 +1,4 @@
-"""What consumers do again and again must not add objects: counted after rounds of repetitions, not timed."""
+"""Repeated actions of a consumer must not add objects: counts after rounds of repetitions, without times."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compat_tests.soak.counts import Counts, count
 __all__ = ["ROUNDS", "Sample", "added_by_each_round", "sample"]
 
 ROUNDS = 5
-"""The first one fills caches and pools; what is added counts only if each of the others adds it."""
+"""The first round fills caches and pools; growth counts only if each of the other rounds adds it."""
 
 MEASURES = ("callbacks", "most_callbacks", "futures", "tasks", "threads", "fds")
 
@@ -19,7 +19,7 @@ sample: Callable[[], Sample] = count
 
 
 def added_by_each_round(samples: Sequence[Sample], repetitions: int) -> dict[str, int]:
-    """The measures and types of which every round adds at least three for four repetitions."""
+    """The measures and types to which every round adds at least three objects for four repetitions."""
     names = {name for _, types in samples for name in types}
 
     def least(numbers: Sequence[int]) -> int:

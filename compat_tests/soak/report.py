@@ -1,4 +1,4 @@
-"""The table of a soak, its verdict, and the same as JSON."""
+"""The result of a soak, as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Judged:
 
     Attributes:
         growth: of all measures.
-        growing: of the measures and types that grow by more than is tolerated; of stock consumers this is
-            reported, and not judged.
+        growing: of the measures and types that grow beyond their tolerance; for stock consumers they are
+            reported, but do not fail the soak.
     """
 
     client: str
@@ -44,7 +44,7 @@ class Judged:
 
 
 def judge(folder: Path) -> list[Judged]:
-    """All consumers of which there are samples."""
+    """Judge all consumers that have samples."""
     return [
         _judge_one(client, consumer, role, file)
         for client in CLIENTS
@@ -64,7 +64,7 @@ def _judge_one(client: str, consumer: str, role: str, file: Path) -> Judged:
 
 
 def table(found: list[Judged]) -> str:
-    """Markdown: the level of each measure, and what it gains in an hour."""
+    """A Markdown table: the level of each measure, and its growth per hour."""
     shown = ("callbacks", "futures", "tasks", "threads", "fds", "objects", "traced_bytes", "rss_bytes")
     lines = [
         "| client | consumer | role | hours | turns | callbacks | futures | tasks | threads | fds | objects "
@@ -82,7 +82,7 @@ def table(found: list[Judged]) -> str:
 
 
 def _names(growing: dict[str, Growth]) -> str:
-    """Measures come first, so that the types, which may be many, can be cut off."""
+    """The growing names. Measures come first, so that a long list is cut off in the types."""
     names = list(growing)
     return ", ".join(names[:LONGEST_LIST]) + (", …" if len(names) > LONGEST_LIST else "") or "–"
 

@@ -1,11 +1,11 @@
-"""Starts the consumers of a soak, each in a process of its own, and writes records for those that read.
+"""Starts the consumers of a soak, each in its own process, and writes records for those that read.
 
-A group of its own for each client, consumer and situation:
+Each client, consumer and situation has its own group:
 
     busy            a busy consumer, and with assignors of this project a standby
-    quiet           an idle consumer, and one that gets no partition: the topic has a single one
-    paused          one consumer that has paused all it owns
-    rebalancing     a consumer that stays (and subscribes to another topic now and then), and one that joins,
+    quiet           an idle consumer, and one without a partition: the topic has a single one
+    paused          one consumer that has paused all its partitions
+    rebalancing     a consumer that stays (and sometimes subscribes to another topic), and one that joins,
                     leaves and joins again
 """
 
@@ -42,11 +42,11 @@ OF_ALL = {
 OF_OURS = {**OF_ALL, member.STANDBY: ("busy", WITH_RECORDS)}
 ROLES = {
     member.COOPERATIVE: OF_OURS,
-    # What differs from the stock consumer is the assignor, which nothing asks of paused partitions.
+    # An eager member differs from a stock one only by its assignor, which does not depend on pauses.
     member.EAGER: {role: place for role, place in OF_OURS.items() if role != member.PAUSED},
     member.STOCK: OF_ALL,
 }
-"""Of each consumer, the roles with their group and topic; clients sort members of a group in this order."""
+"""The roles of each consumer, with their group and topic; clients sort members of a group in this order."""
 
 
 def name_of(client: str, consumer: str, role: str) -> str:
@@ -54,7 +54,7 @@ def name_of(client: str, consumer: str, role: str) -> str:
 
 
 def orders(kafka: Kafka, folder: Path, sample_every_s: float, only: Sequence[str]) -> Iterator[Order]:
-    """One for each process whose name matches one of the patterns `only`, or for all without any."""
+    """One order for each process; `only` are patterns of names, and without patterns all match."""
     for client in CLIENTS:
         for consumer, of_consumer in ROLES.items():
             for place, (role, (group, topic)) in enumerate(of_consumer.items()):
@@ -77,7 +77,7 @@ def orders(kafka: Kafka, folder: Path, sample_every_s: float, only: Sequence[str
 def run(
     folder: Path, minutes: float, sample_every_s: float, only: Sequence[str], tell: Callable[[str], None]
 ) -> None:
-    """Run the soak; what is measured is in `folder` at any time. RuntimeError if a consumer ends early."""
+    """Run the soak; the samples are always up to date in `folder`. RuntimeError if a consumer ends early."""
     from confluent_kafka import Producer
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ def run(
             program = f"compat_tests.soak.members.{order.client}_member"
             log = folder / f"{name}.log"
             running[name] = processes.start([sys.executable, "-m", program, order.to_json()], log)
-            # The first of a group has its partition before the next one joins; and all at once would be slow.
+            # The first of a group gets its partition before the next one joins; a joint start would be slow.
             time.sleep(1.0)
         tell(f"{len(running)} consumers run, samples are in {folder}")
         ends_at, written = time.monotonic() + minutes * 60, 0

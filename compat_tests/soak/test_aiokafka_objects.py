@@ -1,4 +1,4 @@
-"""What consumers of aiokafka do again and again adds no objects, tasks, threads or descriptors."""
+"""Repeated actions of aiokafka consumers add no objects, tasks, threads or descriptors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAYING = [
     pytest.param(CooperativeAIOKafkaConsumer, True, id="cooperative-static", marks=pytest.mark.exhaustive),
     pytest.param(AIOKafkaConsumer, False, id="eager", marks=pytest.mark.exhaustive),
 ]
-"""Who stays in a group while another member joins and leaves, and whether it is a static member."""
+"""The class of a member that stays while another one joins and leaves, and whether it is a static member."""
 TURN_MS = 10
 
 
@@ -48,7 +48,7 @@ class Raising(Nothing):
 def make(
     broker: Broker, group: str, *topics: str, made: Any = CooperativeAIOKafkaConsumer, **settings: Any
 ) -> Any:
-    """A consumer whose intervals are short; the stock one has an assignor of ours."""
+    """A consumer with short intervals; a stock one gets an assignor of ours."""
     if made is AIOKafkaConsumer:
         settings = {"partition_assignment_strategy": [StickyAssignor()], **settings}
     return made(
@@ -71,7 +71,7 @@ def make(
 async def consuming(
     broker: Broker, group: str, *topics: str, owns: int, **settings: Any
 ) -> AsyncIterator[Any]:
-    """A consumer that has as many partitions."""
+    """A started consumer that owns `owns` partitions."""
     consumer = make(broker, group, *topics, **settings)
     await asyncio.wait_for(consumer.start(), HANG_S)
     try:
@@ -94,7 +94,7 @@ async def read_for_ever(consumer: Any) -> None:
 
 
 async def grown(repeat: Callable[[], Awaitable[object]], times: int) -> dict[str, int]:
-    """What so many repetitions add each time."""
+    """The objects that each of `ROUNDS` rounds of `times` repetitions adds."""
     samples = []
     for _ in range(ROUNDS):
         for _ in range(times):
@@ -105,7 +105,7 @@ async def grown(repeat: Callable[[], Awaitable[object]], times: int) -> dict[str
 
 
 async def drop_cancelled_timers() -> None:
-    """The event loop keeps them until their time, unless most of more than 100 timers are cancelled."""
+    """Make the loop drop cancelled timers: it does so only if most of more than 100 are cancelled."""
     loop = asyncio.get_running_loop()
     for timer in [loop.call_later(60, print) for _ in range(1000)]:
         timer.cancel()
@@ -113,7 +113,7 @@ async def drop_cancelled_timers() -> None:
 
 
 class Heartbeats:
-    """Counts those that a cooperative consumer has had an answer to."""
+    """Counts the heartbeat responses of a cooperative consumer."""
 
     def __init__(self, consumer: CooperativeAIOKafkaConsumer) -> None:
         self.answered = 0
@@ -126,7 +126,7 @@ class Heartbeats:
         self.answered += isinstance(event, HeartbeatAnswered)
 
     async def turn(self, consumer: CooperativeAIOKafkaConsumer) -> None:
-        """Ask for records, at least once, until another one is answered."""
+        """Ask for records, at least once, until another heartbeat is answered."""
         before = self.answered
         while self.answered == before:
             await consumer.getmany(timeout_ms=TURN_MS)
@@ -149,7 +149,7 @@ async def quiet_member(broker: Broker, situation: str, made: Any) -> AsyncIterat
         active["partition_assignment_strategy"] = [assignor(Standby())]
         standby["partition_assignment_strategy"] = [assignor(Standby(standby=True))]
     async with (
-        # Sticky, so that the first of the two keeps the only partition.
+        # The assignor is sticky, so the first member keeps the only partition.
         consuming(broker, group, QUIET, owns=1, **active) as first,
         consuming(broker, group, QUIET, owns=0, **standby) as second,
     ):
@@ -314,7 +314,7 @@ class TestRebalances:
 
                 async def remove() -> None:
                     member = coordinator.member_id
-                    # As an administrator would, behind the back of the consumer.
+                    # As an administrator would do it, without the knowledge of the consumer.
                     await AiokafkaTransport(coordinator, coordinator._start).leave_group(member, "")
                     await until(
                         lambda: coordinator.member_id not in ("", member) and len(consumer.assignment()) == 2

@@ -1,4 +1,4 @@
-"""The rule of the soak, on series that are made up."""
+"""The rule of the soak, applied to made-up series."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = [float(seconds) for seconds in range(0, HOURS * 3600, 20)]
 
 
 def series(name: str, numbers: list[float]) -> Series:
-    """A consumer of which one measure or type has these numbers, and all else stays as it is."""
+    """A consumer with these numbers for one measure or type; all other counts are constant."""
     measures = {each: [100.0] * len(TIMES) for each in MEASURES}
     types = {"builtins.dict": [5000.0] * len(TIMES)}
     (measures if name in measures else types)[name] = numbers
@@ -86,7 +86,7 @@ class TestSamples:
 
 
 class Kept:
-    """Objects of a type that the rest of the process has none of."""
+    """A type of which the rest of the process has no objects."""
 
 
 KEPT = f"{Kept.__module__}.{Kept.__qualname__}"

@@ -1,4 +1,4 @@
-"""What consumers of kafka-python do again and again adds no objects, threads or descriptors."""
+"""Repeated actions of kafka-python consumers add no objects, threads or descriptors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STAYING = [
     pytest.param(CooperativeKafkaConsumer, True, id="cooperative-static", marks=pytest.mark.exhaustive),
     pytest.param(KafkaConsumer, False, id="eager", marks=pytest.mark.exhaustive),
 ]
-"""Who stays in a group while another member joins and leaves, and whether it is a static member."""
+"""The class of a member that stays while another one joins and leaves, and whether it is a static member."""
 TURN_MS = 10
 
 
@@ -47,7 +47,7 @@ class Raising(Nothing):
 def make(
     broker: Broker, group: str, *topics: str, made: Any = CooperativeKafkaConsumer, **settings: Any
 ) -> Any:
-    """A consumer whose intervals are short; the stock one has an assignor of ours."""
+    """A consumer with short intervals; a stock one gets an assignor of ours."""
     return made(
         *topics,
         **{
@@ -67,7 +67,7 @@ def make(
 
 @contextlib.contextmanager
 def consuming(broker: Broker, group: str, *topics: str, owns: int, **settings: Any) -> Iterator[Any]:
-    """A consumer that has as many partitions."""
+    """A consumer that owns `owns` partitions."""
     consumer = make(broker, group, *topics, **settings)
     try:
         poll_until(consumer, lambda: len(consumer.assignment()) == owns and (owns or is_member(consumer)))
@@ -88,7 +88,7 @@ def poll_until(consumer: Any, condition: Callable[[], Any]) -> None:
 
 
 def grown(repeat: Callable[[], object], times: int) -> dict[str, int]:
-    """What so many repetitions add each time."""
+    """The objects that each of `ROUNDS` rounds of `times` repetitions adds."""
     samples = []
     for _ in range(ROUNDS):
         for _ in range(times):
@@ -98,7 +98,7 @@ def grown(repeat: Callable[[], object], times: int) -> dict[str, int]:
 
 
 class Heartbeats:
-    """Counts those that a cooperative consumer has had an answer to."""
+    """Counts the heartbeat responses of a cooperative consumer."""
 
     def __init__(self, consumer: CooperativeKafkaConsumer) -> None:
         self.answered = 0
@@ -110,7 +110,7 @@ class Heartbeats:
         self.answered += isinstance(event, HeartbeatAnswered)
 
     def turn(self, consumer: CooperativeKafkaConsumer) -> None:
-        """Poll, at least once, until another one is answered."""
+        """Poll, at least once, until another heartbeat is answered."""
         before = self.answered
         consumer.poll(timeout_ms=TURN_MS)
         poll_until(consumer, lambda: self.answered > before)
@@ -132,7 +132,7 @@ class TestQuietMembers:
                     consumer.pause(*consumer.assignment())
                     consumer.seek_to_beginning()
             else:
-                # Sticky, so that the first of the two keeps the only partition.
+                # The assignor is sticky, so the first member keeps the only partition.
                 first = make(broker, group, QUIET, **with_strategy(settings, active))
                 second = make(broker, group, QUIET, **with_strategy(settings, standby))
                 stack.callback(first.close)

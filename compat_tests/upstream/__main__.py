@@ -1,10 +1,10 @@
-"""A client's own tests with the stock consumer and with the cooperative one, from a folder of its sources.
+"""Runs a client's own tests with the stock consumer and with the cooperative one, from its sources.
 
-    python -m compat_tests.upstream aiokafka ../aiokafka    a checkout of the version that is installed
+    python -m compat_tests.upstream aiokafka ../aiokafka    a checkout of the installed version
     python -m compat_tests.upstream kafka-python            the source archive on the package index
 
-Prints each test that does not pass with both, and the counts. Exit code: 0, 1 if the differences are not
-exactly those that `differences` allows, or 2 if the tests do not run.
+Prints each test that does not pass with both, and the counts. The exit code is 0, 1 if the differences
+are not exactly those that `differences` allows, or 2 if the tests do not run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tests that pass with the stock consumer and not with the cooperative one, by client: the id, and why.
+"""The tests that pass only with the stock consumer, by client: the id of each and the reason.
 
 docs/upstream-suites.md has a line for each.
 """

@@ -26,7 +26,7 @@ REPORT = os.environ["UPSTREAM_REPORT"]
 
 
 def stand_in(cooperative: type) -> type:
-    """A subclass for tests that name no group: each of its consumers joins a group of its own."""
+    """A subclass for tests that name no group: each of its consumers then joins its own group."""
 
     def init(self: Any, *topics: str, group_id: str | None = None, **settings: Any) -> None:
         cooperative.__init__(self, *topics, group_id=group_id or f"own-{uuid.uuid4().hex}", **settings)  # type: ignore[misc]
@@ -51,7 +51,7 @@ def replace_consumer() -> None:
 
 
 class ExternalService:
-    """The interface that kafka-python's fixtures expect of a running broker."""
+    """The interface of a running broker that kafka-python's fixtures expect."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
@@ -63,11 +63,11 @@ class ExternalService:
 
 
 def prepare_kafka_python() -> None:
-    if not Path("test/service.py").is_file():  # The archive on the index lacks it.
+    if not Path("test/service.py").is_file():  # The source archive lacks this module.
         service: Any = types.ModuleType("test.service")
         service.ExternalService = service.SpawnedService = ExternalService
         sys.modules["test.service"] = service
-    # The fixtures require the folder of a Kafka, and do not use it when KAFKA_URI names a broker.
+    # The fixtures require a Kafka folder, but do not use it when KAFKA_URI names a broker.
     os.environ["KAFKA_ROOT"] = os.getcwd()
     os.environ["KAFKA_URI"] = f"kafka://{BOOTSTRAP}"
     os.environ["KAFKA_VERSION"] = os.environ["UPSTREAM_KAFKA"]
@@ -79,7 +79,7 @@ if os.environ["UPSTREAM_CONSUMER"] == "cooperative":
     replace_consumer()
 
 
-# ---- the fixtures that aiokafka's tests use; its own start a container
+# ---- replacements for aiokafka's fixtures, which start a container
 
 
 @pytest.fixture(scope="class")
@@ -102,7 +102,7 @@ def setup_test_class(request: pytest.FixtureRequest, loop: asyncio.AbstractEvent
 
 @pytest.fixture(autouse=True)
 def _collect_garbage() -> Iterator[None]:
-    # Objects that a test leaves behind then warn in that test, and not in a later one.
+    # Objects that a test leaves behind then cause a warning in that test, not in a later one.
     yield
     gc.collect()
 

@@ -1,9 +1,9 @@
 """A client's own tests on our broker, with the stock consumer and with the cooperative one, test by test.
 
-Each run is a pytest process with a broker of its own, since the tests name their groups and topics; the two
-processes run at the same time. The tests are copied to another folder: beside the client's sources, Python
-would import those and not the installed client. A test that fails runs once more, and passes if it passes
-then: some of these tests race against the broker.
+Each run is a pytest process with its own broker, since the tests use fixed names for groups and topics; the
+two processes run at the same time. The tests are copied to another folder: next to the client's sources,
+Python would import the sources instead of the installed client. A failed test runs once more, and passes if
+it passes then, because some of these tests race against the broker.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from compat_tests.support.processes import Processes
 __all__ = ["SUITES", "Outcome", "Suite", "SuiteError", "compare", "download", "run", "unpack"]
 
 TEST_TIMEOUT_S = 120
-"""For one test; the slowest takes 40 s on a quiet machine."""
+"""The limit for one test; the slowest takes 40 s on an idle machine."""
 
 RUN_TIMEOUT_S = 1200
-"""For all tests with one consumer, of which three hang."""
+"""The limit for all tests with one consumer; three of them may hang."""
 
 DOWNLOAD_TIMEOUT_S = 180
 
 
 class SuiteError(Exception):
-    """The tests cannot be had or do not run; the message says why and what to do."""
+    """The tests are not available or do not run; the message has the reason and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class Suite:
 
     Attributes:
         package: the client's name on the index.
-        version: the file in the sources that names their version.
+        version: the file in the sources that contains the version.
         folder: the folder of the tests in the sources.
-        files: the test modules, relative to the sources; a module that these sources lack is left out.
-        selected: the tests in these modules that use a consumer, as an expression for pytest's -k.
+        files: the test modules, relative to the sources; a module that the sources lack is left out.
+        selected: an expression for pytest's -k that selects the tests with a consumer.
         broker: the broker settings that the tests rely on.
         options: more options for pytest.
     """
@@ -71,7 +71,7 @@ SUITES = {
         "tests",
         ("tests/test_consumer.py", "tests/test_pep492.py", "tests/test_transactional_consumer.py"),
         broker={"auto.create.topics.enable": "true", "num.partitions": 2},
-        # Its fixtures start a container; `plugin` has them for our broker.
+        # aiokafka's fixtures start a container; `plugin` replaces them with our broker.
         options=("--noconftest",),
     ),
     "kafka-python": Suite(
@@ -82,10 +82,10 @@ SUITES = {
             "test/integration/test_consumer_integration.py",
             "test/integration/test_producer_integration.py",
             "test/integration/test_admin_integration.py",
-            # The archive on the index lacks this one.
+            # The source archive lacks this module.
             "test/consumer/test_consumer.py",
         ),
-        # Codecs are the client's, and need libraries of their own.
+        # Codecs belong to the client and need additional libraries.
         selected="(consumer or group or delete_records or end_to_end or messages or in_flight)"
         " and not (snappy or lz4 or zstd)",
         broker={"auto.create.topics.enable": "true", "num.partitions": 4},
@@ -103,7 +103,7 @@ class Outcome:
 
 
 def download(package: str, folder: Path) -> Path:
-    """Download the source archive of a client, of the installed version, with pip.
+    """Download the source archive of a client's installed version with pip.
 
     Raises:
         SuiteError: no index answers, or it has no such archive.
@@ -130,7 +130,7 @@ def download(package: str, folder: Path) -> Path:
 
 
 def unpack(archive: Path, folder: Path) -> Path:
-    """Unpack a source archive; returns its top folder."""
+    """Unpack a source archive, and return its top folder."""
     with tarfile.open(archive) as opened:
         opened.extractall(folder, filter="data")
     (made,) = (entry for entry in folder.iterdir() if entry.is_dir())
@@ -164,7 +164,7 @@ def run(suite: Suite, sources: Path) -> dict[str, tuple[Outcome, Outcome]]:
 
 
 def compare(outcomes: Mapping[str, tuple[Outcome, Outcome]]) -> dict[str, str]:
-    """The tests that pass with the stock consumer and not with the cooperative one, with the reason."""
+    """The tests that pass with the stock consumer but not with the cooperative one, with the reason."""
     return {
         test: f"{ours.outcome}: {ours.reason}"
         for test, (stock, ours) in outcomes.items()
@@ -185,7 +185,7 @@ def _require_version(suite: Suite, sources: Path) -> None:
 
 def _run_with(consumer: str, suite: Suite, sources: Path, folder: Path) -> dict[str, Outcome]:
     shutil.copytree(sources / suite.folder, folder / suite.folder)
-    # Without it, Python takes its own package `test` for the tests.
+    # Without this file, Python would import its own package `test`.
     (folder / suite.folder / "__init__.py").touch()
     files = [name for name in suite.files if (folder / name).is_file()]
     report = folder / "report.jsonl"
@@ -197,7 +197,7 @@ def _run_with(consumer: str, suite: Suite, sources: Path, folder: Path) -> dict[
             "UPSTREAM_BOOTSTRAP": kafka.bootstrap,
             "UPSTREAM_KAFKA": kafka_version(),
             "UPSTREAM_REPORT": os.fspath(report),
-            # Results for `compat_tests.matrix` are those of the tests that start these.
+            # The results for `compat_tests.matrix` come from the tests that start these.
             "MATRIX_RESULTS": "",
             "PYTHONPATH": os.fspath(Path(__file__).parents[2]),
         }
@@ -229,7 +229,7 @@ def _pytest(
     outcomes: dict[str, Outcome] = {}
     for line in report.read_text(encoding="utf-8").splitlines():
         found = json.loads(line)
-        # A test that fails while it is taken down was reported as passed before.
+        # A test that fails in its teardown was reported as passed before.
         if outcomes.get(found["test"], Outcome("passed")).outcome != "failed":
             outcomes[found["test"]] = Outcome(found["outcome"], found["reason"], found["seconds"])
     return outcomes

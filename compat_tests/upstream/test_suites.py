@@ -1,4 +1,4 @@
-"""The comparison itself, on small suites of our own."""
+"""The comparison itself, with small made-up suites."""
 
 from __future__ import annotations
 

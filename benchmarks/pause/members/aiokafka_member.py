@@ -37,7 +37,7 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has
 
 
 def settings_of(spec: MemberSpec) -> dict[str, Any]:
-    """What a consumer is constructed with, but for its assignor and how much a fetch waits for."""
+    """The arguments of a consumer, except for its assignor and the size of a fetch."""
     return {
         "bootstrap_servers": spec.bootstrap,
         "group_id": spec.group,

@@ -12,7 +12,7 @@ from compat_tests.support.member_reports import sigterms
 
 
 def protocol_of(spec: MemberSpec) -> dict[str, object]:
-    """The settings that say who assigns. Under KIP-848, session and heartbeats are settings of the broker."""
+    """The settings of the protocol. Under KIP-848, session and heartbeats are settings of the broker."""
     if spec.protocol == "kip848":
         return {"group.protocol": "consumer"}
     return {
@@ -38,7 +38,7 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
         }
     )
 
-    # The client itself takes up and gives up the partitions when these have returned.
+    # The client itself adds and removes the partitions after these callbacks return.
     def assigned(_: Consumer, partitions: list[Any]) -> None:
         journal.add(Kind.ASSIGNED, [tp.partition for tp in partitions])
 
@@ -48,7 +48,7 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
     consumer.subscribe([spec.topic], on_assign=assigned, on_revoke=revoked, on_lost=revoked)
     try:
         while not stopping:
-            # consume() would wait for a number of records; poll() returns the first that is there.
+            # consume() would wait for several records; poll() returns the first available one.
             message: Any = consumer.poll(spec.poll_ms / 1000)
             if message is not None and message.error() is None:
                 journal.delivered(message.partition(), message.offset(), message.value())

@@ -13,7 +13,7 @@ from compat_tests.support.member_reports import sigterms
 
 
 def consumer_of(protocol: str) -> tuple[type[Any], Any]:
-    """The class of the consumer, and its assignor. Not every version of kafka-python has them all."""
+    """The class of the consumer, and its assignor. Some versions of kafka-python lack some of them."""
     match protocol:
         case "sticky":
             from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -74,6 +74,6 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
 
 
 if __name__ == "__main__":
-    # What is loaded when it is asked for has to be there before the order to join comes, too.
+    # The modules that `consumer_of` imports must also be loaded before the order to join comes.
     consumer_of(MemberSpec.from_arguments().protocol)
     consume(*stand_by())

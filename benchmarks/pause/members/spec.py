@@ -1,4 +1,4 @@
-"""What a member is told, as JSON in its one argument, and how it waits for the order to join."""
+"""The settings of a member, as JSON in its one argument, and how it waits for the order to join."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from benchmarks.pause.journal import JournalWriter, Kind
 __all__ = ["FETCH_BYTES", "MemberSpec", "stand_by"]
 
 FETCH_BYTES = 1 << 20
-"""More than there ever is, so that every fetch waits as long as it may, with every client."""
+"""More bytes than are ever available, so that every fetch waits for its maximum time, with every client."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """One consumer. Every client is given the same values for what it has in common with the others.
+    """The settings of one consumer. All clients get the same values for the settings that they share.
 
     Attributes:
-        protocol: what the program calls its way of rebalancing, such as `sticky` or `cooperative`.
-        journal: the file that it writes.
-        fetch_wait_ms: how long the broker keeps a fetch.
-        poll_ms: how long the application waits in one call for records.
-        commit_interval_ms: of the automatic commits.
+        protocol: the program's name for its way of rebalancing, such as `sticky` or `cooperative`.
+        journal: the file that the member writes.
+        fetch_wait_ms: how long the broker holds a fetch.
+        poll_ms: how long one call of the application waits for records.
+        commit_interval_ms: between automatic commits.
     """
 
     bootstrap: str
@@ -46,7 +46,7 @@ class MemberSpec:
 
     @classmethod
     def from_arguments(cls) -> MemberSpec:
-        """What this process was told."""
+        """The settings that this process was started with."""
         return cls(**json.loads(sys.argv[1]))
 
 
@@ -55,7 +55,7 @@ _MCL_CURRENT = 1
 
 
 def stand_by() -> tuple[MemberSpec, JournalWriter]:
-    """The specification of this process, once it may join; ends the process if it never may."""
+    """Wait for the order to join, and return the settings of this process; exits if there is no order."""
     _stay_in_memory()
     spec = MemberSpec.from_arguments()
     journal = JournalWriter(Path(spec.journal))
@@ -66,9 +66,9 @@ def stand_by() -> tuple[MemberSpec, JournalWriter]:
 
 
 def _stay_in_memory() -> None:
-    """Have what this process has loaded stay loaded, if the system lets it.
+    """Lock the loaded pages of this process in memory, if the system allows it.
 
-    Some systems drop pages that were not touched for a minute. The code for a rebalance is not touched
-    between rebalances, and the first one would be slow for having to read it from the disk again.
+    Some systems drop pages that are unused for a minute. The code of a rebalance is unused between
+    rebalances, so the first rebalance would be slow because its code is read from the disk again.
     """
     ctypes.CDLL(None).mlockall(_MCL_CURRENT)

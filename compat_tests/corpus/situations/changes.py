@@ -1,4 +1,4 @@
-"""Members join, leave and change while all members read the same topics."""
+"""Members join, leave and change, while all members read the same topics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWNERS = {
     "kafka-python": Peer("kafka-python", "sticky"),
     "aiokafka": Peer("aiokafka", "sticky"),
 }
-"""Whose assignment the members had before."""
+"""The assignors of the members' previous assignment."""
 
 
 def situations(ask: Ask) -> Iterator[Situation]:
@@ -88,7 +88,7 @@ def _small(ask: Ask) -> Iterator[Situation]:
 
 
 def _quotas(ask: Ask) -> Iterator[Situation]:
-    """Who owns less or more than an equal share: the cases that KAFKA-12464 tells apart."""
+    """Members that own less or more than an equal share: the cases that KAFKA-12464 distinguishes."""
     three = {"consumer1": "a b", "consumer2": "a b", "consumer3": "a b"}
     two = {"consumer1": "a b", "consumer2": "a b"}
     life = Life.of(ask, "a:2 b:3", two).own("consumer1", "a:0 b:1").own("consumer2", "a:1 b:2")
@@ -142,7 +142,7 @@ def _quotas(ask: Ask) -> Iterator[Situation]:
 
 
 def _events(ask: Ask) -> Iterator[Situation]:
-    """The same events over groups of several sizes and histories."""
+    """The same events in groups of several sizes and histories."""
     for members, topics in ((4, "a:10"), (5, "a:7 b:9 c:2"), (12, "a:30 b:1 c:17"), (30, "a:64 b:64")):
         reads = " ".join(word.partition(":")[0] for word in topics.split())
         names = numbered("consumer", members)

@@ -1,4 +1,4 @@
-"""Members that claim what others claim too, or what no member can own."""
+"""Members that claim partitions which others claim too, or which no member can own."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _double(ask: Ask) -> Iterator[Situation]:
             "a:24",
             dict.fromkeys((f"process{p}-{n}" for p in range(processes) for n in range(consumers)), "a"),
         ).settle()
-        # The assignor keeps its memory on the class: all consumers of a process send the last one's.
+        # This assignor keeps its state on the class: all consumers of a process send the last one's.
         for p in range(processes):
             last = life.members[f"process{p}-{consumers - 1}"].owned["a"]
             for n in range(consumers):
@@ -184,7 +184,7 @@ def _three_generations(ask: Ask) -> Iterator[Situation]:
 
 
 def _slept(ask: Ask) -> Iterator[Situation]:
-    """Sequences in which a member misses generations, which every suite has as "multiple generations"."""
+    """Members that miss generations; every suite has such cases as "multiple generations"."""
     suites = (JAVA, GO, PYTHON)
     for mixed in (False, True):
         kind = "mixed" if mixed else "uniform"
@@ -309,7 +309,7 @@ def _impossible(ask: Ask) -> Iterator[Situation]:
 
 
 def _random(ask: Ask) -> Iterator[Situation]:
-    """Zombies at random: from some members' claims of the last three generations."""
+    """Random zombies: members that claim partitions of the last three generations."""
     for seed in range(10):
         rng = random.Random(f"claims/{seed}")
         names = numbered("consumer", rng.randint(5, 15))

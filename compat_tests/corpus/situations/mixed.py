@@ -1,4 +1,4 @@
-"""Members that read different topics, and own something already."""
+"""Members that read different topics and already own partitions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def situations(ask: Ask) -> Iterator[Situation]:
 
 
 def _steals(ask: Ask) -> Iterator[Situation]:
-    """Topics of one partition each, where the right member must give up the right ones."""
+    """Topics of one partition each; the right member must give up the right topics."""
 
     def held(
         name: str, situation: str, reads: Mapping[str, str], owns: Mapping[str, str], *sources: str
@@ -284,7 +284,7 @@ def _many(ask: Ask) -> Iterator[Situation]:
             RDKAFKA,
             PYTHON,
         )
-    # What stopped a group of aiokafka members: 12 processes of 7 consumers, and a topic for each of the 7.
+    # A group that got stuck under aiokafka: 12 processes of 7 consumers, and a topic for each of the 7.
     seven = "t0:12 t1:24 t2:6 t3:12 t4:30 t5:18 t6:12"
     reads = {f"process{p:02d}-{n}": f"t{n}" for p in range(12) for n in range(7)}
     life = Life.of(ask, seven, reads).settle()

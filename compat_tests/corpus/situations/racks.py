@@ -22,7 +22,7 @@ def situations(ask: Ask) -> Iterator[Situation]:
 
 
 def _topics(sizes: dict[str, int], racks: str, replicas: int) -> dict[str, Topic]:
-    """Topics whose first replicas begin in one rack after the other."""
+    """Topics whose first replicas start in one rack after the other."""
     return {
         name: Topic(name, size, replicated(size, racks, replicas, first))
         for first, (name, size) in enumerate(sizes.items())
@@ -52,7 +52,7 @@ WHERE: dict[str, tuple[str | None, ...]] = {
 
 
 def _small(ask: Ask) -> Iterator[Situation]:
-    """Three members, three topics: what Java's and librdkafka's suites go through."""
+    """Three members, three topics: the cases of Java's and librdkafka's suites."""
     for shape, (sizes, reads) in SHAPES.items():
         for replicas in (1, 2, 3):
             for where, racks in WHERE.items():
@@ -74,7 +74,7 @@ def _small(ask: Ask) -> Iterator[Situation]:
 
 
 def _changed(ask: Ask) -> Iterator[Situation]:
-    """Movement and racks pull in opposite directions."""
+    """Movement and racks conflict."""
     for replicas in (1, 2):
         for members in (4, 8, 20):
             topics = _topics({"orders": 8 * members}, "abcd", replicas)
@@ -128,7 +128,7 @@ def _changed(ask: Ask) -> Iterator[Situation]:
     yield life.now(
         "grown-in-racks", "A topic with two replicas over three racks grows.", GO, "added partitions"
     )
-    # Stale claims in racks: what has to be withheld although no phase of the assignor kept it.
+    # Stale claims in racks: a partition must be withheld although no phase of the assignor kept it.
     life = _group(ask, _topics({"a": 6, "b": 3}, "abc", 1), ["a b"] * 3, "abc")
     life.own("consumer0", "a:0,3").own("consumer1", "a:1,4 b:0").own("consumer2", "a:2,5 b:0,1")
     yield life.now(
@@ -147,7 +147,7 @@ def _changed(ask: Ask) -> Iterator[Situation]:
 
 
 def _odd(ask: Ask) -> Iterator[Situation]:
-    """Few racks, unequal subscriptions, half-known replicas."""
+    """Few racks, unequal subscriptions, partly known replicas."""
     known = replicated(12, "abc", 2)
     half = tuple(racks if partition % 2 else frozenset() for partition, racks in enumerate(known))
     yield _group(ask, {"a": Topic("a", 12, half)}, ["a"] * 4, ["a", "b", "c", None]).now(
@@ -205,7 +205,7 @@ def _odd(ask: Ask) -> Iterator[Situation]:
 
 
 def _back_and_forth(ask: Ask) -> Iterator[Situation]:
-    """Fresh groups in which Java's cooperative assignor moves partitions for ever."""
+    """Fresh groups in which Java's cooperative assignor moves partitions forever."""
     where = "Four members in or out of racks, two topics, half-known replicas: found by looking for no rest."
     for name, x, y, racks in (
         ("no-rest-12", "ac c ac ac ac ac - bc", "ac - a ac", (None, "c", "a", "b")),
@@ -221,7 +221,7 @@ def _back_and_forth(ask: Ask) -> Iterator[Situation]:
 
 
 def _sequences(ask: Ask) -> Iterator[Situation]:
-    """Random groups in racks, after Java has assigned them and something changed."""
+    """Random groups in racks, after an assignment by Java and a change."""
     for seed in range(14):
         rng = random.Random(f"racks/{seed}")
         racks = "abcd"[: rng.randint(2, 4)]

@@ -1,4 +1,4 @@
-"""Members with instance ids (KIP-345): they restart under other member ids."""
+"""Members with instance ids (KIP-345), which restart under other member ids."""
 
 from __future__ import annotations
 

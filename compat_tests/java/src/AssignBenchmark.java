@@ -25,13 +25,13 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 
 /**
- * How long one of Kafka's own assignors takes.
+ * CPU time of one of Kafka's own assignors.
  *
  * <p>Arguments: range, sticky or cooperative-sticky, and a file of {@code benchmarks/group_file.py}. Each line of
- * standard input, {@code {"do": "assign", "calls": 3}}, is answered with the CPU time of so many calls in a row,
- * {@code {"cpu_ns": 1234, "process_cpu_ns": 1300}}: that of the calling thread alone, and that of the process, with its
- * compiler and garbage collector. {@code assign} is the assignor's call on members that are decoded already;
- * {@code lead} goes from the bytes they joined with to the bytes that they are sent.
+ * standard input, {@code {"do": "assign", "calls": 3}}, is answered with the CPU time of that many calls in a row,
+ * {@code {"cpu_ns": 1234, "process_cpu_ns": 1300}}: that of the calling thread alone, and that of the process with its
+ * compiler and garbage collector. {@code assign} is the assignor's call on decoded members; {@code lead} goes from the
+ * bytes of the members' JoinGroup requests to the bytes of their assignments.
  */
 public final class AssignBenchmark {
     private final String assignorName;
@@ -57,7 +57,7 @@ public final class AssignBenchmark {
         String kind = assignorName.equals("cooperative-sticky") ? "cooperative" : "eager";
         for (JsonNode member : group.get("members"))
             joined.put(member.get("id").textValue(), ByteBuffer.wrap(member.get(kind).binaryValue()));
-        // A consumer has made its assignor long before it leads, and with it the log has been set up.
+        // A consumer creates its assignor, which sets up the log, long before it leads.
         assignor();
     }
 

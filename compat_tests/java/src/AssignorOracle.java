@@ -37,20 +37,21 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Utils;
 
 /**
- * What Kafka's own assignors make of a group.
+ * The assignments of Kafka's own assignors for a group.
  *
  * <p>Arguments are names of assignors: range, roundrobin, sticky, cooperative-sticky. Each line of standard input is a
  * group in the JSON form of {@code kafka_assignors.group_json}; each is answered at once with a line
  * {@code {"range": {"assignment": {member: {topic: [partition, ...]}}, "assign_ns": 1234}, ...}}, or with
- * {@code {"error": ...}} in place of an assignment when the assignor throws. {@code assign_ns} is the wall time of the
- * call alone. The cooperative assignor's answer is that of one round: what somebody else still owns is withheld.
+ * {@code {"error": ...}} instead of an assignment when the assignor throws. {@code assign_ns} is the wall time of the
+ * call alone. The cooperative assignor's answer is that of one round: partitions that another member still owns are
+ * withheld.
  *
  * <p>Every member describes itself as a Java consumer does: owned partitions, generation and rack in the subscription,
- * and the assignor's own user data. One with {@code "joined"} is of another client: these are the bytes, in hexadecimal
- * digits, that it joined with. Each group meets new assignors, for they keep state.
+ * and the assignor's own user data. A member with {@code "joined"} is of another client: the value is its metadata in
+ * hexadecimal digits. Each group is assigned by new assignors, because assignors keep state.
  *
- * <p>A group with {@code "subscriptions": true} is answered with the bytes that Java members with this state would join
- * with, {@code {"range": {member: hex, ...}, ...}}, and is assigned to nobody.
+ * <p>A group with {@code "subscriptions": true} is not assigned. It is answered with the metadata with which Java
+ * members with this state would join, {@code {"range": {member: hex, ...}, ...}}.
  */
 public final class AssignorOracle {
     private static final HexFormat HEX = HexFormat.of();
@@ -152,13 +153,13 @@ public final class AssignorOracle {
         int generation = member.path("generation").asInt(-1);
         Optional<String> rack = text(member.path("rack"));
 
-        // The user data that this member's assignor would write, as it remembers its last assignment.
+        // The user data that this member's assignor would write, which remembers its last assignment.
         ConsumerPartitionAssignor own = newAssignor(assignorName);
         if (generation >= 0)
             own.onAssignment(new Assignment(owned), groupMetadata(generation));
         ByteBuffer userData = own.subscriptionUserData(new HashSet<>(topics));
 
-        // An eager member has given everything up before it joins, and says so.
+        // An eager member has revoked all its partitions before it joins, and sends none.
         boolean eager = !assignorName.equals("cooperative-sticky");
         Subscription subscription =
             new Subscription(topics, userData, eager ? List.of() : owned, generation, rack);
@@ -181,7 +182,7 @@ public final class AssignorOracle {
             Map<String, List<Integer>> topics = new TreeMap<>();
             for (TopicPartition tp : assigned.partitions())
                 topics.computeIfAbsent(tp.topic(), t -> new ArrayList<>()).add(tp.partition());
-            topics.values().forEach(Collections::sort); // A partition that was given twice is there twice.
+            topics.values().forEach(Collections::sort); // A partition that is assigned twice appears twice.
             members.put(member, topics);
         });
         return members;

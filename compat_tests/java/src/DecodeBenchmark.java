@@ -15,12 +15,12 @@ import org.apache.kafka.coordinator.group.generated.CoordinatorRecordType;
 import org.apache.kafka.coordinator.group.generated.GroupMetadataValue;
 
 /**
- * How long Kafka's own classes take to decode records of classic groups: key, value, subscriptions and assignments.
+ * CPU time of Kafka's own classes for decoding records of classic groups: key, value, subscriptions and assignments.
  *
- * <p>The argument is a file of {@code benchmarks/decode.py}: for each record the length of its key (int32), the key, the
- * length of its value, the value. Each line of standard input is answered with
- * {@code {"cpu_ns": 1234, "partitions": 56}}: the CPU time of the thread for all records once, and how many partitions
- * they assign.
+ * <p>The argument is a file of {@code benchmarks/decode.py}: for each record the length of its key (int32), the key,
+ * the length of its value, the value. Each line of standard input is answered with
+ * {@code {"cpu_ns": 1234, "partitions": 56}}: the CPU time of the thread for decoding all records once, and the number
+ * of assigned partitions.
  */
 public final class DecodeBenchmark {
     private DecodeBenchmark() {

@@ -30,7 +30,7 @@ import org.apache.kafka.coordinator.group.generated.CoordinatorRecordJsonConvert
 import org.apache.kafka.coordinator.group.generated.CoordinatorRecordType;
 
 /**
- * Writes and reads bytes with the classes that Java's consumer and broker write and read them with.
+ * Writes and reads bytes with the classes of Java's consumer and broker.
  *
  * <p>Each line of standard input is {@code {"kind", "version", "fields"}} and is answered with {@code {"hex"}}, or it is
  * {@code {"kind", "version", "hex"}} and is answered with {@code {"fields"}}, or with {@code {"error"}}.
@@ -39,19 +39,19 @@ import org.apache.kafka.coordinator.group.generated.CoordinatorRecordType;
  *   <tr><th>kind</th><th>version</th><th>fields</th></tr>
  *   <tr><td>subscription</td><td>its own</td><td>topics, user_data, owned, generation, rack</td></tr>
  *   <tr><td>assignment</td><td>its own</td><td>partitions, user_data</td></tr>
- *   <tr><td>sticky, cooperative-sticky</td><td>means nothing</td><td>owned, generation (the user data)</td></tr>
+ *   <tr><td>sticky, cooperative-sticky</td><td>ignored</td><td>owned, generation (the user data)</td></tr>
  *   <tr><td>record_key</td><td>type of the record</td><td>as in the schema</td></tr>
  *   <tr><td>group_metadata</td><td>its own</td><td>as in the schema (the value of a record)</td></tr>
  *   <tr><td>consumer_group</td><td>type of the record</td><td>as in the schema (the value of a record)</td></tr>
  * </table>
  *
- * <p>User data are in hexadecimal digits, or null; partitions are lists by topic.
+ * <p>User data are hexadecimal digits, or null; partitions are lists by topic.
  */
 public final class JavaBytes {
     private static final HexFormat HEX = HexFormat.of();
     private static final JsonNodeFactory NODES = JsonNodeFactory.instance;
 
-    /** The one version of the values of consumer groups; those of a record's kind are told by its type. */
+    /** The only version of the values of consumer groups; the type of the record tells their kind. */
     private static final short CONSUMER_GROUP_VERSION = 0;
 
     public static void main(String[] args) throws IOException {
@@ -157,7 +157,7 @@ public final class JavaBytes {
         return assignor.subscriptionUserData(Set.of());
     }
 
-    /** What a leader reads in the user data is visible to subclasses of the assignors alone. */
+    /** Only subclasses of the assignors can read the user data as a leader does. */
     private static final class StickyUserData extends StickyAssignor {
         void read(ByteBuffer buffer, ObjectNode fields) {
             tell(memberData(new Subscription(List.of(), buffer)), fields);

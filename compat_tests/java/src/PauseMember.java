@@ -23,8 +23,8 @@ import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * The Java member of {@code benchmarks/pause}: see {@code benchmarks/pause/members} for what a member is told, and
- * {@code benchmarks/pause/journal.py} for what it writes.
+ * The Java member of {@code benchmarks/pause}: see {@code benchmarks/pause/members} for the settings of a member, and
+ * {@code benchmarks/pause/journal.py} for its journal.
  */
 public final class PauseMember implements ConsumerRebalanceListener {
     private static final int READY = 1;
@@ -96,7 +96,7 @@ public final class PauseMember implements ConsumerRebalanceListener {
                 }
             }
         } catch (WakeupException e) {
-            // Asked to stop while it was waiting.
+            // The consumer was asked to stop while it was waiting.
         } finally {
             consumer.close();
             add(0, -1, -1, LEFT);
@@ -113,7 +113,7 @@ public final class PauseMember implements ConsumerRebalanceListener {
         partitions.forEach(tp -> add(0, -1, tp.partition(), REVOKED));
     }
 
-    /** On Linux, nanoTime is CLOCK_MONOTONIC, as Python's monotonic_ns is. The kind comes last: the row is complete. */
+    /** On Linux, nanoTime is CLOCK_MONOTONIC, as Python's monotonic_ns is. The kind is last and completes the row. */
     private void add(long producedNs, long offset, int partition, int kind) {
         journal.putLong(System.nanoTime()).putLong(producedNs).putLong(offset).putInt(partition).putInt(kind);
     }

@@ -31,12 +31,13 @@ import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * A Java consumer that is told what the other member programs are told, and reports in the same words.
+ * A Java consumer with the same settings and reports as the other member programs.
  *
- * <p>The one argument is the specification of {@code compat_tests/support/member_reports.py}, in JSON; orders come on standard
- * input. It uses {@code cooperative-sticky}, commits now and then and in {@code onPartitionsRevoked}, and leaves on
- * SIGTERM or at the end of its standard input. Reports have the time of the machine's monotonic clock in seconds:
- * {@link System#nanoTime()} is CLOCK_MONOTONIC on Linux, as {@code time.monotonic()} in Python is.
+ * <p>The one argument is the specification of {@code compat_tests/support/member_reports.py}, in JSON; orders come on
+ * standard input. The consumer uses {@code cooperative-sticky}, commits periodically and in
+ * {@code onPartitionsRevoked}, and leaves on SIGTERM or at the end of its standard input. Reports have the time of the
+ * machine's monotonic clock in seconds: {@link System#nanoTime()} is CLOCK_MONOTONIC on Linux, as
+ * {@code time.monotonic()} in Python is.
  */
 public final class ReportingMember implements ConsumerRebalanceListener {
     private static final Duration POLL = Duration.ofMillis(100);
@@ -114,7 +115,7 @@ public final class ReportingMember implements ConsumerRebalanceListener {
                     pauseMillis = (long) (order.get("pause_s").asDouble() * 1000);
             }
         } catch (IOException e) {
-            // A broken standard input has ended as well.
+            // A broken standard input counts as its end.
         }
         stop();
     }
@@ -156,7 +157,7 @@ public final class ReportingMember implements ConsumerRebalanceListener {
         try {
             return consumer.poll(POLL);
         } catch (WakeupException e) {
-            return ConsumerRecords.empty(); // asked to stop
+            return ConsumerRecords.empty(); // The consumer was asked to stop.
         }
     }
 
@@ -183,7 +184,7 @@ public final class ReportingMember implements ConsumerRebalanceListener {
             try {
                 consumer.commitSync(offsets, COMMIT_TIMEOUT);
             } catch (WakeupException e) {
-                // The consumer forgets a wake-up once it has thrown; `stopping` remembers it.
+                // The consumer forgets a wake-up after it has thrown; `stopping` remembers it.
                 consumer.commitSync(offsets, COMMIT_TIMEOUT);
             }
         } catch (KafkaException e) {

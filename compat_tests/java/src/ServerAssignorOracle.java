@@ -36,15 +36,15 @@ import org.apache.kafka.coordinator.group.util.UpdatedMembersAndTargetAssignment
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
- * What a broker's own assignors make of a group of KIP-848, fed by the classes and tables that its coordinator uses.
+ * The assignments of a broker's own assignors for a KIP-848 group, with the coordinator's own classes and tables.
  *
  * <p>The argument is {@code uniform} or {@code range}. Each line of standard input is a step of one group:
  * {@code {"new": true, "topics": {name: {"partitions": 3, "id": "..."}}, "leave": [id, ...], "members": [...],
- * "heartbeat": {...}}}. A new group forgets the one before. Then members leave, others are put into the coordinator's
- * table in the order given, with what they own as their last target; and the member whose heartbeat is being answered,
- * which may be new, makes the coordinator compute a target. The answer is a line {@code {"assignment": {member: {topic:
- * [partition, ...]}}}}, or {@code {"error": ...}}. The target becomes the group's, by way of the records that the
- * coordinator writes and reads back.
+ * "heartbeat": {...}}}. With {@code new}, the previous group is forgotten. Then members leave, and others are put into
+ * the coordinator's table in this order, with their owned partitions as their last target. The member of the heartbeat,
+ * which may be new, then makes the coordinator compute a target. The answer is a line
+ * {@code {"assignment": {member: {topic: [partition, ...]}}}}, or {@code {"error": ...}}. The target becomes the
+ * group's through the records that the coordinator writes and reads back.
  */
 public final class ServerAssignorOracle {
     private final ObjectMapper json = JsonMapper.builder().enable(JsonWriteFeature.ESCAPE_NON_ASCII).build();
@@ -92,7 +92,7 @@ public final class ServerAssignorOracle {
         }
     }
 
-    /** As {@code GroupMetadataManager.maybeUpdateTargetAssignment} does, and then replays its records. */
+    /** Does what {@code GroupMetadataManager.maybeUpdateTargetAssignment} does, and then replays its records. */
     private Map<String, Map<String, Set<Integer>>> heartbeat(ConsumerGroupMember member, Topics topics) {
         ConsumerGroupMember before = group.members().get(member.memberId());
         int count = group.numMembers() + (before == null ? 1 : 0);

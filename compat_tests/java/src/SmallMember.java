@@ -28,12 +28,12 @@ import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * A member of a group: consumes, commits after every batch, and tells on standard output what happens to it.
+ * A member of a group: consumes, commits after every batch, and prints its events on standard output.
  *
  * <p>Arguments are {@code key=value}. Needed: {@code bootstrap}, {@code group}, {@code topics} (comma-separated).
  * Optional: {@code assignors} (comma-separated: range, roundrobin, sticky, cooperative-sticky or class names; Java's
  * default if absent), {@code protocol} (classic or consumer, KIP-848), {@code instance}, {@code rack},
- * {@code seconds} (how long to stay; for ever if absent). A key with a dot in it is handed to the consumer as it is,
+ * {@code seconds} (how long to stay; forever if absent). A key with a dot is passed to the consumer unchanged,
  * such as {@code session.timeout.ms=6000}.
  *
  * <p>It leaves the group when its time is up, on SIGTERM, or when its standard input is closed, so that it never
@@ -41,12 +41,12 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  *
  * <p>Each line is an object with {@code event} and {@code at_ms} (milliseconds since the epoch):
  * <ul>
- *   <li>{@code assigned}, {@code revoked}, {@code lost}: the {@code partitions} of the call, what is {@code owned} from
- *       then on, {@code member} id and {@code generation}
+ *   <li>{@code assigned}, {@code revoked}, {@code lost}: the {@code partitions} of the call, the {@code owned} ones
+ *       after it, {@code member} id and {@code generation}
  *   <li>{@code records}: {@code [first offset, last offset, count]} by topic and partition
  *   <li>{@code committed}: {@code offsets} by topic and partition; {@code commit_failed}: the {@code error}
  *   <li>{@code metrics}: the {@code values} of the coordinator's metrics by name, after a line on standard input
- *   <li>{@code left}: the last line of a member that left in peace
+ *   <li>{@code left}: the last line of a member that left in an orderly way
  * </ul>
  */
 public final class SmallMember implements ConsumerRebalanceListener {
@@ -132,7 +132,7 @@ public final class SmallMember implements ConsumerRebalanceListener {
                     tellMetrics();
             }
         } catch (IOException e) {
-            // A broken standard input has ended as well.
+            // A broken standard input counts as its end.
         }
         stop();
     }
@@ -154,7 +154,7 @@ public final class SmallMember implements ConsumerRebalanceListener {
                 }
             }
         } catch (WakeupException e) {
-            // Asked to stop while it was waiting.
+            // The consumer was asked to stop while it was waiting.
         } finally {
             // A static member that leaves during a join would wait for the join to end, up to the default of 30 seconds.
             consumer.close(CloseOptions.timeout(CLOSE_TIMEOUT));
@@ -193,12 +193,12 @@ public final class SmallMember implements ConsumerRebalanceListener {
             try {
                 consumer.commitSync(uncommitted);
             } catch (WakeupException e) {
-                // The consumer forgets a wake-up once it has thrown; `stopping` remembers it.
+                // The consumer forgets a wake-up after it has thrown; `stopping` remembers it.
                 consumer.commitSync(uncommitted);
             }
         } catch (RebalanceInProgressException e) {
-            // A cooperative rebalance is under way: what is still owned afterwards is committed with the next batch,
-            // what is not, when it is revoked.
+            // During a cooperative rebalance: partitions that are still owned afterwards are committed with the next
+            // batch, the others when they are revoked.
             tell("commit_failed", Map.of("error", e.toString()));
             return;
         } catch (CommitFailedException e) {

@@ -1,12 +1,12 @@
-// What franz-go's sticky balancers make of a group.
+// The assignments of franz-go's sticky balancers for a group.
 //
 // Arguments are the names of balancers: sticky, cooperative-sticky. Each line of standard input is a group in the JSON
 // form of kafka_assignors.group_json; each is answered with a line
-// {"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}, or {"error": ...} in place of an assignment
+// {"sticky": {"assignment": {member: {topic: [partition, ...]}}}, ...}, or {"error": ...} instead of an assignment
 // where the balancer fails. The cooperative balancer's answer is that of one round.
 //
-// Members join with the bytes that a franz-go client joins with. The balancer knows one rack of each partition, that of
-// its leader: the first replica's here.
+// Members join with the metadata of a franz-go client. The balancer knows one rack of each partition, that of its
+// leader: here the first replica's.
 package main
 
 import (
@@ -79,7 +79,7 @@ func assign(balancer kgo.GroupBalancer, g group) (given assignment, err error) {
 		joined.ProtocolMetadata = m.metadata(balancer)
 		members = append(members, joined)
 	}
-	// The client does this before it asks the balancer.
+	// The client sorts the members before it calls the balancer.
 	sort.Slice(members, func(i, j int) bool { return members[i].MemberID < members[j].MemberID })
 	decoded, subscribed, err := balancer.MemberBalancer(members)
 	if err != nil {
@@ -106,7 +106,7 @@ func assign(balancer kgo.GroupBalancer, g group) (given assignment, err error) {
 	}
 	consumers := decoded.(*kgo.ConsumerBalancer)
 	if len(racks) > 0 {
-		// kgo.BalanceRacks() does this in a client; nothing public does it without one.
+		// kgo.BalanceRacks() sets these fields in a client; there is no public way to set them without a client.
 		set(consumers, "partitionRacks", racks)
 		set(consumers, "balanceRacks", true)
 	}
@@ -128,7 +128,7 @@ func assign(balancer kgo.GroupBalancer, g group) (given assignment, err error) {
 	return given, nil
 }
 
-// metadata is what a franz-go client with this state joins with.
+// metadata is the JoinGroup metadata of a franz-go client with this state.
 func (m member) metadata(balancer kgo.GroupBalancer) []byte {
 	generation := int32(-1)
 	if m.Generation != nil {

@@ -1,1 +1,1 @@
-"""The programs that `compat_tests.soak` measures, one consumer each."""
+"""The programs that `compat_tests.soak` measures; each runs one consumer."""

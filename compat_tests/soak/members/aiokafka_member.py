@@ -1,4 +1,4 @@
-"""`python -m compat_tests.soak.members.aiokafka_member ORDER`: one of aiokafka, until killed."""
+"""`python -m compat_tests.soak.members.aiokafka_member ORDER` runs an aiokafka consumer until killed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def make(order: Order) -> Any:
 
 
 async def turn(consumer: Any, order: Order, turns: Turns) -> None:
-    """One call for records, and what an application does besides."""
+    """Ask for records once, and do what the role requires."""
     if order.role == member.IDLE and turns.is_each(2):
-        # A call that is cancelled leaves nothing behind either.
+        # A cancelled call must not add objects either.
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(consumer.getone(), member.TURN_MS / 1000)
         turns.next(0)
@@ -49,7 +49,7 @@ async def turn(consumer: Any, order: Order, turns: Turns) -> None:
 
 
 async def use(consumer: Any, batch: Any, turns: Turns) -> None:
-    """Commits, several at once among them; pauses, seeks."""
+    """Commit, sometimes several offsets at the same time; pause, resume and seek."""
     offsets = {tp: records[-1].offset + 1 for tp, records in batch.items() if records}
     with contextlib.suppress(CommitFailedError, IllegalStateError):
         if offsets and turns.is_each(2):
@@ -79,7 +79,7 @@ async def stay(order: Order) -> None:
 
 
 async def restart(order: Order) -> None:
-    """Start and stop one consumer after the other; samples are taken between them."""
+    """Start and stop one consumer after the other; samples are taken between two consumers."""
     samples, turns, number = Samples(order), Turns(), 0
     while True:
         consumer = make(order)

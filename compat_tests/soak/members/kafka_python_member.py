@@ -1,4 +1,4 @@
-"""`python -m compat_tests.soak.members.kafka_python_member ORDER`: one of kafka-python, until killed."""
+"""`python -m compat_tests.soak.members.kafka_python_member ORDER` runs a consumer until it is killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StickyAssigno
 
 
 def make(order: Order) -> Any:
-    """The consumer, which joins in its first `poll`."""
+    """The consumer; it joins in its first `poll`."""
     made: Any = KafkaConsumer
     settings = order.settings
     if order.consumer == member.COOPERATIVE:
@@ -30,7 +30,7 @@ def make(order: Order) -> Any:
 
 
 def turn(consumer: Any, order: Order, turns: Turns) -> None:
-    """One call for records, and what an application does besides."""
+    """Poll once, and do what the role requires."""
     batch = consumer.poll(timeout_ms=member.TURN_MS)
     turns.next(sum(map(len, batch.values())))
     if order.role == member.PAUSED:
@@ -43,7 +43,7 @@ def turn(consumer: Any, order: Order, turns: Turns) -> None:
 
 
 def use(consumer: Any, batch: Any, turns: Turns) -> None:
-    """Commits, several at once among them; pauses, seeks."""
+    """Commit, sometimes several offsets at the same time; pause, resume and seek."""
     offsets = {
         tp: OffsetAndMetadata(records[-1].offset + 1, "", -1) for tp, records in batch.items() if records
     }
@@ -76,7 +76,7 @@ def stay(order: Order) -> None:
 
 
 def restart(order: Order) -> None:
-    """Start and close one consumer after the other; samples are taken between them."""
+    """Start and close one consumer after the other; samples are taken between two consumers."""
     samples, turns, number = Samples(order), Turns(), 0
     while True:
         consumer = make(order)

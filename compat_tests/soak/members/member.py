@@ -1,4 +1,4 @@
-"""What the programs of both clients share: the order they are given, and the file of samples they write."""
+"""The shared part of both clients' programs: the order that they get, and the file of samples."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ __all__ = [
 ]
 
 COOPERATIVE, EAGER, STOCK = "cooperative", "eager", "stock"
-"""The client's cooperative consumer of this project, its stock consumer with an assignor of this project, and
-the stock consumer as it is."""
+"""This project's cooperative consumer, the stock consumer with an assignor of this project, and the stock
+consumer without changes."""
 
 BUSY, IDLE, PARTITIONLESS, PAUSED = "busy", "idle", "partitionless", "paused"
 STANDBY, REBALANCING, RESTARTING = "standby", "rebalancing", "restarting"
 
 TURN_MS = 1000
-"""How long one call for records waits."""
+"""How long one call waits for records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What one process runs.
+    """The settings of one process.
 
     Attributes:
         name: of the consumer; the broker sorts members by it.
         consumer: COOPERATIVE, EAGER or STOCK.
-        role: what the application does with it.
+        role: how the application uses the consumer.
         file: of the samples.
         sample_every_s: seconds from one sample to the next.
     """
@@ -71,7 +71,7 @@ class Order:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those of the consumer, the same with both clients."""
+        """The settings of the consumer, the same for both clients."""
         return {
             "bootstrap_servers": self.bootstrap,
             "group_id": self.group,
@@ -86,7 +86,7 @@ class Order:
 
 
 class Samples:
-    """A file with a sample in each line: of the types, only those whose number has changed."""
+    """A file with one sample in each line; a sample has only the types whose number has changed."""
 
     def __init__(self, order: Order) -> None:
         self._path = Path(order.file)
@@ -99,7 +99,7 @@ class Samples:
         now = time.monotonic()
         if now < self._due:
             return
-        # Not the time that is left: samples of a machine that is late do not pile up.
+        # The interval starts now, so that samples do not pile up on a slow machine.
         self._due = now + self._every_s
         counts, types = count()
         changed = {
@@ -116,7 +116,7 @@ class Samples:
 
 
 class Turns:
-    """Counts calls for records, and says at which of them the application does something else."""
+    """Counts calls for records, and decides in which of them the application does something else."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -127,5 +127,5 @@ class Turns:
         self.records += records
 
     def is_each(self, number: int, after: int = 0) -> bool:
-        """Whether this is turn `after` of each `number` of them."""
+        """Whether this is turn `after` of a cycle of `number` turns."""
         return self.number % number == after
