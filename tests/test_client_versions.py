@@ -1,4 +1,4 @@
-"""The release of a client, where there is one and where there is none."""
+"""The release of a client, if its name tells one."""
 
 from __future__ import annotations
 
