@@ -71,8 +71,7 @@ class Ruining(Strategy):
 
 
 class RuiningLater(Ruining):
-    """Returns a valid assignment; empties its arguments at once, and its earlier answers in each later
-    call."""
+    """Returns valid assignments; empties its arguments at once, and its earlier answers in later calls."""
 
     __slots__ = ("_answers",)
 

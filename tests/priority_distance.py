@@ -25,8 +25,7 @@ FIRST, REST = ("alerts", "alarms"), ("orders", "views")
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """The sums of the squared loads, and the loads of the fullest member, of our solver and of the
-    optimum."""
+    """The sum of the squared loads and the load of the fullest member, for our solver and the optimum."""
 
     ours: int
     best: int

@@ -137,7 +137,7 @@ def test_the_hold_is_as_long_as_it_says() -> None:
 
 
 def test_loads_between_rest_and_gap_neither_end_a_hold_nor_act() -> None:
-    within = (12, 10, 10, 10, 10, 10)  # 22 against 21: too even for the gap.
+    within = (12, 10, 10, 10, 10, 10)  # Load 22, bound 21: too even for the gap.
     tight = replace(TRIGGER, rest_below=0.04)
     for trigger, expected in ((tight, [990]), (TRIGGER, [])):
         life = Life(trigger)
@@ -281,7 +281,7 @@ def test_a_strategy_that_moves_nothing_is_asked_ever_more_seldom() -> None:
 def test_a_strategy_is_asked_again_when_the_gap_has_doubled_or_after_a_rest() -> None:
     strategy = Fixed(**STAYS)
     life = Life(strategy=strategy)
-    mild = (13, 13, 10, 10, 4, 4)  # 26 against 20.
+    mild = (13, 13, 10, 10, 4, 4)  # Load 26, bound 20.
     life.looks(300, mild)
     assert strategy.asked == 1
     life.look(UNEVEN)

@@ -41,8 +41,7 @@ def assert_as_before(name: str, renderables: Sequence[RenderableType], width: in
 
 
 def assert_legible(text: str, width: int, names: Iterable[str], numbers: Iterable[str] = ()) -> None:
-    """Assert that no line is too long, nothing is truncated, and each name is complete on up to three
-    lines."""
+    """Assert that no line is too long, no text is cut, and each name is complete on up to three lines."""
     lines = text.splitlines()
     assert max(map(cell_len, lines)) <= width
     assert "…" not in text

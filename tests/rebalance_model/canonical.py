@@ -87,8 +87,7 @@ class View(NamedTuple):
     asking: str
     """The member id of a JoinGroup or SyncGroup request that has not arrived."""
     commit: Membership
-    """The membership of a commit that has not arrived; `ids` and `generations` include it if it is
-    current."""
+    """The membership of a commit that has not arrived; `ids` and `generations` have it if it is current."""
     heartbeat: bool
     """Whether the member may send a heartbeat, or has sent one that has not arrived."""
 

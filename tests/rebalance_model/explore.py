@@ -145,8 +145,7 @@ class Numbers(Generic[Value]):
 
 
 class Move(NamedTuple):
-    """A step of a process before the coordinator responds, in numbers. 0: no request, or no effect on
-    others."""
+    """A step of a process before the coordinator responds, in numbers. 0: no request, or no effect."""
 
     process: int
     request: int
@@ -157,8 +156,7 @@ class Move(NamedTuple):
 
 
 class Came(NamedTuple):
-    """What the coordinator does with a request, in numbers. 0: no immediate response, or no other
-    response."""
+    """What the coordinator does with a request, in numbers. 0: no immediate response, or no mail."""
 
     coordinator: int
     told: int = 0

@@ -76,8 +76,7 @@ class Here:
     index: int
     process: Process
     known: Known | None = None
-    """What the process sees of the coordinator. None while it handles a response, which carries all it
-    needs."""
+    """What the process sees of the coordinator. None while it handles a response."""
     installed: Partitions = NOTHING
     """Partitions that the process has installed as a member of the current generation."""
 
