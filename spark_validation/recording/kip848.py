@@ -40,7 +40,7 @@ _DEADLINE_S = 120.0
 
 
 class _Members:
-    """Consumers by name, all polled by this one thread."""
+    """Consumers by name; this thread polls all of them."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
@@ -49,7 +49,7 @@ class _Members:
     def join(
         self, name: str, group: str, topic: str, *, protocol: str = "consumer", instance: str | None = None
     ) -> None:
-        """A new member, and some time for the group to settle."""
+        """Add a member, and let the group settle."""
         from confluent_kafka import Consumer
 
         settings: dict[str, Any] = {
@@ -70,12 +70,12 @@ class _Members:
         self.settle()
 
     def leave(self, name: str) -> None:
-        """A member closes; a static one says that it will be back."""
+        """Close a member; a static member announces that it will be back."""
         self._consumers.pop(name).close()
         self.settle()
 
     def settle(self, seconds: float = _STEP_S) -> None:
-        """Poll all members for a while, and then until no assignment has changed for some seconds."""
+        """Poll all members for some seconds, and then until no assignment changes for some seconds."""
         start = calm_since = time.monotonic()
         seen: object = None
         while True:
@@ -106,7 +106,7 @@ def _members(kafka: Kafka) -> Iterator[_Members]:
 
 
 def record(folder: Path) -> None:
-    """Play all scenes on a broker of our own, and write what it wrote to `folder`, which must not exist."""
+    """Play all scenes on our own broker, and write its records to `folder`, which must not exist."""
     folder.mkdir(parents=True)
     with KafkaCluster(brokers=1, settings=_SETTINGS) as kafka:
         catalogue = CatalogueLog(kafka)
@@ -164,7 +164,7 @@ def _again(kafka: Kafka, members: _Members) -> None:
 
 
 def main() -> None:
-    """Record into the folder that is named."""
+    """Record into the folder given on the command line."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0].rstrip(":"))
     parser.add_argument("folder", type=Path, help="where to write; must not exist")
