@@ -1,10 +1,10 @@
 # %% [markdown]
 # # The tables of a replay, in a notebook
 #
-# `kafka-assignors replay history/ --strategy range,cooperative-sticky --tables tables/` writes the tables. Run
-# this file as a program (`python examples/replay_tables.py tables`) or cell by cell: Jupyter (with jupytext),
-# VS Code, PyCharm and Spyder recognise the marks. It needs only pyarrow; `to_pandas()` makes a data frame of
-# any table.
+# `kafka-assignors replay history/ --strategy range,cooperative-sticky --tables tables/` writes the tables.
+# Run this file as a program (`python examples/replay_tables.py tables`) or cell by cell: Jupyter (with
+# jupytext), VS Code, PyCharm and Spyder recognise the marks. It needs only pyarrow; `to_pandas()` makes a
+# data frame of any table.
 
 # %%
 import sys
@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 TABLES = Path(sys.argv[1] if len(sys.argv) > 1 else "tables")
 
 # %% [markdown]
-# The moves and pauses of each strategy, if it had been in use from the start. `recorded` stands for production.
+# The moves and pauses of each strategy, if it had been in use from the start. `recorded` is production.
 
 # %%
 metrics = pq.read_table(TABLES / "metrics", filters=pc.field("mode") == "steady-state")
