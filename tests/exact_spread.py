@@ -38,7 +38,7 @@ PREFERENCES = {
 
 
 def sum_of_squares(assignment: Assignment) -> int:
-    """The sum of squares, over all topics and members, of the topic's partitions that the member has."""
+    """The sum, over all topics and members, of the squared number of partitions."""
     return sum(len(share) ** 2 for shares in assignment.members.values() for share in shares.values())
 
 

@@ -132,7 +132,7 @@ class TestAGroup:
 
 
 class TestARollingUpgrade:
-    """From cooperative-sticky: the group switches when the last member supports `capacity`."""
+    """The group switches from cooperative-sticky when its last member supports `capacity`."""
 
     def joined(self, name: str, capacity: int, last: LastAssignment) -> JoinedMember:
         data = subscription_bytes(Capacity(capacity), ["orders"], last, held=last is not NEVER_ASSIGNED)

@@ -74,7 +74,7 @@ OTHERS = (
 
 
 class Raising(Range):
-    """A strategy that reports a finding."""
+    """A strategy that raises an error."""
 
     def assign(self, group: Any) -> Any:
         raise RuntimeError(

@@ -1,4 +1,4 @@
-"""The release of a client, if its name tells one."""
+"""The installed release of a client, and the errors for a missing client or missing attributes."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ def test_no_bytes_raise_anything_but_a_protocol_error(decode: Callable[[bytes], 
     if error is not None:
         assert error.field
         assert error.problem in str(error)
-        assert 0 <= error.offset <= len(data) + 10  # "user data" precedes the bytes with up to ten bytes
+        assert 0 <= error.offset <= len(data) + 10  # "user data" adds ten bytes in front
 
 
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())

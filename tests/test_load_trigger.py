@@ -117,7 +117,7 @@ def test_it_never_acts_on_loads_within_the_gap(weights: Weights) -> None:
     assert Life().looks(10_000, weights) == []
 
 
-# ---- each rule matters: without it the trigger acts, with it it does not
+# ---- each rule matters: the trigger acts only without it
 
 
 def test_the_hold_keeps_a_burst_from_acting() -> None:
@@ -331,7 +331,7 @@ def test_an_action_that_helped_is_not_held_against_the_next() -> None:
 
 def test_no_action_undoes_one_of_the_last_hour() -> None:
     one, other = STAYS, {"a": (0, 2), "b": (1, 3), "c": (4, 5)}
-    by_one, by_other = (10, 1, 10, 1, 5, 5), (10, 10, 1, 1, 5, 5)  # Each favours its assignment.
+    by_one, by_other = (10, 1, 10, 1, 5, 5), (10, 10, 1, 1, 5, 5)  # each favours its assignment
     life = Life(replace(TRIGGER, undo_after_s=3600), Fixed(**other))
     life.state = replace(life.state, new_s=0.0)
     assert not life.looks(90, by_other)

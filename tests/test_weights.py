@@ -28,7 +28,7 @@ class Coordinator:
 
 
 class Unsized:
-    """As NumPy's zero-dimensional array: its `__len__` raises."""
+    """An object like NumPy's zero-dimensional array, whose `__len__` raises."""
 
     def __len__(self) -> int:
         raise TypeError("len() of unsized object")
