@@ -50,9 +50,9 @@ class FleetOptions:
     """The options of a fleet.
 
     `generations` is the approximate total of all groups; `days` is the length of the history. `giant` makes
-    the first group a giant with this many members, partitions of its own topic, and additional generations.
-    `committed_offsets_s` is the interval in seconds in which the history keeps one committed offset of each
-    partition; 0 keeps none.
+    the first group a giant: its number of members, partitions (of its own topic) and generations (in
+    addition). `committed_offsets_s` is the interval in seconds in which the history keeps one committed
+    offset of each partition; 0 keeps none.
     """
 
     groups: int = 5_000

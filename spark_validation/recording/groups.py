@@ -126,8 +126,7 @@ GROUPS = (
     ),
     Group(
         "ledger",
-        # Subscriptions are uniform: kafka-python 3.0's leader fails with a KeyError when it has to skip a
-        # member.
+        # Subscriptions are uniform: kafka-python 3.0's leader raises KeyError when it has to skip a member.
         "roundrobin, uniform, Java and kafka-python",
         (
             Role("java", 1, ("payments", "refunds"), ("roundrobin",)),

@@ -2,14 +2,13 @@
 
     python -m spark_validation.recording.kip848 spark_validation/tests/data/kip848
 
-* `moved`: a classic group that a member of the new protocol joins and leaves again (online migration,
-  there and back);
-* `pods`: static members, of which one comes back and one does not; partitions are added to their topic;
-* `patterns`: a member that subscribes by a regular expression, and a topic that comes to match it;
-* `again`: a group that is deleted and made once more.
+* `moved`: a member of the new protocol joins a classic group and leaves it (online migration, both ways);
+* `pods`: two static members leave, and one of them comes back; partitions are added to their topic;
+* `patterns`: a member subscribes by a regular expression, and a new topic matches it;
+* `again`: a group is deleted and created again.
 
-The folder becomes a history (`raw/`, `topics.parquet`). Takes about five minutes; what happens when differs
-from run to run, and so do all ids. Members are librdkafka's, in this process.
+The folder becomes a history (`raw/`, `topics.parquet`). The command takes about five minutes; times and ids
+differ from run to run. The members are librdkafka's, in this process.
 """
 
 from __future__ import annotations

@@ -25,8 +25,7 @@ Tables = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The tables of both runs with rows as sorted text, the driver's output, and the number of used
-    workers."""
+    """The tables of both runs as sorted text, the driver's output, and the number of workers used."""
 
     here: Tables
     there: Tables

@@ -136,8 +136,7 @@ class Log:
     def generation(
         self, group: str, number: int, *members: GroupMember, protocol: str = "range", kind: str = "consumer"
     ) -> None:
-        """Append a generation as its coordinator writes it; the first member leads. Without members it is
-        empty."""
+        """Append a generation as its coordinator writes it; the first member, if any, leads."""
         value = GroupMetadata(
             version=3,
             protocol_type=kind,

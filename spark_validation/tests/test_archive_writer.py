@@ -1,4 +1,4 @@
-"""The way of a batch into the archive: it arrives once, wherever an attempt breaks off."""
+"""Writing a batch to the archive: it arrives once, wherever an attempt breaks off."""
 
 from __future__ import annotations
 
