@@ -1,1 +1,1 @@
-"""Examples that run as they stand; README.md says in which order to read them."""
+"""Examples that run without changes; README.md says in which order to read them."""

@@ -1,7 +1,7 @@
-"""A strategy of your own: members say how much they can carry, and get their share of the partitions.
+"""A strategy of your own: members announce their capacity, and get their share of the partitions.
 
 The same object runs in both clients (`aiokafka/custom_strategy.py`, `kafka_python/custom_strategy.py`), which
-may even share a group, and on the command line, before it runs anywhere else:
+may even share a group, and on the command line, where you can try it first:
 
     $ kafka-assignors assign examples/group.json --strategy examples/by_capacity.py:ByCapacity
 """
@@ -18,14 +18,14 @@ __all__ = ["ByCapacity"]
 
 @dataclass(frozen=True, slots=True)
 class ByCapacity(Strategy):
-    """Each partition goes to the subscriber with the most capacity left for another one.
+    """Assign each partition to the subscriber with the most capacity left.
 
-    `capacity` is a whole number above 0, in a unit that all members agree on (cores, say): a member with
+    `capacity` is a positive whole number, in a unit that all members agree on (such as cores): a member with
     twice the capacity gets twice the partitions.
     """
 
     capacity: int = 1
-    name: str = "example-by-capacity"  # what the members vote on, so no other strategy may have it
+    name: str = "example-by-capacity"  # the members vote on it, so no other strategy may have it
     version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
@@ -34,11 +34,11 @@ class ByCapacity(Strategy):
             raise ValueError(f"capacity must be above 0, not {self.capacity}")
 
     def member_data(self, member: MemberContext) -> bytes:
-        """What this member tells the leader, whichever member that is."""
+        """The bytes that this member sends to the leader."""
         return str(self.capacity).encode()
 
     def assign(self, group: Group) -> Assignment:
-        # Only what the group says counts, in an order of our own: any leader must come to the same answer.
+        # Use only the group's contents, in an order of our own: every leader must get the same result.
         members = sorted(group.members.values(), key=lambda member: (member.instance_id or "", member.id))
         capacities = {member.id: _capacity_of(member) for member in members}
         loads = dict.fromkeys(capacities, 0)
@@ -55,6 +55,6 @@ class ByCapacity(Strategy):
 
 
 def _capacity_of(member: Member) -> int:
-    # Other processes wrote this, perhaps another release: bytes that are no number must not end the group.
+    # Other processes, perhaps of another release, wrote these bytes: invalid ones must not stop the group.
     text = member.data.decode("ascii", "replace")
     return max(1, int(text)) if text.isdecimal() and len(text) < 10 else 1

@@ -1,4 +1,4 @@
-"""The arguments that all examples take."""
+"""The arguments that all examples share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["parser", "start_logging"]
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A parser for what every consumer has to know; `description` is the docstring of the example."""
+    """A parser with the arguments of every consumer; `description` is the docstring of the example."""
     arguments = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -25,11 +25,11 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def start_logging() -> None:
-    """The log goes to standard error: what happens in examples and assignors, and the clients' warnings.
+    """Log to standard error: the messages of examples and assignors, and the clients' warnings.
 
     `LOG_LEVEL=DEBUG` adds a line for each batch.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for client in ("aiokafka", "kafka"):  # Their connections would hide the few lines of a rebalance.
+    for client in ("aiokafka", "kafka"):  # Their messages about connections would hide the rebalances.
         logging.getLogger(client).setLevel(logging.WARNING)
     logging.getLogger("examples").setLevel(os.environ.get("LOG_LEVEL", "INFO"))

@@ -1,13 +1,13 @@
-"""What Kubernetes asks a consumer: three probes, and a request to stop, in a thread beside the event loop.
+"""Health endpoints for Kubernetes: three probes and a request to stop, in a thread beside the event loop.
 
 | path | 200 if | else |
 |---|---|---|
-| `/startup`, `/ready` | the member has joined its group, and does not stop | 503 |
-| `/live` | the loop has turned within `LIVE_S` | 503: the container is started again |
-| `/stop` | the consumer has stopped, within `STOP_S` | 503 after that |
+| `/startup`, `/ready` | the member has joined its group and is not stopping | 503 |
+| `/live` | the loop has run within `LIVE_S` | 503: Kubernetes restarts the container |
+| `/stop` | the consumer has stopped within `STOP_S` | 503 after that |
 
-None of them asks a broker: a broker that is down for a minute is no reason to start all members again, which
-would cost a rebalance for each.
+No endpoint contacts a broker: if a broker is down for a minute, restarting all members would not help, and
+would cost a rebalance for each of them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from types import TracebackType
 __all__ = ["LIVE_S", "STOP_S", "Health"]
 
 LIVE_S = 60.0
-"""More than the longest batch takes."""
+"""More than the duration of the longest batch."""
 
 STOP_S = 30.0
-"""The longest batch, saving, committing and leaving; less than `terminationGracePeriodSeconds`."""
+"""The time for the longest batch, saving, committing and leaving; less than
+`terminationGracePeriodSeconds`."""
 
 
 class Health:
-    """Answers on `port` while the `with` block runs; port 0 chooses a free one. `stop` is called in another
-    thread.
+    """Answers on `port` while the `with` block runs; port 0 selects a free one.
+
+    `stop` is called in another thread.
     """
 
     def __init__(self, port: int, stop: Callable[[], object]) -> None:
@@ -38,7 +40,7 @@ class Health:
         self._stop = stop
         self._last_turn = time.monotonic()
         self._server = ThreadingHTTPServer(("", port), self._handler())
-        # `server_close` waits for the answers that are under way, so that `/stop` is answered before the end.
+        # `server_close` waits for pending responses, so `/stop` is answered before the end.
         self._server.daemon_threads = False
 
     @property
@@ -46,7 +48,7 @@ class Health:
         return self._server.server_port
 
     def beat(self) -> None:
-        """The loop has turned."""
+        """Record that the loop has run."""
         self._last_turn = time.monotonic()
 
     def __enter__(self) -> Health:
@@ -61,7 +63,7 @@ class Health:
         self._server.server_close()
 
     def _answer(self, path: str) -> bool | None:
-        """Whether `path` is answered with 200; None if it does not exist."""
+        """Whether the response to `path` is 200; None if the path does not exist."""
         if path in ("/startup", "/ready"):
             return self.ready
         if path == "/live":
@@ -76,7 +78,7 @@ class Health:
 
         class Handler(BaseHTTPRequestHandler):
             timeout = 5.0
-            """Seconds for a request to arrive."""
+            """The timeout of a request, in seconds."""
 
             def do_GET(self) -> None:
                 answer = health._answer(self.path)
@@ -85,6 +87,6 @@ class Health:
                 self.end_headers()
 
             def log_message(self, format: str, *arguments: object) -> None:
-                """Probes come every few seconds; the log is for what happens."""
+                """Log nothing: probes come every few seconds."""
 
         return Handler

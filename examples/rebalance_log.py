@@ -1,7 +1,7 @@
-"""An observer of a cooperative consumer, for both clients: it logs what each rebalance cost, and counts.
+"""An observer of a cooperative consumer, for both clients: it logs and counts the costs of each rebalance.
 
-Give the counts to your metrics library in the place of the log. For OpenTelemetry there is an observer ready
-made: `kafka_assignors_opentelemetry.OpenTelemetryObserver`.
+Pass the counts to your metrics library instead of the log. For OpenTelemetry there is a ready-made observer:
+`kafka_assignors_opentelemetry.OpenTelemetryObserver`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["RebalanceLog"]
 
 
 class RebalanceLog(RebalanceObserver):
-    """Logs what each rebalance cost, and counts. Must not block: the consumer waits for each call."""
+    """Logs and counts the costs of each rebalance. It must not block: the consumer waits for each call."""
 
     def __init__(self, log: logging.Logger) -> None:
         self.counts: Counter[str] = Counter()

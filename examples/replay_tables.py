@@ -1,10 +1,10 @@
 # %% [markdown]
 # # The tables of a replay, in a notebook
 #
-# `kafka-assignors replay history/ --strategy range,cooperative-sticky --tables tables/` has written them. Run
-# this file as it is (`python examples/replay_tables.py tables`), or cell by cell: Jupyter (with jupytext),
-# VS Code, PyCharm and Spyder know the marks. It needs pyarrow alone; `to_pandas()` makes a data frame of any
-# table.
+# `kafka-assignors replay history/ --strategy range,cooperative-sticky --tables tables/` writes the tables.
+# Run this file as a program (`python examples/replay_tables.py tables`) or cell by cell: Jupyter (with
+# jupytext), VS Code, PyCharm and Spyder recognise the marks. It needs only pyarrow; `to_pandas()` makes a
+# data frame of any table.
 
 # %%
 import sys
@@ -16,8 +16,7 @@ import pyarrow.parquet as pq
 TABLES = Path(sys.argv[1] if len(sys.argv) > 1 else "tables")
 
 # %% [markdown]
-# What each strategy would have moved and paused, had it been running all along. `recorded` is what production
-# did.
+# The moves and pauses of each strategy, if it had been in use from the start. `recorded` is production.
 
 # %%
 metrics = pq.read_table(TABLES / "metrics", filters=pc.field("mode") == "steady-state")
@@ -28,7 +27,7 @@ for row in totals.sort_by("paused_s_sum").to_pylist():
     print(f"{row['strategy']:20} {row['moved_sum']:8,} moved {row['paused_s_sum']:12,.1f} s paused (model)")
 
 # %% [markdown]
-# The group that production paused longest, and its worst rebalances.
+# The group with the longest pauses in production, and its worst rebalances.
 
 # %%
 recorded = metrics.filter(pc.field("strategy") == "recorded")
@@ -46,8 +45,8 @@ for row in replayed.slice(0, 5).to_pylist():
     print(f"  generation {row['generation']} at offset {row['offset']}: {row['moved']} moved")
 
 # %% [markdown]
-# Why there was the worst of them, and who was given what. A generation's number is no key, for a restarted
-# static member writes it again; the offset is one within the group.
+# The causes of the worst rebalance, and its assignment. The generation is not a key, because a restarted
+# static member writes it again; the offset is a key within the group.
 
 # %%
 offset = replayed["offset"][0].as_py()
@@ -58,7 +57,7 @@ for row in pq.read_table(TABLES / "assignments", filters=of_generation).sort_by(
     print(f"  {row['member_id']}: {len(row['partitions'])} partitions of {row['topic']}")
 
 # %% [markdown]
-# Who made groups rebalance most often; a deployment is no member's fault.
+# The members that made groups rebalance most often, without deployments.
 
 # %%
 faults = pq.read_table(TABLES / "faults", filters=pc.field("kind") != "deployment")

@@ -1,6 +1,6 @@
-"""Ours against the exact optimum, group by group, and the counts over many groups.
+"""The solver against the exact optimum, group by group, with counts over many groups.
 
-The command that does this for hours is `tests.exact_search`.
+The command that runs this for hours is `tests.exact_search`.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ KINDS = (
     "capacities",
     "partitions already there",
 )
-"""What is counted of a group."""
+"""The properties of a group that a comparison counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Where ours is wrong: which group, solved how, and what is wrong with the answer."""
+    """An answer of the solver that is wrong: the group, the order of wishes, and the error."""
 
     name: str
     order: str
@@ -55,11 +55,12 @@ class Failure:
 
 @dataclass(slots=True)
 class Comparison:
-    """Counts over groups, and every case in which ours is not what it should be.
+    """Counts over groups, and every failure.
 
-    `solved` and `worse` count by the name of the order; `worse` is named "MOVEMENT: moved" where that was the
-    first wish in which ours fell behind. `settled` counts the groups in which assigning the answer again, and
-    assigning the same group with everything in another order, changed nothing.
+    `solved` and `worse` count by the name of the order. A key of `worse` is "MOVEMENT: moved" if `moved` is
+    the first wish that the solver does not reach in that order. `settled` counts the groups whose assignment
+    stays the same when it is assigned again. `same_in_any_order` counts the groups whose assignment does not
+    depend on the order of members, topics and claims.
     """
 
     groups: int = 0
@@ -72,7 +73,7 @@ class Comparison:
     kinds: Counter[str] = field(default_factory=Counter)
 
     def add(self, name: str, group: Group, scale: Scale = PLAIN) -> None:
-        """Solve one group in every order, and hold the answers against the best there are."""
+        """Solve one group in every order of wishes, and compare each answer with the optimum."""
         oracle = Oracle(group, scale)
         claims = group.claims
         judged = {(t, p): m for m, by_topic in claims.prior.items() for t, ps in by_topic.items() for p in ps}
@@ -82,7 +83,7 @@ class Comparison:
         self._describe(group, oracle)
         movement_first = oracle.best(Order.MOVEMENT_RACKS)
         best = {
-            Order.MOVEMENT: movement_first,  # which has the least movement, at any rack misses
+            Order.MOVEMENT: movement_first,  # its movement is the least, with any rack misses
             Order.MOVEMENT_RACKS: movement_first,
             Order.RACKS_MOVEMENT: oracle.best(Order.RACKS_MOVEMENT)
             if movement_first.rack_misses
@@ -102,13 +103,13 @@ class Comparison:
     def _compare(self, name: str, group: Group, order: Order, ours: Score, best: Score) -> None:
         wishes = ("sum_of_squares", *order.value)
         for wish, mine, least in zip(wishes, ours.in_order(order), best.in_order(order), strict=True):
-            if mine != least:  # a smaller number would be as wrong: the oracle would not be exact
+            if mine != least:  # a smaller number is a failure too: the oracle would not be exact
                 self.worse[f"{order.name}: {wish}"] += 1
                 self._fail(name, group, order.name, f"{ours} where {best} is possible")
                 return
 
     def _repeat(self, name: str, group: Group, scale: Scale) -> None:
-        """Assign the answer once more, and the same group in another order of everything in it."""
+        """Assign the answer again, and assign the shuffled group."""
         rng = random.Random(name)
         preference = rng.choice(list(ORDERS))
 
@@ -153,7 +154,7 @@ class Comparison:
         self.kinds.update(dict(zip(KINDS, map(int, kinds), strict=True)))
 
     def merge(self, other: Comparison) -> None:
-        """Take in what was counted over other groups."""
+        """Add the counts of `other`."""
         self.groups += other.groups
         self.settled += other.settled
         self.same_in_any_order += other.same_in_any_order
@@ -165,7 +166,7 @@ class Comparison:
             self.sizes.setdefault(what, Counter()).update(counts)
 
     def to_json(self) -> dict[str, Any]:
-        """As `json` writes it; `from_json` reads it."""
+        """The comparison as a value for `json.dumps`; `from_json` reads it."""
         return {
             "groups": self.groups,
             "solved": dict(self.solved),
@@ -179,7 +180,7 @@ class Comparison:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Comparison:
-        """What `to_json` wrote."""
+        """The comparison that `to_json` wrote."""
         return cls(
             groups=value["groups"],
             solved=Counter(value["solved"]),
@@ -192,7 +193,7 @@ class Comparison:
         )
 
     def table(self) -> str:
-        """What was compared, and what came of it."""
+        """The counts and the first 20 failures, as text."""
         lines = [f"{self.groups} groups"]
         for what, counts in self.sizes.items():
             lines.append(f"  {what:28} {distribution(counts)}")
@@ -208,7 +209,7 @@ class Comparison:
 
 
 def distribution(counts: Counter[int]) -> str:
-    """How often each number came, or from each range of numbers if there are many."""
+    """How often each number occurred, or each range of numbers if there are many."""
     width = 1 + max(counts) // 12
     ranges: Counter[int] = Counter()
     for number, count in counts.items():
@@ -218,12 +219,12 @@ def distribution(counts: Counter[int]) -> str:
 
 
 def _plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The assignment in lists, from any type of sequence."""
+    """The assignment with each sequence of partitions as a list."""
     return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
 def _owning(group: Group, owned: Mapping[str, Mapping[str, list[int]]]) -> Group:
-    """The group a generation later, when every member owns its assignment."""
+    """The group one generation later, when every member owns its assignment."""
     generation = 1 + max(0, group.generation or 0)
 
     def later(member: Member) -> Member:
@@ -234,7 +235,7 @@ def _owning(group: Group, owned: Mapping[str, Mapping[str, list[int]]]) -> Group
 
 
 def _shuffled(rng: random.Random, group: Group) -> Group:
-    """The same group, whose members, topics and claims come in another order."""
+    """The same group with its members, topics and claims in another order."""
 
     def shuffled(items: list[T]) -> list[T]:
         return rng.sample(items, len(items))
@@ -257,7 +258,7 @@ def compare(
     make: Callable[[random.Random, Limits], Group] = random_group,
     make_scale: Callable[[random.Random, Group], Scale] | None = None,
 ) -> Comparison:
-    """Compare over so many random groups; the seed of each is named where it matters."""
+    """Compare random groups; a failure names the seed of its group."""
     comparison = Comparison()
     for number in range(groups):
         name = f"{seed}/{number}"

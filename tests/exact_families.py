@@ -1,19 +1,18 @@
 """Families of random groups of up to 40 members and 400 partitions, for the long search.
 
-Each group is made from a family's name and a number alone. What a family varies:
+The family and a name determine each group. The families:
 
-- `small`: the nasty mixture of `exact_groups`, up to 8 members
+- `small`: the groups of `exact_groups`, up to 8 members
 - `fresh`: no partition has an owner; uniform and mixed subscriptions
 - `changed`: members joined, left or changed their subscription since an earlier assignment
-- `grown`: the same, and partitions were added, topics created and deleted
-- `racks`: the same as `changed`, with racks on both sides, and replicas that have moved
-- `claims`: the same as `changed`, with stale, double, false and impossible claims
-- `static`: instance ids; members restarted under a new member id and own nothing, or still own
-- `everything`: all of it at once
+- `grown`: as `changed`; also, partitions were added, topics created and deleted
+- `racks`: as `changed`, with racks of members and replicas, and with replicas that have moved
+- `claims`: as `changed`, with stale, duplicate, false and impossible claims
+- `static`: members with instance ids; some restarted under a new member id and own nothing
+- `everything`: all of these at once
 
-Sizes are the greater of two that are drawn evenly on a logarithmic scale, so that there are many small groups
-and enough large ones. An earlier assignment was made by range, by roundrobin, by the sticky strategy or at
-random.
+A size is the greater of two numbers drawn evenly on a logarithmic scale: most groups are small, and enough
+are large. The earlier assignment is by range, by roundrobin, by the sticky strategy or random.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ MOST_PARTITIONS = 400
 
 RACKS = "abcd"
 GENERATION = 12
-"""The generation that is being formed; honest members were in the one before."""
+"""The generation that the group forms; honest members were in the generation before it."""
 
 
 def draw(family: str, name: str) -> Group:
-    """The group of this family and name; the same on every machine.
+    """The group of this family and name; it is the same on every machine.
 
     Raises:
         ValueError: there is no such family.
@@ -64,7 +63,7 @@ def draw(family: str, name: str) -> Group:
         ]
     if family == "fresh":
         return Group.of(topics, members, GENERATION)
-    # What the group was before: the same members and topics, from which the changes are taken back.
+    # The topics and members before the change: each change is undone.
     topics_before = [_shrunk(rng, topic) for topic in topics] if has("grown") else topics
     topics_before = [topic for topic in topics_before if topic is not None]
     members = _changed(rng, topics_before, members, [topic.name for topic in topics])
@@ -78,7 +77,7 @@ def draw(family: str, name: str) -> Group:
 
 
 def _size(rng: random.Random, largest: int) -> int:
-    """From 1 to `largest`: the greater of two numbers that are drawn evenly on a logarithmic scale."""
+    """A size from 1 to `largest`: the greater of two numbers drawn evenly on a logarithmic scale."""
     exponent = max(rng.random(), rng.random()) * math.log(largest + 1)
     return min(largest, int(math.exp(exponent)))
 
@@ -113,7 +112,7 @@ def _replica_racks(rng: random.Random, partitions: int, racks: str) -> tuple[fro
 
 
 def _subscriptions(rng: random.Random, names: Sequence[str], members: int) -> list[frozenset[str]]:
-    """What each member reads."""
+    """The topics that each member subscribes to."""
     everything = frozenset(names)
     kind = rng.choice(("uniform", "uniform", "one odd", "camps", "buckets", "half", "nested", "ring", "few"))
     if kind == "uniform":
@@ -130,7 +129,7 @@ def _subscriptions(rng: random.Random, names: Sequence[str], members: int) -> li
         return [frozenset(name for name in names if rng.random() < 0.5) for _ in range(members)]
     if kind == "nested":
         return [frozenset(names[: 1 + m * len(names) // members]) for m in range(members)]
-    if kind == "ring":  # long chains: each member shares a topic with its neighbours alone
+    if kind == "ring":  # long chains: each member shares a topic only with its neighbours
         return [frozenset({names[m % len(names)], names[(m + 1) % len(names)]}) for m in range(members)]
     return [frozenset(rng.sample(names, rng.randint(1, min(3, len(names))))) for _ in range(members)]
 
@@ -149,7 +148,7 @@ def _members(rng: random.Random, names: Sequence[str], racks: str) -> list[Membe
 
 
 def _shrunk(rng: random.Random, topic: Topic) -> Topic | None:
-    """The topic as it was before; None if it is new."""
+    """The topic before it changed; None if it is new."""
     if rng.random() < 0.15:
         return None
     partitions = rng.randint(0, topic.partitions) if rng.random() < 0.6 else topic.partitions
@@ -160,12 +159,12 @@ def _shrunk(rng: random.Random, topic: Topic) -> Topic | None:
 def _changed(
     rng: random.Random, topics_before: list[Topic], members: list[Member], names: Sequence[str]
 ) -> list[Member]:
-    """The members with what they owned before; some are new, some left, some read other topics now."""
+    """The members with what they owned before: some are new, some left, some changed their subscription."""
     joined = rng.choice((0, 0, 1, 1, rng.randint(0, len(members))))
     left = rng.choice((0, 0, 1, 1, rng.randint(0, len(members))))
     stayed = members[joined:]
     before = [*stayed, *(replace(member, id=f"{member.id}-gone") for member in members[:left])]
-    if rng.random() < 0.3:  # they read something else then
+    if rng.random() < 0.3:  # their subscription was different then
         before = [
             replace(member, topics=frozenset(rng.sample(names, rng.randint(1, len(names)))))
             if rng.random() < 0.3
@@ -180,7 +179,7 @@ def _changed(
 
 
 def _assigned(rng: random.Random, group: Group) -> Mapping[str, Mapping[str, Sequence[int]]]:
-    """Some valid assignment of the group."""
+    """A valid assignment of the group."""
     by = rng.choice((Range(), RoundRobin(), Sticky(), None))
     if by is not None:
         return by.assign(group).members
@@ -204,14 +203,14 @@ def _moved_replicas(rng: random.Random, topic: Topic, racks: str) -> Topic:
 
 
 def _restarted(rng: random.Random, member: Member) -> Member:
-    """The static member after a restart, perhaps: a new member id, and nothing it remembers to own."""
+    """A static member, restarted in half of the cases: it has a new member id and owns nothing."""
     if rng.random() < 0.5:
         return member
     return replace(member, id=f"{member.id}-again", owned={}, generation=-1)
 
 
 def _disturbed(rng: random.Random, topics: list[Topic], members: list[Member]) -> list[Member]:
-    """The members, some of whom slept through generations, lie, or are out of their mind."""
+    """The members, some of which have stale generations or false claims."""
     owned = [{topic: list(ps) for topic, ps in member.owned.items()} for member in members]
     generations = [member.generation for member in members]
     for number in range(len(members)):
@@ -223,7 +222,7 @@ def _disturbed(rng: random.Random, topics: list[Topic], members: list[Member]) -
         for topic in rng.sample(topics, rng.randint(0, min(4, len(topics)))):
             also = rng.choices(range(-1, topic.partitions + 2), k=rng.randint(1, 12))
             owned[number].setdefault(topic.name, []).extend(also)
-        if rng.random() < 0.3:  # a zombie: it claims all that another member owns
+        if rng.random() < 0.3:  # a zombie: it claims all partitions that another member owns
             for topic_name, partitions in owned[rng.randrange(len(members))].items():
                 owned[number].setdefault(topic_name, []).extend(partitions)
         if rng.random() < 0.1:

@@ -1,9 +1,9 @@
-"""Random groups, small enough for an exact solver of another kind, and nasty enough to be worth it.
+"""Random groups with difficult claims, small enough for an exact solver.
 
-Unless told otherwise up to 8 members, 10 topics and 12 partitions a topic: uniform and mixed subscriptions,
-prior owners that came from an earlier assignment or from nowhere, stale and double claims, claims of
-generations that never were, of partitions that do not exist and of topics without subscribers, static members
-and racks.
+By default a group has up to 8 members, 10 topics and 12 partitions a topic. Subscriptions are uniform or
+mixed. Prior owners come from an earlier assignment or at random. Claims may be stale or duplicate, and may
+name impossible generations, partitions that do not exist and topics without subscribers. There are static
+members and racks.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from kafka_assignors.group import Group, Member, Topic
 
 GENERATION = 7
-"""The generation that is being formed; honest claims are of an earlier one."""
+"""The generation that the group forms; honest claims have an earlier generation."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The greatest numbers that are drawn."""
+    """The maximum of each size."""
 
     members: int = 8
     topics: int = 10
@@ -30,13 +30,13 @@ SMALL = Limits()
 
 
 def random_group(rng: random.Random, limits: Limits = SMALL) -> Group:
-    """A group as only the random numbers decide it."""
+    """A group drawn from `rng`, with sizes up to `limits`."""
     racks = "abc"[: rng.randint(1, 3)] if rng.random() < 0.5 else ""
     topics = [_topic(rng, f"topic-{number}", racks, limits) for number in range(_size(rng, limits.topics))]
     names = [topic.name for topic in topics]
     uniform = rng.random() < 0.3
     few = [rng.sample(names, rng.randint(1, len(names))) for _ in range(rng.randint(1, 3))]
-    alike = rng.random() < 0.4  # members fall into a few kinds, instead of each having a taste of its own
+    alike = rng.random() < 0.4  # members have one of a few subscriptions, instead of one each
     claims = _claims(rng, topics, members := _size(rng, limits.members))
     return Group.of(
         topics,
@@ -63,7 +63,7 @@ def random_group(rng: random.Random, limits: Limits = SMALL) -> Group:
 
 
 def _size(rng: random.Random, largest: int) -> int:
-    """Up to `largest`, the greater ones more often: there is more to go wrong in them."""
+    """A size up to `largest`; large sizes are more frequent, because they find more errors."""
     return max(rng.randint(1, largest), rng.randint(1, largest))
 
 
@@ -80,7 +80,7 @@ def _topic(rng: random.Random, name: str, racks: str, limits: Limits) -> Topic:
 
 
 def _claims(rng: random.Random, topics: list[Topic], members: int) -> list[tuple[dict[str, list[int]], int]]:
-    """What each member says it owned, and when."""
+    """What each member claims to own, and in which generation."""
     owned: list[dict[str, list[int]]] = [{} for _ in range(members)]
     generations = [GENERATION - 1] * members
     if rng.random() < 0.15:
@@ -97,7 +97,7 @@ def _claims(rng: random.Random, topics: list[Topic], members: int) -> list[tuple
     newcomers = rng.choice((0, 0, 0, 1, 2))
     for number in range(min(newcomers, members)):
         owned[number], generations[number] = {}, -1
-    if rng.random() < 0.4:  # members that slept through rebalances, or lie
+    if rng.random() < 0.4:  # members that missed rebalances, or lie
         for number in range(members):
             if rng.random() < 0.4:
                 generations[number] = rng.choice(

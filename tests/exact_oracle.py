@@ -1,11 +1,11 @@
-"""The best that any assignment of a group can reach, found by a solver that shares nothing with ours.
+"""The optimum of a group, found by a solver that shares no code with ours.
 
-Every partition is a row, every member has a row of slots as columns, and a partition in slot j (from 0) of a
-member costs 2j + 1: filled from the left, a member's slots add up to the square of its load. On a scale it
-costs (2(j + already) + 1) / capacity, times the common multiple of all capacities. Movement and
-rack misses are added with smaller weights, and scipy's `linear_sum_assignment` (a shortest augmenting path
-method on the dense matrix) finds the cheapest way to seat every partition. There are no classes, no levels
-and no network in it.
+Every partition is a row. Every member has several slots, each of which is a column. A partition in slot j
+(from 0) of a member costs 2j + 1: if the slots are filled from the left, their costs add up to the square of
+the load. On a scale a slot costs (2(j + already) + 1) / capacity, times the common multiple of all
+capacities. Movement and rack misses are added with smaller weights. scipy's `linear_sum_assignment` (shortest
+augmenting paths on the dense matrix) finds the cheapest slot for every partition. It has no classes, no
+levels and no network.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Oracle:
                 moves[row, column] = owner is not None and owner != member_id
                 missed[row, column] = misses(group, partition, member_id)
         self._multiple = lcm(*(scale.capacity(member_id) for member_id in self.members))
-        # No member needs more slots than there are partitions it may get.
+        # A member needs at most as many slots as there are partitions that it may get.
         slots = np.minimum(np.array(self._most_slots(), dtype=int), allowed.sum(axis=0))
         self._member_of_slot = np.repeat(np.arange(len(self.members)), slots)
         self._costs = {"moved": moves, "rack_misses": missed}
@@ -65,9 +65,9 @@ class Oracle:
         return (2 * before + 1) * (self._multiple // self.scale.capacity(member_id))
 
     def _most_slots(self) -> list[int]:
-        """Of each member those that cost no more than the dearest of some assignment.
+        """For each member, how many slots cost at most as much as the dearest slot of a greedy assignment.
 
-        The dearest of a best one costs no more than that.
+        The dearest slot of an optimal assignment costs at most as much, too.
         """
         loads = dict.fromkeys(self.members, 0)
         dearest = 0
@@ -83,23 +83,23 @@ class Oracle:
         return most
 
     def best(self, order: Order) -> Score:
-        """The score of a best assignment."""
+        """The score of an optimal assignment."""
         return score(self.group, self.best_owners(order), self.prior, self.scale)
 
     def best_traded(self, moves: int, misses: int) -> Score:
-        """The score of a best assignment where so many moves weigh as much as so many rack misses.
+        """The score of an optimal assignment if `moves` moves weigh as much as `misses` rack misses.
 
-        Of those that are as good, one that moves as little as possible.
+        Among equals it is one with the fewest moves.
         """
         owners = self._seated([{"moved": misses, "rack_misses": moves}, {"moved": 1}])
         return score(self.group, owners, self.prior, self.scale)
 
     def best_owners(self, order: Order) -> dict[Partition, str]:
-        """A best assignment: the owner of each partition."""
+        """An optimal assignment: the owner of each partition."""
         return self._seated([{wish: 1} for wish in order.value])
 
     def _seated(self, wishes: Sequence[Mapping[str, int]]) -> dict[Partition, str]:
-        """The owner of each partition where every wish is a sum of weighted costs, the greater wish first."""
+        """The owner of each partition; the wishes come in order of priority, each a sum of weighted costs."""
         if not self.partitions:
             return {}
         weight = 1.0

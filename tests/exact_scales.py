@@ -1,7 +1,7 @@
-"""Random capacities, and partitions that members have already, for groups of any kind.
+"""Random capacities, and partitions that members have already, for any group.
 
-The capacities of a group have a common multiple of 10,000 at most, so that the exact solver of the comparison
-can count in floating-point numbers without an error.
+The common multiple of a group's capacities is at most 10,000, so the exact solver can count in floating-point
+numbers without error.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PALETTES: tuple[tuple[int, ...], ...] = (
 
 
 def random_scale(rng: random.Random, group: Group) -> Scale:
-    """A scale for the members of the group; some are not named in it."""
+    """A random scale for the group; it leaves some members out."""
     palette = rng.choice(PALETTES)
     named = [member_id for member_id in sorted(group.members) if rng.random() < 0.9]
     most = rng.choice((0, 0, 1, 3, 20))

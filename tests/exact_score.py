@@ -1,7 +1,7 @@
-"""What an assignment costs, and whether it is one, counted partition by partition from the rules as written.
+"""The validity and the cost of an assignment, counted partition by partition from the documented rules.
 
-Shares no code with the solver, nor with `kafka_assignors.claims`: the claims are judged here once more.
-Standard library only.
+It shares no code with the solver or with `kafka_assignors.claims`: it judges the claims itself. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Partition = tuple[str, int]
 
 
 class Order(enum.Enum):
-    """What counts after balance, the greater wish first."""
+    """The criteria after balance, most important first."""
 
     MOVEMENT = ("moved",)
     MOVEMENT_RACKS = ("moved", "rack_misses")
@@ -40,9 +40,10 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What an assignment costs: smaller is better in each.
+    """The cost of an assignment: for every field, smaller is better.
 
-    A square is divided by the capacity of the member, and counts what it has already.
+    The square of a load is divided by the member's capacity; the load includes the partitions that the member
+    has already.
     """
 
     sum_of_squares: int | Fraction
@@ -53,12 +54,12 @@ class Score:
         return (self.sum_of_squares, *(getattr(self, wish) for wish in order.value))
 
     def traded(self, moves: int, misses: int) -> tuple[int | Fraction, ...]:
-        """Where so many moves weigh as much as so many misses; of equals the one with fewer moves."""
+        """The cost if `moves` moves weigh as much as `misses` misses; the tie-breaker is fewer moves."""
         return self.sum_of_squares, misses * self.moved + moves * self.rack_misses, self.moved
 
 
 def prior_owners(group: Group) -> dict[Partition, str]:
-    """Who owned which partition, by the rules for claims."""
+    """The owner of each partition, by the rules for claims."""
     claimants: dict[Partition, list[tuple[int, str]]] = {}
     for member in group.members.values():
         for topic, partitions in member.owned.items():
@@ -77,7 +78,7 @@ def prior_owners(group: Group) -> dict[Partition, str]:
 
 
 def readers(group: Group) -> dict[Partition, list[str]]:
-    """The members that may get each partition; partitions without any are left out."""
+    """The members that may get each partition; a partition without such a member is left out."""
     by_topic = {name: [m.id for m in group.members.values() if name in m.topics] for name in group.topics}
     return {
         (name, partition): by_topic[name]
@@ -88,7 +89,7 @@ def readers(group: Group) -> dict[Partition, list[str]]:
 
 
 def misses(group: Group, partition: Partition, member_id: str) -> bool:
-    """Whether the member would have to fetch the partition from another rack (KIP-881)."""
+    """Whether the member fetches the partition from another rack (KIP-881)."""
     racks_by_partition = group.topics[partition[0]].replica_racks
     rack = group.members[member_id].rack
     if rack is None or racks_by_partition is None:
@@ -103,7 +104,7 @@ def score(
     prior: Mapping[Partition, str],
     scale: Scale = PLAIN,
 ) -> Score:
-    """What it costs that these members have these partitions."""
+    """The cost of this assignment."""
     loads = {member_id: scale.has_already(member_id) for member_id in group.members}
     for member_id in owner_now.values():
         loads[member_id] += 1
@@ -117,7 +118,7 @@ def score(
 
 
 def owners_of(group: Group, assignment: Assignment) -> dict[Partition, str]:
-    """The owner of each partition; AssertionError, saying why, if the group cannot be assigned so."""
+    """The owner of each partition. Raises AssertionError with the reason if the assignment is invalid."""
     assert assignment.members.keys() == group.members.keys(), "a member is missing, or invented"
     owner_now: dict[Partition, str] = {}
     may_get = readers(group)
@@ -136,7 +137,7 @@ def owners_of(group: Group, assignment: Assignment) -> dict[Partition, str]:
 
 
 def load_histogram(group: Group, owner_now: Mapping[Partition, str]) -> dict[int, int]:
-    """How many members have each load, from the lowest."""
+    """How many members have each load, from the lowest load."""
     loads = dict.fromkeys(group.members, 0)
     for member_id in owner_now.values():
         loads[member_id] += 1

@@ -2,16 +2,16 @@
 
     python -m tests.exact_search --groups 100000 --seed 1 --jobs 2 --json search.json
 
-Draws random groups from every family in turn (see `exact_families`), solves each in every order of wishes,
-and holds the answers against the optimum that a solver of another kind found (`exact_oracle`). It also looks
-whether the answer is valid, whether assigning it again changes nothing, and whether the order of members,
-topics and claims means nothing. With `--capacities` members differ in what they can carry, and some have
-partitions already (see `exact_scales`).
+The command draws random groups from every family in turn (see `exact_families`), solves each in every order
+of wishes, and compares the answers with the optimum of an independent solver (`exact_oracle`). It also checks
+that the answer is valid, that assigning it again changes nothing, and that the order of members, topics and
+claims does not matter. With `--capacities`, members differ in capacity and some have partitions already (see
+`exact_scales`).
 
-The JSON file is written as the search goes on. A search that was stopped continues from its file, if it is
-started with the same seed; it may be given a greater number of groups then.
+The command updates the JSON file during the search. A stopped search continues from its file if it starts
+with the same seed; `--groups` may be greater then.
 
-Exit code: 0 if all answers were right, 1 if one was not, 2 if the file belongs to another search, 130 after
+Exit code: 0 if all answers are right, 1 if one is wrong, 2 if the file belongs to another search, 130 after
 Ctrl-C.
 """
 
@@ -39,18 +39,18 @@ from tests.exact_families import FAMILIES, draw
 from tests.exact_scales import random_scale
 
 CHUNK = 100
-"""Groups that one process takes at a time."""
+"""The number of groups that a process takes at a time."""
 
 SAVE_EVERY_S = 30.0
 
 
 class OtherSearchError(Exception):
-    """The file is not the beginning of this search."""
+    """The file belongs to another search."""
 
 
 @dataclass(slots=True)
 class Search:
-    """A search as far as it has come: what was counted in each family, and which chunks are done."""
+    """The state of a search: the counts of each family, and the finished chunks."""
 
     seed: int
     capacities: bool = False
@@ -62,7 +62,7 @@ class Search:
 
     @classmethod
     def continued(cls, seed: int, file: Path | None, *, capacities: bool = False) -> Search:
-        """The search in a file, or a new one if there is no file."""
+        """The search in the file, or a new search if there is no file."""
         if file is None or not file.exists():
             return cls(seed, capacities)
         search = cls.read(file)
@@ -76,7 +76,7 @@ class Search:
 
     @classmethod
     def read(cls, file: Path) -> Search:
-        """The search in a file that `save` wrote."""
+        """The search that `save` wrote to the file."""
         value: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         if value["chunk"] != CHUNK or tuple(value["families"]) != FAMILIES:
             raise OtherSearchError(f"{file} was written by another version of the search")
@@ -89,7 +89,7 @@ class Search:
         )
 
     def save(self, file: Path) -> None:
-        """Write the file anew; a concurrent reader sees the old one or the new one."""
+        """Replace the file; a concurrent reader sees the old file or the new one."""
         value = {
             "seed": self.seed,
             "capacities": self.capacities,
@@ -110,7 +110,7 @@ class Search:
             self.by_family[family].merge(counts)
 
     def total(self) -> Comparison:
-        """All families together."""
+        """The counts of all families together."""
         total = Comparison()
         for counts in self.by_family.values():
             total.merge(counts)
@@ -118,7 +118,7 @@ class Search:
 
 
 def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    """First and last of each run of consecutive numbers."""
+    """The first and last number of each run of consecutive numbers."""
     ranges: list[tuple[int, int]] = []
     for number in numbers:
         if ranges and ranges[-1][1] == number - 1:
@@ -129,7 +129,7 @@ def _ranges(numbers: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def search_chunk(task: tuple[int, int, bool]) -> tuple[int, dict[str, Comparison]]:
-    """Compare the groups of one chunk, given its number, the seed and whether there are capacities."""
+    """Compare the groups of one chunk; the task is its number, the seed and whether there are capacities."""
     chunk, seed, capacities = task
     counted: dict[str, Comparison] = {}
     for number in range(chunk * CHUNK, (chunk + 1) * CHUNK):
@@ -142,7 +142,7 @@ def search_chunk(task: tuple[int, int, bool]) -> tuple[int, dict[str, Comparison
 
 
 def run(search: Search, groups: int, jobs: int, file: Path | None, console: Console) -> None:
-    """Do what is missing of the first so many groups; Ctrl-C leaves the file as far as it came."""
+    """Search the chunks of the first `groups` groups that are missing; Ctrl-C leaves the file up to date."""
     chunks = -(-groups // CHUNK)
     tasks = [(chunk, search.seed, search.capacities) for chunk in range(chunks) if chunk not in search.chunks]
     columns = (

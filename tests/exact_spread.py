@@ -1,8 +1,8 @@
-"""How evenly each topic lies on its members, beside the most even way that costs no earlier criterion.
+"""How evenly the solver spreads each topic over its members, compared with the optimum.
 
-Spread is what the solver does not optimise exactly (see `docs/solver.md`), so its distance from the optimum
-is measured. The optimum is a mixed-integer program (scipy's HiGHS) that knows nothing of classes, levels or
-flows. As a command:
+The optimum is the most even spread that makes no earlier criterion worse. The solver does not optimise spread
+exactly (see `docs/solver.md`), so this module measures its distance from the optimum. The optimum is a
+mixed-integer program (scipy's HiGHS) without classes, levels or flows. As a command:
 
     python -m tests.exact_spread --groups 500 --seed 1
 """
@@ -38,12 +38,12 @@ PREFERENCES = {
 
 
 def sum_of_squares(assignment: Assignment) -> int:
-    """Over all topics and members, of the number of the topic's partitions that the member has."""
+    """The sum, over all topics and members, of the squared number of partitions."""
     return sum(len(share) ** 2 for shares in assignment.members.values() for share in shares.values())
 
 
 def evenly(group: Group) -> int:
-    """The sum of squares if every topic could be divided among all its subscribers, to within one."""
+    """The sum of squares if every topic were divided among all its subscribers, to within one partition."""
     subscribers = Counter(name for member in group.members.values() for name in member.topics)
     total = 0
     for name, topic in group.topics.items():
@@ -54,15 +54,15 @@ def evenly(group: Group) -> int:
 
 
 def excess(group: Group, assignment: Assignment) -> int:
-    """By how much the sum of squares exceeds that of topics that are all divided evenly.
+    """The sum of squares above that of evenly divided topics.
 
-    Every swap of two partitions that makes one topic more even by one, and none less, takes 2 off.
+    A swap of two partitions that makes one topic more even by one, and no topic less even, subtracts 2.
     """
     return sum_of_squares(assignment) - evenly(group)
 
 
 def least_excess(group: Group, order: Order) -> int:
-    """The least excess of all assignments that are best in balance and the wishes of `order`."""
+    """The least excess of all assignments that are optimal in balance and in the wishes of `order`."""
     oracle = Oracle(group)
     best = oracle.best(order)
     wishes = dict(zip(("sum_of_squares", *order.value), best.in_order(order), strict=True))
@@ -72,8 +72,8 @@ def least_excess(group: Group, order: Order) -> int:
 class _Program:
     """Minimise the squares of (topic, member) while no earlier sum gets worse.
 
-    Partitions of a topic with the same owner and the same racks are one variable a member: how many it gets.
-    A square is the sum of the first odd numbers, each of which is a variable from 0 to 1.
+    For each member, partitions of a topic with the same owner and the same racks share one variable: how many
+    of them it gets. A square is a sum of the first odd numbers; each of them has a variable from 0 to 1.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class _Program:
         return len(self._uppers) - 1
 
     def _squares(self, shares: list[int], price: float) -> dict[int, float]:
-        """Steps that add up to these shares; what each of them adds to the square of the sum."""
+        """Add steps that sum up to these shares. Return what each step adds to the square of the sum."""
         most = int(sum(self._uppers[share] for share in shares))
         steps = {self._variable(1, price * (2 * k + 1)): 2.0 * k + 1 for k in range(most)}
         self._rows.append((dict.fromkeys(shares, 1.0) | dict.fromkeys(steps, -1.0), 0, 0))
@@ -146,7 +146,7 @@ class _Program:
 
 @dataclass(slots=True)
 class Distances:
-    """How much less even ours is than the optimum, in swaps of two partitions, over groups."""
+    """The distance of the solver's spread from the optimum, in swaps of two partitions, over groups."""
 
     groups: int = 0
     swaps: Counter[int] = field(default_factory=Counter)
@@ -170,7 +170,7 @@ class Distances:
             self.worst = max(self.worst, (more // 2, f"{name}, {order.name}"))
 
     def table(self) -> str:
-        """What was measured."""
+        """The distances as text."""
         solved = self.swaps.total()
         off = sum(swaps * count for swaps, count in self.swaps.items())
         lines = [
@@ -183,7 +183,7 @@ class Distances:
 
 
 def measure(groups: int, seed: int, limits: Limits = TINY) -> Distances:
-    """Measure random groups; the seed of each is named where it matters."""
+    """Measure random groups; a result names the seed of its group."""
     distances = Distances()
     for number in range(groups):
         name = f"{seed}/{number}"

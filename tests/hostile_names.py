@@ -1,4 +1,4 @@
-"""Names that Kafka's brokers take for a group, a member or an instance id, and that steer what shows them."""
+"""Group, member and instance ids that a Kafka broker accepts and that attack the program that shows them."""
 
 __all__ = ["NAMES", "assert_harmless"]
 
@@ -38,9 +38,9 @@ NAMES = {
     "blank": " ",
     "long": "n" * 4000,
 }
-"""By what is in them."""
+"""The names by what they contain."""
 
 
 def assert_harmless(text: str) -> None:
-    """Nothing steers a terminal, or shows characters in another order than they have."""
+    """Assert that the text has no characters that control a terminal or reorder text."""
     assert {one for one in text if not one.isprintable()} <= {"\n"}

@@ -1,4 +1,4 @@
-"""Strategies that change everything they can reach from what they are handed."""
+"""Strategies that modify everything that they can reach from their arguments."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ruin(value: Any, seen: set[int] | None = None) -> None:
 
 
 class Ruining(Strategy):
-    """Answers with what it has ruined, in which every member is missing."""
+    """Returns an assignment that it has emptied, so that every member is missing."""
 
     name = "hostile"
 
@@ -71,7 +71,7 @@ class Ruining(Strategy):
 
 
 class RuiningLater(Ruining):
-    """Answers well, and ruins what it was handed and what it answered, at once and in each later call."""
+    """Returns valid assignments; empties its arguments at once, and its earlier answers in later calls."""
 
     __slots__ = ("_answers",)
 
@@ -95,7 +95,7 @@ class RuiningLater(Ruining):
 
 
 class _Mixed:
-    """A method that a strategy inherits from a class that is none."""
+    """A method that a strategy inherits from a class that is not a strategy."""
 
     def assign(self, group: Group) -> Assignment:
         ruin(group)
@@ -103,7 +103,7 @@ class _Mixed:
 
 
 class RuiningByInheritance(_Mixed, CooperativeSticky):
-    """One of ours, in front of which another class stands."""
+    """One of our strategies with another class before it in the method resolution order."""
 
     __slots__ = ()
 

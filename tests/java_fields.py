@@ -1,7 +1,6 @@
-"""Our codecs in the terms of `src/JavaBytes.java`: from fields to bytes and back, so that the two can be
-compared.
+"""Our codecs in the terms of `src/JavaBytes.java`: fields to bytes and back, for comparison with Java.
 
-No JVM is needed here: the tests of the core compare with bytes that Java wrote before.
+No JVM is needed here: the tests of the core compare with bytes that Java wrote earlier.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ Fields = dict[str, Any]
 
 
 def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
-    """The bytes that our codecs make of these fields."""
+    """The bytes that our codecs write for these fields."""
     if kind == "subscription":
         topics, data = tuple(fields["topics"]), bytes.fromhex(fields["user_data"] or "")
         return encode_subscription(
@@ -65,9 +64,9 @@ def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
 
 
 def decode_fields(kind: str, version: int, data: bytes, *, strict: bool = True) -> Fields:
-    """What our codecs read in these bytes; `strict` is that of `decode_member`, for user data.
+    """The fields that our codecs read from these bytes; `strict` is passed to `decode_member` for user data.
 
-    `version` matters to `consumer_group` alone: there it is the type of the record.
+    Only `consumer_group` uses `version`: it is the type of the record.
     """
     if kind == "subscription":
         subscription = decode_subscription(data)
@@ -92,15 +91,16 @@ def decode_fields(kind: str, version: int, data: bytes, *, strict: bool = True) 
 
 
 def without_null_user_data(fields: Fields) -> Fields:
-    """The fields with empty user data where there are none, which is how we write and read them."""
+    """The fields with empty user data instead of null, as our codecs write and read them."""
     return fields | {"user_data": ""} if fields.get("user_data", "") is None else fields
 
 
 def comparable_bytes(kind: str, fields: Fields) -> bool:
-    """Whether Java and we must write the same bytes.
+    """Whether Java and our codecs must write the same bytes.
 
-    Java writes null where there are no user data, we write none, as librdkafka does; and it writes the topics
-    of an assignment and of user data in the order of a hash table, we in that of their names.
+    Without user data, Java writes null; our codecs write empty user data, as librdkafka does. Java writes the
+    topics of an assignment and of user data in the order of a hash table; our codecs write them in the order
+    of their names.
     """
     by_hash = {"assignment": "partitions", "sticky": "owned"}
     in_one_order = kind not in by_hash or len(fields[by_hash[kind]]) < 2

@@ -1,6 +1,6 @@
 """Values of KIP-848 groups in the terms of Java's JSON for their schemas, for `java_fields`.
 
-Java leaves a tagged field out where it has its default.
+Java omits a tagged field that has its default.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def consumer_group_value(record: ConsumerGroupRecord, fields: Fields) -> Consume
 
 
 def consumer_group_fields(value: ConsumerGroupValue) -> Fields:
-    """The fields of a value that was read."""
+    """The fields of a decoded value."""
     if isinstance(value, GroupEpoch):
         return {"epoch": value.epoch} | _tagged("metadataHash", value.metadata_hash, 0)
     if isinstance(value, TargetAssignmentEpoch):

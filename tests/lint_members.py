@@ -1,4 +1,4 @@
-"""Members for the tests of lint's rules, from the settings that a file would hold."""
+"""Members for the tests of lint's rules, made from the settings of a configuration file."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def _of(client: str, strategies: tuple[str, ...], source: str, settings: dict[st
 def findings(
     *after: MemberConfig, before: tuple[MemberConfig, ...] = (), **facts: Any
 ) -> dict[str, Severity]:
-    """The severity of each rule that found something; the worst, if it found several things."""
+    """The severity of each rule with a finding; the worst severity, if a rule has several findings."""
     report = lint(LintFacts(after, before, **facts))
     return {finding.rule: finding.severity for finding in reversed(report.findings)}

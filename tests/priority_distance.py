@@ -1,10 +1,10 @@
-"""How far classes of priority that are solved one after the other are from classes solved jointly.
+"""The distance between classes of priority solved one after the other and classes solved jointly.
 
     python -m tests.priority_distance
 
-Draws small groups, with a few partitions that have priority and a few that have none, and tries every
-assignment: of those in which the partitions of the first class are as level as can be, the one that is best
-balanced in all. Prints in how many groups ours is not as good, and by how much.
+The command draws small groups, with a few partitions that have priority and a few that have none, and tries
+every assignment. The optimum is the best balanced of those assignments that divide the first class as evenly
+as possible. The command prints in how many groups our solver is not as good, and by how much.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIRST, REST = ("alerts", "alarms"), ("orders", "views")
 
 @dataclass(frozen=True, slots=True)
 class Distance:
-    """What ours and the best reach: the sum of the squared loads of all partitions, and the fullest load."""
+    """The sum of the squared loads and the load of the fullest member, for our solver and the optimum."""
 
     ours: int
     best: int
@@ -52,7 +52,7 @@ def drawn(name: str) -> Group:
 
 
 def distance(group: Group) -> Distance:
-    """Ours beside the best of all assignments, which are tried one by one."""
+    """Our result and the best of all assignments, which are tried one by one."""
     members = sorted(group.members)
     owners = owners_of(group, Priority([FIRST]).assign(group))
     ours = [sum(owner == id for owner in owners.values()) for id in members]
@@ -68,7 +68,7 @@ def distance(group: Group) -> Distance:
 def _loads(
     group: Group, topics: Sequence[str], before: Sequence[int], members: Sequence[str]
 ) -> Iterator[tuple[int, ...]]:
-    """The loads of every assignment of these topics, on top of those before; each once."""
+    """The distinct loads of all assignments of these topics, added to the loads `before`."""
     readers = [
         [number for number, id in enumerate(members) if name in group.members[id].topics]
         for name in topics

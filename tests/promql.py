@@ -1,4 +1,4 @@
-"""What a PromQL expression asks of the metrics of `kafka-assignors watch`, read from its syntax tree."""
+"""The metrics and labels of `kafka-assignors watch` in a PromQL expression, read from its syntax tree."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ VALUES = {
     "kind": set(KINDS),
     "option": set(LEFT_OUT),
 }
-"""The labels that have a fixed set of values."""
+"""The values of each label that has a fixed set of values."""
 
 OF_COUNTERS = {"rate", "increase"}
 OF_GAUGES = {"max_over_time", "min_over_time", "avg_over_time"}
 
 
 class WrongQuery(Exception):
-    """An expression that does not parse, or that Prometheus answers with nothing or with nonsense."""
+    """The expression does not parse, or Prometheus answers it with no series or with a meaningless one."""
 
 
 def labels_of(name: str) -> frozenset[str]:
@@ -43,8 +43,11 @@ def labels_of(name: str) -> frozenset[str]:
 
 
 def result_labels(expression: str) -> frozenset[str]:
-    """The labels of the series that the expression gives. `WrongQuery` if a metric, a label or a value of a
-    label does not exist, if a counter is used as a gauge or the reverse, or if two sides cannot match."""
+    """The labels of the series that the expression returns.
+
+    Raises `WrongQuery` if a metric, a label or a value of a label does not exist, if a counter is used as a
+    gauge or the reverse, or if two sides cannot match.
+    """
     try:
         tree = promql.parse(expression)
     except ValueError as error:
@@ -56,7 +59,7 @@ def result_labels(expression: str) -> frozenset[str]:
 
 
 def _labels(tree: promql.Expr, function: str | None) -> frozenset[str] | None:
-    """The labels of the series below `tree`, None for a number; `function` is the call around a range."""
+    """The labels of the series of `tree`, None for a number; `function` is the call around a range."""
     match tree:
         case promql.NumberLiteral():
             return None
@@ -85,7 +88,7 @@ def _selected(selector: promql.VectorSelector, function: str | None) -> frozense
         raise WrongQuery(f"{name}: only newer servers know `or` between labels")
     for matcher in selector.matchers.matchers:
         require_labels([matcher.name], labels, name)
-        # A pattern may match several values, and Grafana puts the value of a variable in.
+        # A pattern may match several values, and Grafana substitutes a variable's value.
         exact = matcher.op in (promql.MatchOp.Equal, promql.MatchOp.NotEqual)
         if exact and matcher.value not in VALUES.get(matcher.name, {matcher.value}):
             raise WrongQuery(f"{name}: label {matcher.name} is never {matcher.value!r}")
@@ -120,7 +123,7 @@ def _joined(tree: promql.BinaryExpr) -> frozenset[str] | None:
 
 
 def require_labels(named: list[str], known: frozenset[str], where: str) -> frozenset[str]:
-    """The labels as a set. `WrongQuery` if one is not among `known`."""
+    """The labels as a set. Raises `WrongQuery` if a label is not in `known`."""
     if unknown := {*named} - known:
         raise WrongQuery(f"{where}: no label {', '.join(sorted(unknown))}")
     return frozenset(named)

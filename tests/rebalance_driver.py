@@ -1,4 +1,4 @@
-"""What an adapter is to the machine, for tests that go through it event by event."""
+"""The adapter's side of `MemberState`, for tests that send events one by one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def orders(*partitions: int) -> Partitions:
 
 
 class Driver:
-    """What an adapter is to the machine: it keeps the member and collects what there is to do."""
+    """An adapter in a test: it keeps the member's state and returns the actions of each event."""
 
     def __init__(self, settings: Settings = SETTINGS, protocol: RebalanceProtocol = COOPERATIVE) -> None:
         self.member = MemberState(settings)
@@ -44,13 +44,13 @@ class Driver:
         return actions
 
     def join(self) -> SendJoin:
-        """Go to JoinGroup; no listener call may be due before."""
+        """Send JoinGroup; no listener call may be due before it."""
         (request,) = self.tell(AboutToJoin(self.protocol))
         assert isinstance(request, SendJoin)
         return request
 
     def joined(self, generation: int, member_id: str = "a") -> Membership:
-        """Through JoinGroup to SyncGroup."""
+        """Send JoinGroup, receive its response, and send SyncGroup."""
         request = self.join()
         membership = Membership(member_id, generation)
         assert self.tell(Joined(request.attempt, membership)) == (SendSync(membership),)

@@ -1,7 +1,7 @@
-"""Groups that need nothing: the owned partitions are the best assignment, as another program proved.
+"""Groups whose owned partitions are an optimal assignment already, as an independent solver proved.
 
-A leader of any release has to leave them as they are, or leaders of two releases would pass partitions back
-and forth. `data/settled_groups.jsonl` was written once, with what the exact oracle found, and stays:
+A leader of any release has to leave these groups unchanged. Otherwise leaders of two releases would move
+partitions back and forth. The exact oracle wrote `data/settled_groups.jsonl` once; the file does not change:
 
     python -m tests.settled_groups --groups 120 > tests/data/settled_groups.jsonl
 """
@@ -31,11 +31,11 @@ ORDERS = {
     "cooperative-sticky": Order.MOVEMENT_RACKS,
     "rack-aware-sticky": Order.RACKS_MOVEMENT,
 }
-"""By strategy, what its assignments are best in after balance."""
+"""The wishes after balance that each strategy's assignments are optimal in."""
 
 
 def settled(group: Group, order: Order, rng: random.Random) -> Group:
-    """The same members with a best assignment as their property; which of the best ones, chance decides."""
+    """The same members, which own an optimal assignment; `rng` chooses among the optimal ones."""
     members, topics = list(group.members.values()), list(group.topics.values())
     rng.shuffle(members)
     rng.shuffle(topics)
@@ -54,12 +54,12 @@ def settled(group: Group, order: Order, rng: random.Random) -> Group:
 
 
 def owned(group: Group) -> Assignment:
-    """What the members own."""
+    """The owned partitions as an assignment."""
     return Assignment({member.id: member.owned for member in group.members.values()})
 
 
 def settled_groups() -> Iterator[tuple[str, Group]]:
-    """The groups of the file, each with the strategy that has to leave it alone."""
+    """The groups of the file, each with the strategy that has to leave it unchanged."""
     for line in FILE.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
         yield case["strategy"], parse_group(case["group"])

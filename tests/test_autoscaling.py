@@ -1,4 +1,4 @@
-"""The autoscaling benchmark: published heuristics and queues worked by hand, and figures that repeat."""
+"""The autoscaling benchmark: published heuristics, queues computed by hand, and reproducible figures."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class TestHeuristics:
         assert assigned("WFD", [70, 60, 30]) == [0, 1, 1]
 
     def test_its_own_consumer_is_opened_for_a_partition_or_else_the_one_with_the_least_number(self) -> None:
-        # 60 opens its owner 3; 50 does not fit, its owner 3 is open, and 0 is the first that is not.
+        # 60 opens its owner 3. 50 does not fit there, so it opens 0, the first consumer that is not open.
         assert assigned("BFD", [60, 50, 45], [3, 3, 2]) == [3, 0, 0]
         assert assigned("FFD", [60, 50, 55], [3, 2, 2]) == [3, 0, 2]
 
@@ -59,11 +59,11 @@ class TestHeuristics:
     @pytest.mark.parametrize("name", ["MWF", "MBF", "MWFP", "MBFP"])
     def test_modified_any_fit_worked_by_hand(self, name: str) -> None:
         # Consumer 0 has 60 + 50, and 1 has 40 + 10. 0 comes first: it opens, keeps 60, and 50 is left over.
-        # Of 1, 10 goes to 0, 40 does not fit there, so 1 opens and keeps it. In the end 50 goes to 1.
+        # Then 10 moves from 1 to 0. 40 does not fit there, so 1 opens and keeps it. At the end 50 goes to 1.
         assert assigned(name, [60, 50, 40, 10], [0, 0, 1, 1]) == [0, 1, 1, 0]
 
     def test_which_consumer_comes_first_is_decided_by_its_load_or_by_its_fastest_partition(self) -> None:
-        # By load 1 (45 + 45) is first, and 10 of 0 fits on it; by the fastest partition 0 (70 + 10) is.
+        # By load, 1 (45 + 45) is first, and the 10 of 0 fits on it; by the fastest partition, 0 (70 + 10) is.
         speeds, owners = [70, 10, 45, 45], [0, 0, 1, 1]
         assert assigned("MBF", speeds, owners) == [0, 1, 1, 1]
         assert assigned("MBFP", speeds, owners) == [0, 0, 1, 1]
@@ -107,7 +107,7 @@ class TestQueues:
     def test_a_pause_is_caught_up_with_what_the_consumer_has_to_spare(self) -> None:
         queues = Queues(1, 200)
         queues.run(30, [100], [0], {0: 5.0})
-        # 500 wait after 5 s, and shrink by 100 a second: 1000 are late, from 5 s down to 0.
+        # 500 records wait after 5 s, and 100 fewer each second: 1000 are late, by 5 s down to 0.
         assert queues.waiting == 0
         assert queues.lateness.prompt == pytest.approx(2000)
         assert sum(amount for _, _, amount in queues.lateness.late) == pytest.approx(1000)
@@ -121,14 +121,14 @@ class TestQueues:
         assert queues.waiting == pytest.approx(1500)
         queues.drain([0])
         assert queues.lateness.amount == pytest.approx(3000)
-        # The last record comes at 30 s and is processed at 60 s.
+        # The last record arrives at 30 s and is processed at 60 s.
         assert max(last for _, last, _ in queues.lateness.late) == pytest.approx(30)
 
     def test_a_partition_that_keeps_up_does_not_wait_for_the_backlog_of_another(self) -> None:
         queues = Queues(2, 100)
         queues.run(10, [20, 50], [0, 0], {1: 4.0})
         assert queues.lateness.prompt == pytest.approx(20 * 10 + 0)
-        # Partition 1 has 200 waiting after 4 s and gets 80 a second, so it is not done after 6 s more.
+        # Partition 1 has 200 records waiting after 4 s and drains 80 a second: 6 s more are not enough.
         assert queues.waiting == pytest.approx(200 - 30 * 6)
 
     def test_the_next_owner_gets_what_waits(self) -> None:
@@ -148,7 +148,7 @@ class TestQueues:
 
 class TestSimulation:
     def test_a_partition_that_moves_pauses_as_the_paper_and_as_the_model_say(self) -> None:
-        # 60 + 30, then 60 + 50: the lighter one that is enough moves to a second consumer.
+        # 60 + 30, then 60 + 50: the lighter partition is enough, so it moves to a second consumer.
         trace = Trace("two", [[60, 30], [60, 50]])
         result = simulate(trace, scaled(fewest, Weighted(capacity=CAPACITY)))
         assert result.consumers == [1, 2]
@@ -216,7 +216,7 @@ def test_a_stream_of_the_authors_is_read_by_topic_and_partition(tmp_path: Path) 
 
 
 def test_the_formula_of_the_authors_worked_by_hand() -> None:
-    # One consumer of 133 has 100 and then 200: it falls behind by 1/133 - 1/200 seconds with each record.
+    # A consumer that processes 133 a second gets 100 and then 200: each record delays it by 1/133 - 1/200 s.
     trace = Trace("hand", [[100], [200]])
     consumers, score, lateness = published_lateness(trace, scaled(fixed(1), CooperativeSticky()))
     assert (consumers, score) == (1, 0)

@@ -1,7 +1,7 @@
-"""What becomes of members and topics that should not be: the table of docs/bad-input.md, row by row.
+"""How invalid members and topics are handled: the table of docs/bad-input.md, row by row.
 
-Every row is tried in the core (each strategy of ours), on the leader's path (bytes in, bytes out) and on the
-command line.
+Every row is tested in the core (with each of our strategies), through the leader (bytes in, bytes out) and on
+the command line.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def member(name: str, *owned: int, topics: str = "orders", instance_id: str | No
 
 
 def loads(strategy: Strategy, group: Group) -> dict[str, int]:
-    """How many partitions each gets, of an assignment that has been checked."""
+    """How many partitions each member gets in a checked assignment."""
     led = lead(strategy, group, strategy.protocols[0])
     return {member_id: led.target.load(member_id) for member_id in group.members}
 
 
 def joined(group: Group) -> EncodedAssignments:
-    """The leader's answer to these members, sent as bytes."""
+    """The assignments that the leader encodes for these members."""
     members = [
         JoinedMember(
             one.id,
@@ -160,7 +160,7 @@ class TestMembersWithoutSubscriptions:
         assert loads(strategy, group_of(member("b", topics=""))) == {"b": 0}
 
     def test_leader(self) -> None:
-        # It has not said that it revoked partition 0, which therefore waits.
+        # The member has not claimed that it revoked partition 0, so the partition waits.
         found = joined(self.group)
         assert counts(found.assignments) == {"a": 3, "b": 0}
         assert found.findings == (
@@ -180,7 +180,7 @@ class TestDuplicateMemberIds:
             group_of(member("a"), member("a"))
 
     def test_leader(self) -> None:
-        # No broker can send this: it keeps members by their ids.
+        # A broker cannot send this: it stores members by their ids.
         twice = [JoinedMember("a", None, encode_subscription(Subscription(0, ("orders",))))] * 2
         strategy = CooperativeSticky()
         with pytest.raises(InvalidGroupError, match="member id 'a' appears twice"):
@@ -200,7 +200,7 @@ class TestTwoMembersWithOneInstanceId:
         assert loads(strategy, self.group) == {"a": 2, "b": 1}
 
     def test_leader(self) -> None:
-        # No broker sends this either: the second one fences the first.
+        # A broker does not send this either: the second member fences the first.
         assert counts(joined(self.group).assignments) == {"a": 2, "b": 1}
 
     def test_command_line(self, command_line: CommandLine) -> None:

@@ -1,4 +1,4 @@
-"""The groups of the benchmark are what their names say."""
+"""The groups of the benchmark have the properties that their names promise."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_contestants_read_the_group_that_was_written(situation: str, tmp_path: P
 
 
 def numbers(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The partitions as lists: a member that keeps all it owned has them in the type of its claim."""
+    """The partitions as lists: a member that keeps all its partitions has them in the type of its claim."""
     return {
         member_id: {topic: [*partitions] for topic, partitions in assigned.items()}
         for member_id, assigned in assignment.members.items()

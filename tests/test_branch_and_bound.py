@@ -1,4 +1,4 @@
-"""`weighted` on small groups is exact: against every assignment, and where the search gives up."""
+"""`weighted` is exact on small groups, compared with every assignment, and the search gives up in time."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_known_assignment_is_improved_upon_or_proved() -> None:
 
 @pytest.mark.parametrize("members", [2, 3, 5, 8])
 def test_the_search_gives_up_after_its_looks(members: int) -> None:
-    # So many different weights divide nearly evenly, and in a great many ways: the bound is hardly ever met.
+    # So many different weights divide nearly evenly in very many ways, so the bound is hardly ever met.
     rng = random.Random(members)
     weights = [2 * rng.randint(10**8, 10**9) for _ in range(32)]
     group = weighed({"t": weights}, {f"m{n}": ["t"] for n in range(members)})
@@ -96,7 +96,7 @@ def test_the_search_gives_up_after_its_looks(members: int) -> None:
 
 
 def test_what_is_not_proved_is_promised_by_the_heaviest_beside_the_bound() -> None:
-    # Two cohorts: the factor for any subscriptions is 2, and a partition is a third of the bound.
+    # Two cohorts: the factor for arbitrary subscriptions is 2, and a partition is a third of the bound.
     weights = {"t": [10] * 60, "u": [10] * 60}
     group = weighed(weights, {f"m{n:02}": ["t"] if n % 2 else ["u"] for n in range(40)})
     report = measure_loads(group, Weighted().assign(group), Weighted().terms)
@@ -107,7 +107,7 @@ def test_a_heavy_partition_fits_where_several_lighter_ones_leave() -> None:
     jobs = heavy_jobs(
         weighed({"x": [9], "y": [6], "z": [3, 2, 2]}, {"a": ["x", "y"], "b": ["x", "z"], "c": ["z"]})
     )
-    begin = [0, 0, 1, 1, 1]  # "x" and "y" are with a, all of "z" with b.
+    begin = [0, 0, 1, 1, 1]  # a owns "x" and "y", b owns all of "z".
     assert not list(relieve(Placing(jobs, begin), [0, 1, 2], 9))
     placing = Placing(jobs, begin)
     step, *others = relieve(placing, [0, 1, 2], 9, LookBudget(MOST_LOOKS))

@@ -1,4 +1,4 @@
-"""`capacity`: what members announce, what becomes of it, and of members that announce nothing."""
+"""`capacity`: what members announce, how it affects the assignment, and members that announce nothing."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class TestAGroup:
 
 
 class TestARollingUpgrade:
-    """From cooperative-sticky: the group changes over when the last member knows `capacity`."""
+    """The group switches from cooperative-sticky when its last member supports `capacity`."""
 
     def joined(self, name: str, capacity: int, last: LastAssignment) -> JoinedMember:
         data = subscription_bytes(Capacity(capacity), ["orders"], last, held=last is not NEVER_ASSIGNED)
@@ -198,7 +198,7 @@ def test_no_chain_is_unneeded_on_any_scale(number: int) -> None:
 
 
 def test_measured_by_another_scale_its_moves_look_unneeded() -> None:
-    # By the sum of the squared loads alone both moves are for the worse.
+    # By the sum of the squared loads alone, both moves make the balance worse.
     group = group_of(announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)))
     strategy = Capacity()
     assignment = strategy.assign(group)
@@ -218,7 +218,7 @@ def test_quality_compares_loads_with_shares() -> None:
 
 
 class TestARule:
-    """The same as a part of a strategy that is put together."""
+    """`LevelByCapacity` as a rule of a composed strategy."""
 
     RULES = (LevelByCapacity(), FewestMoves(), FewestRackMisses())
 
@@ -334,9 +334,9 @@ class TestOnTheCommandLine:
 
     def test_a_certificate_with_capacities_that_no_member_announced_is_refused(self, run: Any) -> None:
         _, answered, _ = run("assign", self.group(1, 2), options=("--strategy", "capacity", "--certify"))
-        # Without the strategy, `check` cannot know which capacities are true ...
+        # Without the strategy, `check` cannot know which capacities are correct ...
         assert run("check", self.GROUP, answered, options=())[0] == 0
-        # ... and with it the certificate does not count, and the assignment is not the best.
+        # ... and with it, `check` refuses the certificate, and the assignment is not optimal.
         code, verdict, _ = run("check", self.group(1, 1), answered, options=("--strategy", "capacity"))
         assert (code, verdict["optimal"]) == (1, False)
         assert "by other criteria or capacities than strategy 'capacity'" in verdict["refused"]

@@ -1,4 +1,4 @@
-"""Certificates: what is proven cannot be improved on; what is not proven can, by the steps that are named."""
+"""Certificates: a proven assignment is optimal; an unproven one improves by the steps that `prove` names."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_assignment_is_proven_where_members_differ_in_capacity(preference: Cr
     for number in range(150):
         rng = random.Random(f"proven on a scale/{number}")
         group = random_group(rng, LARGER if number % 10 == 0 else Limits())
-        # Of capacities that have no common multiple of a reasonable size, too.
+        # Half of the scales have capacities without a common multiple of a reasonable size.
         scale = (
             random_scale(rng, group)
             if number % 2
@@ -287,7 +287,7 @@ def test_the_certificate_of_one_assignment_does_not_prove_another() -> None:
 
 
 def test_no_prices_at_all_can_prove_what_is_not_the_best() -> None:
-    """Every price in the bounds of a lopsided assignment breaks the rule of some partition."""
+    """Every price within the bounds of a lopsided assignment breaks the rule of some partition."""
     for m1 in range(5, 8):
         for m2 in range(3, 6):
             for m3 in range(1, 4):

@@ -1,4 +1,4 @@
-"""Whose claim on a partition counts."""
+"""Which member's claim on a partition counts."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def pickled(group: Group) -> Group:
 
 
 class TestOfAGroup:
-    """`Group.claims`, which judges them when it is first asked."""
+    """`Group.claims` judges the claims on its first use."""
 
     def test_claims_are_judged_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[Group] = []

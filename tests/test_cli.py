@@ -1,4 +1,4 @@
-"""The command line as a process: what it prints where, and how it ends."""
+"""The command line as a process: its output on stdout and stderr, and its exit code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Slow(RoundRobin):
 def run(
     *arguments: str, stdin: str = "", cwd: Path | None = None, path: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command to its end; `path` is added to the Python path."""
+    """Run the command and wait for it; `path` is added to the Python path."""
     environment = dict(os.environ)
     if path is not None:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(path), environment.get("PYTHONPATH"))))
@@ -58,7 +58,7 @@ def run(
 
 
 def run_without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command where `module` is not installed."""
+    """Run the command without `module` installed."""
     code = (
         f"import sys; sys.modules[{module!r}] = None; "
         f"from kafka_assignors_cli import main; sys.exit(main({list(arguments)!r}))"
@@ -69,7 +69,7 @@ def run_without(module: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
-    """It ended with exit code 2, nothing on stdout, and one line on stderr that holds all `parts`."""
+    """Assert exit code 2, an empty stdout, and one line on stderr that contains all `parts`."""
     assert done.returncode == 2, done.stderr
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1, done.stderr
@@ -286,7 +286,7 @@ def test_a_closed_stdin_is_refused() -> None:
 
 
 def run_package(*arguments: str, without: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `python -m kafka_assignors`, where `without` is not installed."""
+    """Run `python -m kafka_assignors`, without the module `without`."""
     code = (
         f"import runpy, sys; sys.argv[1:] = {list(arguments)!r}; "
         f"{f'sys.modules[{without!r}] = None; ' if without else ''}"
@@ -324,7 +324,7 @@ def test_without_the_cli_extra_it_says_what_to_install(module: str) -> None:
 )
 def test_without_the_extra_it_says_what_to_install(module: str, extra: str, command: tuple[str, ...]) -> None:
     done = run_without(module, *command)
-    # Other packages of the extra may be missing, too; the first is named.
+    # Other packages of the extra may be missing too; the message names the first.
     assert_refused(done, f"{command[0]} needs ", f'pip install "kafka-assignors[cli,{extra}]"')
 
 
@@ -380,7 +380,7 @@ def test_help_into_a_closed_pipe_ends_like_any_output(command: list[str]) -> Non
 
 
 def read_all(terminal: int) -> bytes:
-    """What is written to a pseudo-terminal until its other end is closed, which Linux makes an error."""
+    """Read a pseudo-terminal until its other end is closed, which Linux reports as an error."""
     chunks = []
     try:
         while chunk := os.read(terminal, 100_000):
@@ -430,7 +430,7 @@ def test_an_interrupt_ends_it_with_a_line() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        # A shell's background job ignores the signal, and so would all that it starts.
+        # A background job of a shell ignores the signal, and so do the processes that it starts.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stdin is not None
@@ -438,7 +438,7 @@ def test_an_interrupt_ends_it_with_a_line() -> None:
         assert process.stderr is not None
         process.stdin.write(GROUP.encode() * 200)
         process.stdin.flush()
-        process.stdout.read(1)  # It is at work, and waits for more.
+        process.stdout.read(1)  # The process works, and waits for more input.
         process.send_signal(signal.SIGINT)
         assert process.wait(120) == 130
         assert process.stderr.read() == b"kafka-assignors: interrupted\n"

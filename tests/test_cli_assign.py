@@ -1,4 +1,4 @@
-"""`kafka-assignors assign`: groups in, assignments out, and bad input told by line and field."""
+"""`kafka-assignors assign`: groups in, assignments out, and errors that name line and field."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Raising(Base):
 
 
 class Outcome:
-    """What one run of the command left."""
+    """The result of one run of the command."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.err = code, err
@@ -63,8 +63,6 @@ class Outcome:
 
 
 class Assign:
-    """`kafka-assignors assign` in this process."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capsys = monkeypatch, capsys
 
@@ -88,7 +86,7 @@ def assign(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.fixture
 def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a file of strategies in the current directory, which is not on the module search path."""
+    """The name of a strategy file in the current directory, which is not on the module search path."""
     name = "strategies_of_others.py"
     (tmp_path / name).write_text(STRATEGIES_OF_OTHERS)
     monkeypatch.chdir(tmp_path)
@@ -173,7 +171,7 @@ def test_a_strategy_in_a_file_imports_no_other_file_of_its_folder(others: str, t
         "import sched\nimport json\ntry:\n    import sibling\nexcept ImportError:\n    pass\n"
         f"{strategies.read_text()}"
     )
-    # `json` is imported before the file runs, `sched` is not, and `sibling` exists in the folder alone.
+    # `json` is already imported when the file runs, `sched` is not, and `sibling` exists only in the folder.
     for name in ("json", "sched", "sibling"):
         (tmp_path / f"{name}.py").write_text(HOSTILE)
     done = run_isolated("--strategy", f"{others}:Greedy")
@@ -265,7 +263,7 @@ def refused(outcome: Outcome, message: str) -> None:
             "stdin:3: topics.orders.partitions: not JSON at column 25: ",
         ),
         (
-            # Python 3.13 names the comma's column, older ones the one after it.
+            # Python 3.13 names the comma's column, older versions the next one.
             '{\n"topics": {"orders":\n{"partitions": 3,}}}',
             "stdin:3: topics.orders.partitions: not JSON at column 1",
         ),

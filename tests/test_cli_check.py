@@ -1,4 +1,4 @@
-"""`kafka-assignors check`: verdicts on assignments, made here or elsewhere."""
+"""`kafka-assignors check`: verdicts on assignments, computed by us or by other programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Check = Callable[..., tuple[int, list[dict[str, Any]], str]]
 
 @pytest.fixture
 def check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
-    """Runs the command on these values, each list as JSON lines: exit code, verdicts, stderr."""
+    """A function that runs the command on JSON lines, and returns its exit code, verdicts and stderr."""
 
     def run(*values: Any, options: tuple[str, ...] = ()) -> tuple[int, list[dict[str, Any]], str]:
         files = []

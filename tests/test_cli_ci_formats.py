@@ -1,4 +1,4 @@
-"""Verdicts as JUnit XML and as annotations of GitHub Actions, with the most hostile of names."""
+"""Verdicts as JUnit XML and as annotations of GitHub Actions, with hostile names."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_junit_of_hostile_names_is_well_formed(outcome: CiOutcome) -> None:
 
 
 def parsed(line: str) -> tuple[str, dict[str, str], str]:
-    """Level, properties and message of an annotation, as GitHub's runner takes it apart."""
+    """The level, properties and message of an annotation, as GitHub's runner parses it."""
     match = re.fullmatch(r"::(\w+) (.*?)::(.*)", line)
     assert match is not None, line
     unescaped = {"%0D": "\r", "%0A": "\n", "%3A": ":", "%2C": ",", "%25": "%"}
@@ -148,10 +148,10 @@ def test_only_verdicts_that_passed_have_no_annotation() -> None:
 
 
 def commands_of(out: str) -> list[str]:
-    """The workflow commands that GitHub's runner carries out in this output, as it does since version 2.
+    """The workflow commands in this output that GitHub's runner executes, since its version 2.
 
-    A line begins with `::` after spaces, or has `##[` anywhere; between `::stop-commands::TOKEN` and
-    `::TOKEN::` there are none.
+    A command line begins with `::` after spaces, or contains `##[` anywhere. Between `::stop-commands::TOKEN`
+    and `::TOKEN::` the runner executes no commands.
     """
     found = []
     token = None

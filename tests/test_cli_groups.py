@@ -1,4 +1,4 @@
-"""`kafka-assignors groups`: what needs no cluster."""
+"""`kafka-assignors groups`, as far as it needs no cluster."""
 
 from __future__ import annotations
 

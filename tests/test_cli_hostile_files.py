@@ -1,4 +1,4 @@
-"""Files that are no such thing: every command refuses them in one line, and none is taken for a verdict."""
+"""Invalid files: every command refuses them with one line, and no error looks like a verdict."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ HOSTILE_VALUES = (
     "{}",
     "[" * 200 + "]" * 200,
 )
-"""As JSON writes them, for what no reader returns cannot be written by one."""
+"""Values in JSON syntax, because `json.dumps` cannot write values that no reader returns."""
 
 
 HOSTILE_FIGURES = ("null", "-1", "1" + "0" * 400)
@@ -104,13 +104,13 @@ HOSTILE_FIGURES = ("null", "-1", "1" + "0" * 400)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with one good file of each kind; no cluster and no Spark is asked."""
+    """A folder with one valid file of each kind; the commands reach neither a cluster nor Spark."""
     for module in ("pyspark", "confluent_kafka"):
         monkeypatch.setitem(sys.modules, module, None)
     for module in [
         name for name in sys.modules if name.startswith(("kafka_assignors_spark", "kafka_assignors_con"))
     ]:
-        monkeypatch.delitem(sys.modules, module)  # It may hold what an earlier test imported.
+        monkeypatch.delitem(sys.modules, module)  # The module may hold imports of an earlier test.
     files = {
         "group.json": json.dumps(GROUP),
         "assignment.json": json.dumps(ASSIGNMENT),
@@ -126,7 +126,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def report() -> dict[str, Any]:
-    """What `replay --json` writes, of one group under one strategy, and only what a policy is about."""
+    """The output of `replay --json` for one group and one strategy, with only the fields for a policy."""
     whole = to_json(sample())
     return {
         "format": 1,
@@ -173,7 +173,7 @@ def names(command: tuple[str, ...]) -> set[str]:
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> int:
-    """The exit code, once it is clear that no error was taken for a verdict."""
+    """Run the command and return its exit code. Assert that no error looks like a verdict."""
     code = main(arguments)
     said = capsys.readouterr()
     assert code in (0, 1, 2), said.err
@@ -193,7 +193,7 @@ def test_a_file_that_is_nothing_of_the_kind_is_refused(
         for name in names(command):
             (folder / name).write_bytes(content)
         code = run(capsys, *command)
-        # A consumer's properties may be empty, and may have settings that nothing is known of.
+        # A consumer's properties may be empty, and may contain unknown settings.
         assert code == 2 or command[0] == "lint", content[:100]
 
 
@@ -217,7 +217,7 @@ def test_lines_that_never_end_are_refused(
 
 
 def variants(document: Any, values: Sequence[str] = HOSTILE_VALUES) -> Iterator[str]:
-    """The document as JSON with each value in it, one after the other, replaced by each hostile one."""
+    """The document as JSON, once for each value in it and each hostile value that replaces it."""
     hole = "\N{OBJECT REPLACEMENT CHARACTER}"
     for holed in _with_hole(document, hole):
         before, after = json.dumps(holed, ensure_ascii=False).split(f'"{hole}"')

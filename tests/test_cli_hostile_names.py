@@ -1,4 +1,4 @@
-"""What commands print of names that would steer a terminal, format text or read as something else."""
+"""The output of commands for names that control a terminal, contain markup or imitate other output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def live(name: str) -> LiveGroup:
-    """A group with the name in every place where a broker takes it from a client."""
+    """A group with the name in every field that a broker takes from a client."""
     subscription = Subscription(3, (TOPIC, name), rack=name)
     member = LiveMember(name, name, name, name, assigned={TOPIC: range(3)}, subscription=subscription)
     return replace(

@@ -1,4 +1,4 @@
-"""An option that has no effect is refused: every option of every command, in every mode of the command."""
+"""An option without effect is refused: every option of every command, in every mode of the command."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kafka_assignors_cli import main
 from kafka_assignors_cli.app import app
 
 EVERY = None
-"""Instead of a set of parameters: every one has an effect."""
+"""Stands for all parameters: each of them has an effect."""
 
 CLUSTER = frozenset({"bootstrap_server", "command_config", "timeout"})
 OUTPUT = frozenset({"json_file", "junit", "github"})
@@ -24,7 +24,7 @@ SIZED = frozenset({"capacity", "headroom", "topic", "nodes", "json_file"})
 SERVED = frozenset({"every", "hold_up", "hold_down", "stale_after", "least", "most"})
 REPLAYED = frozenset({"group", "strict", "pause", "json_file", "engine", "strategy_timeout", "history"})
 ON_DISK = frozenset({"skip_corrupt", "checkpoint"})
-"""The replay itself refuses these for a running cluster, and says why."""
+"""The replay itself refuses these options for a running cluster, with an explanation."""
 SPARK = frozenset({"master", "spark_config"})
 WATCHED = CLUSTER | {"json_file", "matching", "max_groups", "forget_empty"}
 WATCHING = frozenset({"once", "state"})
@@ -33,9 +33,9 @@ LINTED = frozenset({"files", "before", "change_to", "ignore", "strict", *OUTPUT}
 
 @dataclass(frozen=True)
 class Mode:
-    """A command as these arguments run it, and the parameters that have an effect then.
+    """A command with arguments, and the parameters that have an effect with them.
 
-    `choosing` are the parameters that choose another mode: together with them, others have an effect.
+    The parameters `choosing` select another mode, in which other parameters have an effect.
     """
 
     command: str
@@ -151,11 +151,11 @@ VALUES = {
     "--strategy": "range",
     "--bootstrap-server": "127.0.0.1:1",
 }
-"""The values of options that refuse "1"."""
+"""Values for the options that refuse "1"."""
 
 
 def parameters(command: str) -> Iterator[Any]:
-    """The parameters of a command, but those that show help or completions."""
+    """The parameters of a command, except those that show help or completions."""
     found: Any = typer.main.get_command(app)
     for name in command.split():
         found = found.commands[name]
@@ -172,7 +172,7 @@ def without_effect() -> Iterator[Any]:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Valid files, so that no command ends for want of one."""
+    """Write valid files, so that no command fails for lack of one."""
     monkeypatch.chdir(tmp_path)
     group = {"topics": {"t": {"partitions": 1, "weights": [1]}}, "members": [{"id": "m", "topics": ["t"]}]}
     Path("group.json").write_text(json.dumps(group))

@@ -1,4 +1,4 @@
-"""`kafka-assignors size`: from files, from a cluster that the test plays, and as autoscalers read it."""
+"""`kafka-assignors size`: from files, from a simulated cluster, and in the formats of autoscalers."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ class TestFiles:
 
 
 class Clock:
-    """A clock that goes on when the program sleeps."""
+    """A clock that advances when the program sleeps."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -288,7 +288,7 @@ class TestPage:
 
 
 def block(page: str, language: str) -> str:
-    """The first block of code in this language."""
+    """The first code block in this language."""
     return page.partition(f"```{language}\n")[2].partition("```")[0]
 
 
@@ -316,7 +316,7 @@ class TestExamples:
         assert container["command"] == ["kafka-assignors", "size"]
         (serve,) = [each for each in container["args"] if each.startswith("--serve=")]
         assert serve.endswith(f":{port_of(service)}")
-        # The last option is refused, so that nothing is contacted: all others are known and valid.
+        # The last option is refused, so the command contacts no cluster; all others are known and valid.
         assert main([*container["command"][1:], *container["args"], "--nodes=-1"]) == 2
         assert "--nodes" in capsys.readouterr().err
 

@@ -1,4 +1,4 @@
-"""The tables of the command line at several widths: names and numbers stay whole."""
+"""The tables of the command line at several widths: names and numbers stay complete."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ OTHERS = (
 
 
 class Raising(Range):
-    """A strategy with a problem."""
+    """A strategy that raises an error."""
 
     def assign(self, group: Any) -> Any:
         raise RuntimeError(

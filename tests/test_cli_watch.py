@@ -1,4 +1,4 @@
-"""`kafka-assignors watch` before it meets a cluster: options, extras, JSON."""
+"""`kafka-assignors watch` before it contacts a cluster: options, extras, JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The release of a client, where there is one and where there is none."""
+"""The installed release of a client, and the errors for a missing client or missing attributes."""
 
 from __future__ import annotations
 

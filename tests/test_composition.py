@@ -1,4 +1,4 @@
-"""Strategies that are put together from rules."""
+"""Strategies composed of rules."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ RACKS = ("r1", "r2")
 
 @st.composite
 def groups(draw: st.DrawFn) -> Group:
-    """A few members, topics, claims and racks."""
+    """Groups with a few members, topics, claims and racks."""
     topics = []
     for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, unique=True)):
         partitions = draw(st.integers(0, 7))
@@ -76,7 +76,7 @@ def groups(draw: st.DrawFn) -> Group:
 
 
 def owned_now(group: Group, assignment: Assignment) -> Group:
-    """The group once every member owns its assignment."""
+    """The group after every member owns its assignment."""
     members = [
         replace(member, owned=assignment.members[member.id], generation=9)
         for member in group.members.values()
@@ -91,8 +91,7 @@ class TestPlainRules:
         assert sticky.assign(group) == CooperativeSticky().assign(group)
         racks_first = Composed("acme", (LevelPartitions(), FewestRackMisses(), FewestMoves()))
         assert racks_first.assign(group) == RackAwareSticky().assign(group)
-        # Where movement comes first, a replica in another rack moves nothing: no member needs to join again
-        # for it.
+        # If movement comes first, a replica in another rack moves no partition, so no member rejoins for it.
         assert racks_first.follows_racks()
         assert not sticky.follows_racks()
 
@@ -182,7 +181,7 @@ class TestTogether:
         moves = moves_of(group, target)
         assert {one[:2] for one in told} == {(move.topic, move.partition) for move in moves}
         assert len(told) == len(moves)
-        # What a rule took from its owner is told as free.
+        # A partition that a rule took from its owner is reported without an owner.
         assert {one for one in told if one[2] is not None} <= {
             (move.topic, move.partition, move.owner, move.member) for move in moves
         }

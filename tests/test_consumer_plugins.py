@@ -1,4 +1,4 @@
-"""The source of the two consumer plugins: catalogues of client internals, and classes that both have."""
+"""The source of the two consumer plugins: catalogues of client internals, and common classes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CATALOGUES = {
     "kafka_assignors_kafka_python": ("_client.py", "_v2.py", "_v3.py"),
 }
 OF_FRAMEWORKS = ("faust.py", "faststream.py")
-"""Modules that name the internals of a framework, and none of the client."""
+"""Modules that name internals of a framework, and none of the client."""
 
 PRIVATE = re.compile(r"(?<![A-Za-z0-9_])_[a-z]\w*")
 
@@ -37,7 +37,7 @@ def lists_of_touched(tree: ast.Module) -> list[ast.Assign]:
 
 
 def catalogued(package: str) -> set[str]:
-    """The names in the docstrings of the modules, and in the lists of what is checked at run time."""
+    """The names in the module docstrings, and in the lists of internals that are checked at run time."""
     found = [modules(package)[name] for name in CATALOGUES[package]]
     texts = [ast.get_docstring(tree) or "" for tree in found]
     texts += [ast.unparse(listed.value) for tree in found for listed in lists_of_touched(tree)]
@@ -45,7 +45,7 @@ def catalogued(package: str) -> set[str]:
 
 
 def own_names(tree: ast.AST) -> set[str]:
-    """The names that the plugin defines: functions, classes, and attributes that `self` is given."""
+    """The names that the plugin defines: functions, classes, and attributes of `self`."""
     names = set()
     for node in ast.walk(tree):
         match node:
@@ -66,7 +66,7 @@ def test_every_private_attribute_of_the_client_is_in_the_catalogue(package: str)
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and PRIVATE.fullmatch(node.attr)
     }
-    # What the plugin puts on a client's object has the project's name in it.
+    # An attribute that the plugin adds to a client's object contains the project's name.
     missing = {name: place for name, place in used.items() if "kafka_assignors" not in name}
     for name in own | catalogued(package):
         missing.pop(name, None)
@@ -94,14 +94,14 @@ def assignor_classes(package: str) -> dict[str, tuple[list[str], str | None]]:
 
 
 def test_both_plugins_have_the_same_assignors_with_the_same_documentation() -> None:
-    """The pages of the API show docstrings of the plugins alone, so each plugin has its own copy."""
+    """The API pages show only the docstrings of the plugins, so each plugin has its own copy."""
     aiokafka, kafka_python = map(assignor_classes, CATALOGUES)
     assert aiokafka
     assert aiokafka == kafka_python
 
 
 def test_both_modules_for_versions_of_kafka_python_have_the_functions_that_are_used() -> None:
-    """The type checker reads `_v3` alone, in the place of the module for the installed version."""
+    """The type checker reads only `_v3`, instead of the module for the installed version."""
     trees = modules("kafka_assignors_kafka_python")
     signatures = [
         {

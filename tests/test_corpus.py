@@ -1,4 +1,4 @@
-"""The scenarios of `compat_tests/corpus`: ours reaches the optimum in each, and what they say is true."""
+"""The scenarios of `compat_tests/corpus`: our strategies reach each optimum, and the stated facts hold."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_corpus_has_what_it_promises() -> None:
     assert all(scenario.situation.endswith(".") for scenario in CORPUS)
 
 
-# ---- the judge, on a group in which everything can go wrong
+# ---- the judge, on a group in which every failure is possible
 
 GROUP = Group.of(
     [Topic("a", 4)],
@@ -76,7 +76,7 @@ def answers(*rounds: dict[str, dict[str, list[int]]] | str) -> list[Answer]:
 
 
 def played(*rounds: dict[str, dict[str, list[int]]] | str, cooperative: bool = False) -> tuple[End, str]:
-    """How a group ends whose assignor gives these answers, and then the last one over and over."""
+    """The end of a group whose assignor returns these answers in turn, and then repeats the last one."""
     told = answers(*rounds)
     verdict = judge(
         GROUP, BEST, play(GROUP, lambda _: told.pop(0) if len(told) > 1 else told[0], cooperative=cooperative)

@@ -1,6 +1,6 @@
 """The Dockerfile and the manifests of examples/ fit the program that they run.
 
-`kubernetes-validate` in the lint environment holds the manifests against the schemas of Kubernetes.
+`kubernetes-validate` in the lint environment checks the manifests against the schemas of Kubernetes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ IMAGE = dict(instructions(EXAMPLES / "Dockerfile"))
 
 @pytest.fixture(scope="module")
 def pod() -> dict[str, Any]:
-    """The description of the pods of the Deployment."""
+    """The pod template of the Deployment."""
     documents = yaml.safe_load_all((EXAMPLES / "kubernetes/service.yaml").read_text("utf-8"))
     [deployment] = [each for each in documents if each["kind"] == "Deployment"]
     described: dict[str, Any] = deployment["spec"]["template"]["spec"]
@@ -87,7 +87,7 @@ def test_the_end_and_the_liveness_fit_into_the_times_of_the_manifest(
     pod: dict[str, Any], container: dict[str, Any]
 ) -> None:
     assert pod["terminationGracePeriodSeconds"] > STOP_S
-    # A probe that waits for less than /live allows for does not end a pod that finishes a batch in time.
+    # A batch that finishes in time does not fail the probe, since /live allows more time than a stop does.
     assert LIVE_S > STOP_S
     assert container["livenessProbe"]["failureThreshold"] > 1
 

@@ -1,4 +1,4 @@
-"""The check of the Python code in the pages: which names are the reader's own, and what it refuses."""
+"""The check of the Python code in the pages: which names the reader defines, and which errors it finds."""
 
 from __future__ import annotations
 

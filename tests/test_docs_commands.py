@@ -1,4 +1,4 @@
-"""The commands in the pages: each exists, and has the options that the page gives it."""
+"""The commands in the pages: each command exists, with the options that the page shows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NAME = "kafka-assignors"
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words after `kafka-assignors`, of each call in the console blocks of a page."""
+    """The words after `kafka-assignors` in each call in a page's console blocks."""
     for block in _CONSOLE.findall(text):
         typed = re.sub(r"\\\n", " ", block)
         for line in re.findall(r"^ *\$ (.*)$", typed, re.MULTILINE):
-            # An ellipsis stands for what the reader adds.
+            # An ellipsis stands for the reader's own arguments.
             words = shlex.split(line.replace("…", " "), comments=True)
             for index, word in enumerate(words):
                 if Path(word).name == _NAME:
@@ -33,7 +33,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def refused(words: list[str]) -> str | None:
-    """What of a call does not exist; None if all of it does."""
+    """The part of a call that does not exist; None if the call is valid."""
     command: Any = typer.main.get_command(app)
     known = {"--help", "--install-completion", "--show-completion"}
     for word in words:

@@ -1,4 +1,4 @@
-"""Explanations: every move has one reason, the reasons are true, and the chains account for every load."""
+"""Explanations: every move has one true reason, and the chains account for every load."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGER = Limits(members=25, topics=20, partitions=15)
 
 
 class LikeSomebodysOwn(Strategy):
-    """Gives everything to the first of its readers, and promises nothing."""
+    """A third-party strategy: it assigns each topic to its first subscriber and promises nothing."""
 
     name, version, protocols = "third-party", 0, Sticky().protocols
 
@@ -108,7 +108,7 @@ def test_a_newcomer_gets_its_share_for_balance() -> None:
 
 
 def test_a_partition_is_passed_on_where_the_newcomer_does_not_read_what_is_too_much() -> None:
-    """m1 has too much of what only m1 and m2 read; m3 reads only what m2 has."""
+    """m1 has too many partitions of `a`, which only m1 and m2 read; m3 reads only `b`, which m2 has."""
     only_a, only_b = frozenset({"a"}), frozenset({"b"})
     group = Group.of(
         [Topic("a", 4), Topic("b", 2)],
@@ -125,7 +125,7 @@ def test_a_partition_is_passed_on_where_the_newcomer_does_not_read_what_is_too_m
 
 
 def test_a_new_partition_may_displace_another_one() -> None:
-    """Only m1 reads the new topic, so m1 passes on something that m2 reads too."""
+    """Only m1 reads the new topic, so m1 passes on a partition that m2 reads too."""
     group = Group.of(
         [Topic("a", 4), Topic("new", 2)],
         [
@@ -167,7 +167,7 @@ def test_where_racks_are_traded_for_movement_the_chain_shows_what_outweighs_what
     trade = Trade(moves=3, misses=2)
     _, explanation = explained(group, RackAwareSticky(1.5))
     (chain,) = explanation.chains
-    # Two misses at three each, less two moves at two each.
+    # Two misses with weight 3, minus two moves with weight 2.
     assert chain.change == {Criterion.BALANCE: 0, trade: 2, Criterion.MOVEMENT: -2}
     assert chain.reason is Reason.RACKS
     (sentence,) = sentences(explanation, "rack-aware-sticky")
@@ -180,7 +180,7 @@ def test_where_racks_are_traded_for_movement_the_chain_shows_what_outweighs_what
 
 @pytest.mark.parametrize("strategy", [Range(), RoundRobin(), LikeSomebodysOwn()], ids=lambda one: one.name)
 def test_a_strategy_that_keeps_no_owners_is_explained_by_that(strategy: Strategy) -> None:
-    """Every partition that had an owner and moved."""
+    """The reason NOT_KEPT covers every partition that had an owner and moved."""
     moved = 0
     for group in groups("not-kept", 30):
         _, explanation = explained(group, strategy)
@@ -248,7 +248,7 @@ def test_no_chain_of_a_strategy_that_keeps_its_word_is_unneeded(strategy: Strate
 
 @pytest.mark.parametrize(("strategy", "order"), STICKY, ids=lambda one: getattr(one, "name", None))
 def test_taking_a_chain_back_changes_what_the_explanation_says(strategy: Strategy, order: Order) -> None:
-    """Of any assignment, so that some chains are unneeded: the independent score agrees on every one."""
+    """The assignments are arbitrary, so some chains are unneeded. The independent score agrees on each."""
     criteria = strategy.criteria
     assert criteria is not None
     unneeded = 0

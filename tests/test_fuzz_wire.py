@@ -1,4 +1,4 @@
-"""Properties of untrusted bytes, and of values of every shape."""
+"""Property tests of the decoders with arbitrary bytes, and of the codecs with values of every shape."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ from kafka_assignors.wire import (
 )
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-"""A loaded machine is no finding."""
+"""No deadline: a busy machine must not fail a test."""
 
 NAMES = ("sticky", "cooperative-sticky", "range", "of-our-own")
 
 
 @dataclass(frozen=True)
 class Talkative(Strategy):
-    """A strategy whose members say `data`."""
+    """A strategy whose members send `data`."""
 
     name: str
     data: bytes = b""
@@ -263,7 +263,7 @@ arbitrary = st.binary(max_size=200) | st.lists(pieces, max_size=30).map(b"".join
 
 @st.composite
 def damaged(draw: st.DrawFn) -> bytes:
-    """Something well formed, cut, with bytes changed or with bytes behind it."""
+    """Valid bytes, then changed, truncated or extended."""
     written = draw(
         st.one_of(
             subscriptions.map(encode_subscription),
@@ -304,7 +304,7 @@ def test_no_bytes_raise_anything_but_a_protocol_error(decode: Callable[[bytes], 
     if error is not None:
         assert error.field
         assert error.problem in str(error)
-        assert 0 <= error.offset <= len(data) + 10  # "user data" puts ten bytes before them
+        assert 0 <= error.offset <= len(data) + 10  # "user data" adds ten bytes in front
 
 
 @pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())

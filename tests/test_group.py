@@ -1,4 +1,4 @@
-"""The public values of a group, as users write them down."""
+"""The public values of a group, as users construct them."""
 
 from __future__ import annotations
 

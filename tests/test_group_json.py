@@ -1,4 +1,4 @@
-"""The JSON form: what is written can be read back, and what is wrong is named by its path."""
+"""The JSON form: written groups can be read again, and an error names the path of the wrong value."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_any_group_survives_the_way_through_json_text(group: Group) -> None:
 
 
 def refusal(form: object) -> tuple[str | int, ...] | None:
-    """The path at which `form` is refused; None if it is read."""
+    """The path of the value that is refused; None if `form` is accepted."""
     try:
         parse_group(form)
     except InvalidFieldError as error:

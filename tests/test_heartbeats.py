@@ -1,4 +1,4 @@
-"""When the next heartbeat is sent."""
+"""The time of the next heartbeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A strategy that changes what it is handed does so to itself alone, wherever strategies run."""
+"""A strategy that modifies its arguments affects only itself, in every place where strategies run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COOPERATIVE = RebalanceProtocol.COOPERATIVE
 
 
 def moving() -> Group:
-    """A group in which a partition has to move, with all that a strategy may look at."""
+    """A group in which a partition has to move, with every field that a strategy may read."""
     topics = [
         Topic("orders", 3, (frozenset("a"), frozenset("b"), frozenset("a")), weights=(1, 2, None)),
         Topic("payments", 2),
@@ -55,7 +55,7 @@ def hostile(request: pytest.FixtureRequest) -> Strategy:
 
 
 def call(strategy: Strategy, hook: str, group: Group) -> None:
-    """Call a hook as its users do; an error of the strategy is its own."""
+    """Call a hook as the library does; errors of the strategy are ignored."""
     member = group.members["m1"]
     context = MemberContext(member.topics, member.owned, member.generation, member.instance_id, member.rack)
     with contextlib.suppress(AttributeError, InvalidAssignmentError):
@@ -154,7 +154,7 @@ def test_a_hostile_strategy_does_not_change_the_results_of_the_others(hostile: S
 
 @dataclass(frozen=True)
 class RuiningRule(Restriction):
-    """A rule of composed strategies that changes the group behind the problem."""
+    """A rule for composed strategies that modifies the group of the problem."""
 
     kind: ClassVar[str] = "ruin"
 

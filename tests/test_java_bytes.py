@@ -1,4 +1,4 @@
-"""The codecs against bytes that Java's consumer and broker wrote: read alike, and written alike."""
+"""The codecs against bytes that Java's consumer and broker wrote: reading and writing agree with Java."""
 
 from __future__ import annotations
 

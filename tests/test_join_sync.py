@@ -1,4 +1,4 @@
-"""What members say when they join, and what a leader makes of it."""
+"""The metadata that members join with, and the assignments that a leader makes of it."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_member_that_lost_its_session_loses_to_the_one_that_was_given_its_part
     since = joined(Sticky(), "since", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
     after = assigned(Sticky(), back, since)
     assert [len(share["orders"]) for share in after.values()] == [2, 2]
-    # Both claimed 0 and 1; only the later claim is one, so which two move is for the strategy to choose.
+    # Both claim 0 and 1, and only the later claim counts, so the strategy chooses which two move.
     findings = encode_assignments(Sticky(), read_members(Sticky(), [back, since]), [ORDERS], 9).findings
     assert [finding for finding in findings if "'back' claims 2" in finding] == list(findings)
 
@@ -240,7 +240,7 @@ COUNTS = {"orders": 4, "payments": 2}
 
 
 def own(partitions: TopicPartitions, *, leader: str = "boss") -> OwnAssignment:
-    """What a member that subscribes to the topics of `COUNTS` and one without metadata takes."""
+    """How a member that subscribes to `COUNTS` and to a topic without metadata reads this assignment."""
     data = encode_assignment(ConsumerAssignment(1, partitions))
     return read_assignment(data, leader, frozenset({*COUNTS, "created"}), COUNTS.get)
 

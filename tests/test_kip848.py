@@ -1,6 +1,6 @@
-"""The broker's assignors as strategies: what they give to whom, and who refuses to run them.
+"""The broker's assignors as strategies: their assignments, and who refuses to run them.
 
-That they give what Kafka's own classes give is shown in `compat_tests/java/test_server_assignors.py`.
+`compat_tests/java/test_server_assignors.py` shows that they equal those of Kafka's own classes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAMES = ["kip848-range", "kip848-uniform"]
 
 
 def group_of(partitions: int, **owned: list[int] | None) -> Group:
-    """Members that subscribe to orders, and what each of them had; None for one that joins."""
+    """Members that subscribe to orders, with the partitions that each owned; None for a new member."""
     members = [
         Member(id_, ORDERS, owned={"orders": had} if had else {}, generation=-1 if had is None else 3)
         for id_, had in owned.items()
@@ -77,7 +77,7 @@ def test_uniform_leaves_the_extra_partition_with_who_has_it(fullest: str) -> Non
 
 
 def test_uniform_finds_no_chain_where_subscriptions_differ() -> None:
-    """One partition from a to b and one from b to c would do; but a and b have as many, and then b and c."""
+    """a, b and c end with 3, 2 and 1: each pair differs by one, and only a chain of two moves would help."""
     topics = [Topic("one", 4), Topic("two", 2)]
     members = [
         Member("a", frozenset({"one"}), owned={"one": [0, 1, 2]}, generation=1),
@@ -112,7 +112,7 @@ def test_an_id_of_a_topic_decides_which_partitions_go_where_and_not_how_many() -
         assert loads(target) == [6, 7, 7]
         seen.add(repr(target))
     assert len(seen) > 1
-    # What is no id counts for nothing.
+    # An invalid topic id has no effect.
     unknown = [replace(topic, id=f"id of {topic.name}") for topic in topics]
     assert Kip848Uniform().assign(Group.of(unknown, members)) == Kip848Uniform().assign(
         Group.of(topics, members)
@@ -123,7 +123,7 @@ def test_an_id_of_a_topic_decides_which_partitions_go_where_and_not_how_many() -
 
 
 def test_hash_codes_are_those_of_java() -> None:
-    # As jshell says of "hello".hashCode(), "😀".hashCode() and new Uuid(1, 2).hashCode().
+    # The values are jshell's for "hello".hashCode(), "😀".hashCode() and new Uuid(1, 2).hashCode().
     assert string_hash("hello") == 99162322
     assert string_hash("😀") == 1772899
     assert uuid_hash((1).to_bytes(8, "big") + (2).to_bytes(8, "big")) == 3
@@ -137,7 +137,7 @@ def test_a_table_is_walked_through_bucket_by_bucket() -> None:
 
 def test_a_table_grows_when_it_is_full_or_one_bucket_is() -> None:
     assert in_hash_order([(number, number) for number in range(24, 11, -1)]) == list(range(12, 25))
-    # Nine in one of 16 buckets: 32 of them.
+    # Nine entries in one of 16 buckets: the table grows to 32.
     assert in_hash_order([(16 * n, n) for n in range(9)]) == [0, 2, 4, 6, 8, 1, 3, 5, 7]
     assert in_hash_order([(16 * n, n) for n in range(8)]) == list(range(8))
 

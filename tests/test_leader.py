@@ -1,4 +1,4 @@
-"""What a leader sends: only valid assignments, and nothing that another member still holds."""
+"""The assignments that a leader sends: valid, and without partitions that another member still holds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDERS = frozenset({"orders"})
 
 @dataclass(frozen=True)
 class Always(Strategy):
-    """A strategy that answers what it was told to."""
+    """A strategy that returns a fixed answer."""
 
     answer: object
     name: str = "always"
@@ -92,7 +92,7 @@ class TestWithholding:
 
 
 class Reversed(CooperativeSticky):
-    """Changes what the strategy it is made of assigns."""
+    """Changes the assignment of its base class."""
 
     def assign(self, group: Group) -> Assignment:
         first, second = sorted(group.members)

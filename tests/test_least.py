@@ -1,4 +1,4 @@
-"""The least moves and rack misses, known from counts alone, are those of the assignments that reach them."""
+"""The least moves and rack misses that counts alone give are those of the assignments that reach them."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_strategy_that_measures_or_decides_otherwise_does_not_promise_it() -> 
         assign = Range.assign
 
     assert not any(map(moves_least, (Range(), RackAwareSticky(), RackAwareSticky(0.5), Capacity(), Idle())))
-    assert moves_least(RackAwareSticky(0))  # Racks decide only between assignments that move as few.
+    assert moves_least(RackAwareSticky(0))  # Racks only break ties.
 
 
 def test_members_that_say_the_same_of_what_they_owned_are_not_judged_again() -> None:

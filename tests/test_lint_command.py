@@ -1,4 +1,4 @@
-"""`kafka-assignors lint` on files: what it reads, what it prints, how it ends."""
+"""`kafka-assignors lint` on files: its input, its output, its exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AIOKAFKA = 'client = "aiokafka"\npartition_assignment_strategy = ["range"]\n'
 
 
 def run(*arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
+    """The exit code, stdout and stderr."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["lint", *map(str, arguments)])
@@ -120,7 +120,7 @@ def test_options_that_make_no_sense_are_refused(arguments: list[str], part: str,
 
 
 def test_properties_toml_and_json_say_the_same(tmp_path: Path) -> None:
-    # Each has a session that is too short and a name that does not stay.
+    # Each file has a session timeout that is too short and an instance id that does not last.
     files = [
         write(
             tmp_path,

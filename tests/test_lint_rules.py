@@ -1,4 +1,4 @@
-"""What each rule finds and what it leaves alone; compat_tests/live shows on a broker that it is true."""
+"""What each rule finds and ignores; compat_tests/live shows on a broker that the findings are true."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_a_live_group_that_runs_the_old_strategy_is_before_the_first_restart_or_
 
 @pytest.mark.parametrize("listed", [(), ("cooperative-sticky",), ("cooperative-sticky", "sticky")])
 def test_a_live_group_after_the_first_restart_is_told_the_list_of_the_last(listed: tuple[str, ...]) -> None:
-    """A broker does not show that the old strategy is still listed: "the same list" would change nothing."""
+    """A broker does not show that the old strategy is still listed: "the same list" would not help."""
     group = joined("cooperative-sticky", {"orders": [0]})
     members, _ = live_members(group, None, [StrategyUse(name) for name in listed])
     found = eager_finding(*members, live=group)

@@ -1,4 +1,4 @@
-"""Groups as a running cluster shows them, and what a strategy would see of them."""
+"""Groups as a running cluster shows them, and the group that a strategy would get."""
 
 from __future__ import annotations
 

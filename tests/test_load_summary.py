@@ -1,4 +1,4 @@
-"""What a leader with weights says in its assignments, and what a look from outside makes of it."""
+"""The load summary that a leader with weights puts into its assignments, and how other programs read it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WEIGHTS = (100, 10, 10, 10)
 
 
 def assignments(*weights: int | None, stay_classic: bool | None = None) -> dict[str, bytes]:
-    """What the leader of two members sends, given a topic whose partitions weigh so much."""
+    """The assignments that the leader sends to two members of a topic with these partition weights."""
     assignor = Leading(Weighted(), weights=lambda topics: {}, stay_classic=stay_classic)
     metadata = subscription_bytes(Weighted(), ["orders"], NEVER_ASSIGNED)
     members = assignor.read_members(JoinedMember(name, None, metadata) for name in "ab")

@@ -1,4 +1,4 @@
-"""When uneven loads are worth a rebalance: each rule by itself, and all of them over arbitrary histories."""
+"""When uneven loads justify a rebalance: each rule by itself, and all rules over arbitrary histories."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ UNEVEN = (10, 10, 1, 1, 1, 1)
 EVEN = (1, 1, 1, 1, 1, 1)
 FREE = PauseModel(heartbeat_interval_s=0, resume_s=0)
 TRIGGER = LoadTrigger(check_every_s=30, held_s=60, cool_down_s=120, rebalances_an_hour=12, undo_after_s=300)
-"""Acts at 300 s at the earliest: that is when its budget has a rebalance."""
+"""Acts at 300 s at the earliest, when its budget first allows a rebalance."""
 
 
 class Life:
-    """A group of three, the leader's state, and a clock."""
+    """A group of three members, the leader's state, and a clock."""
 
     def __init__(self, trigger: LoadTrigger = TRIGGER, strategy: Strategy | None = None) -> None:
         self.trigger, self.strategy, self.now_s = trigger, strategy or Weighted(), 0.0
@@ -53,7 +53,7 @@ class Life:
         return judged
 
     def looks(self, until_s: float, weights: Weights = UNEVEN) -> list[float]:
-        """Look at the same weights until then; when it acted."""
+        """Check the same weights until `until_s`; return the times at which the trigger acted."""
         acted = []
         while self.now_s < until_s:
             if self.look(weights).act:
@@ -64,14 +64,14 @@ class Life:
         self.state = leads(self.trigger, None if anew else self.state, self.now_s)
 
     def obey(self, weights: Weights = UNEVEN) -> None:
-        """The rebalance that was asked for."""
+        """Perform the rebalance that the trigger asked for."""
         assigned = self.strategy.assign(self.group(weights))
         self.owned = {m: topics.get("t", ()) for m, topics in assigned.members.items()}
         self.generation()
 
 
 class Fixed(Strategy):
-    """Gives what it is told to; counts how often it is asked."""
+    """A strategy with a fixed assignment that counts its calls."""
 
     name = "fixed"
 
@@ -117,7 +117,7 @@ def test_it_never_acts_on_loads_within_the_gap(weights: Weights) -> None:
     assert Life().looks(10_000, weights) == []
 
 
-# ---- each rule matters: with it no action, without it one
+# ---- each rule matters: the trigger acts only without it
 
 
 def test_the_hold_keeps_a_burst_from_acting() -> None:
@@ -133,11 +133,11 @@ def test_the_hold_keeps_a_burst_from_acting() -> None:
 def test_the_hold_is_as_long_as_it_says() -> None:
     life = Life()
     life.looks(900, EVEN)
-    assert life.looks(970) == [990]  # The looks at 930, 960 and 990 are 60 s from first to last.
+    assert life.looks(970) == [990]  # The checks at 930, 960 and 990 span 60 s.
 
 
 def test_loads_between_rest_and_gap_neither_end_a_hold_nor_act() -> None:
-    within = (12, 10, 10, 10, 10, 10)  # 22 above 21: too even for the gap.
+    within = (12, 10, 10, 10, 10, 10)  # Load 22, bound 21: too even for the gap.
     tight = replace(TRIGGER, rest_below=0.04)
     for trigger, expected in ((tight, [990]), (TRIGGER, [])):
         life = Life(trigger)
@@ -193,7 +193,7 @@ def test_time_that_did_not_pass_between_two_looks_does_not_count(jump_s: float) 
     began_s = life.now_s
     assert not life.look(after_s=jump_s).act
     life.now_s = began_s if not math.isfinite(jump_s) else life.now_s
-    # 30 s are left of the cool-down; the hold has begun anew.
+    # 30 s of the cool-down remain; the hold has begun again.
     life.state = replace(life.state, looked_s=life.now_s)
     assert [life.look().act for _ in range(2)] == [False, True]
 
@@ -273,7 +273,7 @@ def test_a_strategy_that_moves_nothing_is_asked_ever_more_seldom() -> None:
     strategy = Fixed(**STAYS)
     life = Life(strategy=strategy)
     assert life.looks(300 + 24 * 3600) == []
-    # At 300 s, after 120, 240, … and then each 1920 s.
+    # At 300 s, then after 120, 240, … and from then on every 1920 s.
     assert strategy.asked == 6 + (24 * 3600 - 31 * 120) // 1920 + 0
     assert "the strategy, which had no plan that pays, is asked in" in life.look().reason
 
@@ -281,7 +281,7 @@ def test_a_strategy_that_moves_nothing_is_asked_ever_more_seldom() -> None:
 def test_a_strategy_is_asked_again_when_the_gap_has_doubled_or_after_a_rest() -> None:
     strategy = Fixed(**STAYS)
     life = Life(strategy=strategy)
-    mild = (13, 13, 10, 10, 4, 4)  # 26 above 20.
+    mild = (13, 13, 10, 10, 4, 4)  # Load 26, bound 20.
     life.looks(300, mild)
     assert strategy.asked == 1
     life.look(UNEVEN)
@@ -314,7 +314,7 @@ def test_a_strategy_that_fails_or_breaks_its_contract_never_acts() -> None:
 
 def test_an_action_that_does_not_help_is_repeated_ever_more_seldom() -> None:
     life = Life(replace(TRIGGER, rebalances_an_hour=3600))
-    acted = life.looks(24 * 3600)  # Nothing ever moves, as if other members ran another strategy.
+    acted = life.looks(24 * 3600)  # No partition ever moves, as if other members ran another strategy.
     assert [after - before for before, after in pairwise(acted)][:6] == [
         120, 240, 480, 960, 1920, 1920,
     ]  # fmt: skip
@@ -331,7 +331,7 @@ def test_an_action_that_helped_is_not_held_against_the_next() -> None:
 
 def test_no_action_undoes_one_of_the_last_hour() -> None:
     one, other = STAYS, {"a": (0, 2), "b": (1, 3), "c": (4, 5)}
-    by_one, by_other = (10, 1, 10, 1, 5, 5), (10, 10, 1, 1, 5, 5)  # Which of the two is better.
+    by_one, by_other = (10, 1, 10, 1, 5, 5), (10, 10, 1, 1, 5, 5)  # each favours its assignment
     life = Life(replace(TRIGGER, undo_after_s=3600), Fixed(**other))
     life.state = replace(life.state, new_s=0.0)
     assert not life.looks(90, by_other)
@@ -360,7 +360,7 @@ def test_the_moves_of_an_hour_are_bounded_and_half_of_them_can_be_spent_at_once(
 
     assert first_action(None) == [300]
     (at,) = first_action(6)
-    assert 3600 <= at <= 3600 + 1920  # Three of six are there after an hour; then it waits to be asked.
+    assert 3600 <= at <= 3600 + 1920  # Three of six are available after an hour, before the next check.
     assert first_action(5) == []
 
 
@@ -406,7 +406,7 @@ events = st.lists(
     st.one_of(
         st.tuples(st.just("looks"), st.integers(1, 40), weights_of_all, st.integers(5, 3 * CHECK_S)),
         st.tuples(st.just("generation"), st.booleans()),
-        # A jump ahead that is shorter is time that passed, as far as a clock can tell.
+        # A shorter jump ahead looks to any clock like time that has passed.
         st.tuples(st.just("jump"), st.one_of(st.integers(-5000, -1), st.integers(3 * CHECK_S + 1, 10**5))),
         st.tuples(st.just("obey"), st.booleans()),
     ),

@@ -1,4 +1,4 @@
-"""What an assignor with a trigger is refused for; what its leader does is shown by real clients."""
+"""When an assignor with a trigger is refused; tests with real clients cover its leader."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def readers(jobs: Jobs, job: int) -> set[int]:
 
 class TestBounds:
     def test_of_pieces(self) -> None:
-        # The three readers of "b" cannot help the reader of "a", so the average, 6, is not enough.
+        # The three readers of "b" cannot help the reader of "a", so the average, 6, is too low a bound.
         group = weighed({"a": [5, 5], "b": [4, 5, 5]}, {"1": ["a"], "2": ["b"], "3": ["b"], "4": ["b"]})
         assert relax(heavy_jobs(group)).load == 10
 
@@ -73,7 +73,7 @@ class TestSearch:
     def test_every_step_lowers_the_loads_and_can_be_taken_back(self, group: Group) -> None:
         jobs = heavy_jobs(group)
         loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
-        for job, weight in enumerate(jobs.weights):  # All on the first that may have it.
+        for job, weight in enumerate(jobs.weights):  # All jobs on their first reader.
             holders[job] = min(readers(jobs, job))
             loads[holders[job]] += weight
         placing = Placing(jobs, holders)
@@ -99,7 +99,7 @@ class TestSearch:
 
 
 def test_a_fresh_assignment_is_taken_where_the_search_is_stuck() -> None:
-    # The reader of both topics is the only one who can help, and passing on needs three members.
+    # Only the reader of both topics can help, and a transfer needs three members.
     group = weighed(
         {"x": [10, 10], "y": [10]},
         {"1": ["x"], "2": ["x", "y"], "3": ["y"]},

@@ -1,4 +1,4 @@
-"""What a run of the test matrix says of itself: every pair that ran, none that did not, and the exit code."""
+"""The report of a run of the test matrix: exactly the pairs that ran, and the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts that members announce: bytes and back, and bytes that are no facts."""
+"""The facts that members announce: encoding, decoding, and bytes that contain no facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What observers are told of a member: by the machine's steps, and of observers that fail."""
+"""The events that observers of a member receive from the machine's steps, and observers that fail."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ ORDERS_0 = frozenset({("orders", 0)})
 
 
 class Recorder(RebalanceObserver):
-    """Writes every event down."""
+    """Records every event."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Mapping[str, Any]]] = []
@@ -72,13 +72,13 @@ class Recorder(RebalanceObserver):
         return [facts for told, facts in self.told if told == name]
 
 
-# An override of each method, so that `Recorder` is told of each.
+# Observers call only overridden methods, so `Recorder` overrides each.
 for hook in HOOKS:
     setattr(Recorder, hook, lambda self, **facts: None)
 
 
 class Member:
-    """A machine whose steps observers see; each event comes a second after the one before."""
+    """A machine whose steps observers see; each event comes one second after the previous one."""
 
     def __init__(self) -> None:
         self.recorder = Recorder()
@@ -95,11 +95,11 @@ class Member:
         return self
 
     def joining(self) -> Member:
-        """The member sends its first JoinGroup, at second 2."""
+        """Send the first JoinGroup, at second 2."""
         return self.handle(SubscriptionChanged(frozenset({"orders"})), AboutToJoin(COOPERATIVE))
 
     def joined(self) -> Member:
-        """It is assigned, at second 4, and its listener returns."""
+        """Install the assignment at second 4, and return from the listener."""
         joined = Joined(1, FIRST), Assigned(FIRST, ORDERS_0, 3.0), ListenerReturned()
         return self.joining().handle(*joined)
 
@@ -200,7 +200,7 @@ def test_each_call_of_the_listener_has_an_event(asked: Announce | Revoke | Lose,
 def encoded(
     strategy: Strategy, first: Sequence[int] = range(6), second: Sequence[int] = ()
 ) -> EncodedAssignments:
-    """Two members that own these partitions of six."""
+    """The leader's assignments for two members that own these partitions of six."""
     joined = [
         JoinedMember(name, None, subscription_bytes(strategy, ["orders"], owning(owned), held=True))
         for name, owned in (("a", first), ("b", second))
@@ -286,7 +286,7 @@ class Raising(RebalanceObserver):
 
 
 class Cancelling(BaseException):
-    """As asyncio's CancelledError, which is no Exception."""
+    """An error that is not an Exception, such as asyncio's CancelledError."""
 
 
 @pytest.mark.parametrize("error", [ValueError("full disk"), Cancelling(), SystemExit(1)], ids=repr)
@@ -317,7 +317,7 @@ def test_ctrl_c_in_an_observer_is_the_users() -> None:
 
 class Awaited(RebalanceObserver):
     async def joined(self, **_: Any) -> None:  # type: ignore[override]
-        """Nothing awaits it."""
+        """No caller awaits this coroutine."""
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ ORDERS = frozenset(("orders", number) for number in range(3))
 
 
 class Recorded:
-    """An observer, and what its reader has collected."""
+    """An observer, and the metrics that its reader has collected."""
 
     def __init__(self) -> None:
         self._reader = InMemoryMetricReader()
@@ -40,7 +40,7 @@ class Recorded:
         }
 
     def points(self, name: str) -> list[tuple[Mapping[str, Any], float]]:
-        """What was recorded: the attributes beside those of the consumer, and the value or sum."""
+        """The recorded points: their attributes except those of the consumer, and their value or sum."""
         found = []
         for point in self.metrics()[name].data.data_points:
             attributes = dict(point.attributes)
@@ -51,7 +51,7 @@ class Recorded:
 
 
 def everything(observer: RebalanceObserver) -> None:
-    """Each event once, and some that failed."""
+    """Send each event once, and some failures."""
     observer.rebalance_begun(reason="the subscription has changed")
     observer.rebalance_ended(seconds=0.25, failed=True, generation=-1)
     observer.rebalance_begun(reason="the last join failed")

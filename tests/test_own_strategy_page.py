@@ -1,4 +1,4 @@
-"""docs/own-strategy.md: the strategies that stand there run, and do what the page says of them."""
+"""docs/own-strategy.md: the strategies on the page run, and do what the page says."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CODE = [
 
 @pytest.fixture
 def acme(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A module with all of them."""
+    """A module with all strategies of the page."""
     module = types.ModuleType("acme_page")
     monkeypatch.setitem(sys.modules, "acme_page", module)
     for block in CODE:

@@ -1,4 +1,4 @@
-"""The wheel: typed packages, a core without dependencies, an honest version."""
+"""The wheel: typed packages, a core without dependencies, the correct version."""
 
 from __future__ import annotations
 

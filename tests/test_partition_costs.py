@@ -1,4 +1,4 @@
-"""What partitions cost, from offsets and times: rates, lag, and what is unknown, stuck or made again."""
+"""The costs of partitions from offsets and times: rates, lag, and unknown, stuck or recreated ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TestRates:
     def test_what_is_one_half_life_old_counts_half(self) -> None:
         costs = PartitionCosts(base=0, half_life_s=60)
         look(costs, 0, 0)
-        look(costs, 60_000, 0)  # Nothing came in for a thousand half-lives.
+        look(costs, 60_000, 0)  # There were no records for a thousand half-lives.
         assert look(costs, 60_060, 6000) == [50_000]
         assert look(costs, 60_120, 6000) == [25_000]
 
@@ -55,7 +55,7 @@ class TestRates:
         now_s = times[-1]
         total = weight = 0.0
         for (begin, first), (stop, last) in pairwise(zip(times, ends, strict=True)):
-            # The integral of 0.5 ** ((now - s) / half_life) ds, but for a constant factor.
+            # The integral of 0.5 ** ((now - s) / half_life) ds, up to a constant factor.
             share = 0.5 ** ((now_s - stop) / half_life_s) - 0.5 ** ((now_s - begin) / half_life_s)
             total += share * (last - first) / (stop - begin)
             weight += share
@@ -108,7 +108,7 @@ class TestLag:
         costs = PartitionCosts(base=0, drain_s=600, half_life_s=1)
         look(costs, 0, 60, committed={0: 60})
         look(costs, 10_000, 60, committed={0: 60})
-        # One half-life after the other: the rate is that of the last second.
+        # Many half-lives have passed, so the rate is that of the last second.
         assert look(costs, 10_001, 660, committed={0: 60})[0] == pytest.approx(301_000, rel=0.01)
 
 

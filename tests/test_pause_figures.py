@@ -1,4 +1,4 @@
-"""The figures of the pause benchmark, on journals small enough to count by hand."""
+"""The figures of the pause benchmark, on journals small enough to compute by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def occurs(
 
 
 A_JOIN = {
-    # Partitions 0 and 1 are a's; from 1000 on b has 1.
+    # a owns partitions 0 and 1; from 1000 on, b owns 1.
     "a": [
         *told(0, Kind.ASSIGNED, 0, 1),
         *(delivered(at, 0, at // 100 - 1) for at in range(100, 2000, 100)),

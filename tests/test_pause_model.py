@@ -1,4 +1,4 @@
-"""The model of pauses: what pauses under which protocol and for how long; and its page says the same."""
+"""The pause model: which partitions pause under which protocol, and how long; its page agrees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BARE = PauseModel(
 
 
 def paused(consumption: Consumption, *, moved: int = 0, vacated: int = 0, model: PauseModel = BARE) -> float:
-    """In a group of three members that had twelve partitions."""
+    """The pause in a group of three members that had twelve partitions."""
     return model.paused_s(consumption, members=3, could_stay=12 - vacated, moved=moved, vacated=vacated)
 
 

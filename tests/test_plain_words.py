@@ -1,4 +1,4 @@
-"""The check of the product's words: what it finds, and that the folders it covers are clean."""
+"""The check for unclear words: what it finds, and that the folders that it covers are clean."""
 
 from __future__ import annotations
 

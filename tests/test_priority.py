@@ -1,4 +1,4 @@
-"""Balance by priority: each class is the best there is, given those before it."""
+"""Balance by priority: each class is optimal, given the classes before it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestClasses:
         group = Group.of([*TOPICS, Topic("views", 6)], [owning(id, EVERYTHING | {"views"}) for id in "ab"], 4)
         found = has(strategy.assign(group))
         assert all(set(share["alerts"]) <= set(share["orders"]) for share in found.values())
-        # Two tasks have an alert in them, and two have none: those are level among themselves.
+        # Two tasks contain an alert and two do not, so each class is balanced by itself.
         assert [len(found[id]["alerts"]) for id in "ab"] == [1, 1]
         assert [strategy.assign(group).load(id) for id in "ab"] == [6, 6]
 
@@ -269,7 +269,7 @@ class TestWhatIsRefused:
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[Group, Priority]:
-    """Any group, and some of its topics and partitions in up to three classes."""
+    """Arbitrary groups, with some topics and partitions in up to three classes."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     group = random_group(rng)
     classes: list[list[str | tuple[str, list[int]]]] = [[] for _ in range(rng.randint(1, 3))]
@@ -283,7 +283,7 @@ def cases(draw: st.DrawFn) -> tuple[Group, Priority]:
 
 
 def class_of(strategy: Priority, partition: Partition) -> int:
-    """The number of the class, read off the rule once more."""
+    """The number of the partition's class, computed from the rule independently."""
     (rule,) = (rule for rule in strategy.rules if isinstance(rule, LevelByPriority))
     topic, number = partition
     for place, names in enumerate(rule.first):
@@ -293,7 +293,7 @@ def class_of(strategy: Priority, partition: Partition) -> int:
 
 
 def only(group: Group, strategy: Priority, number: int) -> Group:
-    """The group with the partitions of one class alone, numbered anew."""
+    """The group with the partitions of one class only, renumbered."""
     kept = {
         name: [p for p in range(topic.partitions) if class_of(strategy, (name, p)) == number]
         for name, topic in group.topics.items()
@@ -466,7 +466,7 @@ def test_the_hash_seed_means_nothing_here_nor_for_standby_members_and_trades() -
 
 class TestWhatSolvingThemOneByOneCosts:
     def test_the_worst_case_the_few_who_read_the_rest_have_the_first_class_too(self) -> None:
-        # a and b have the lower ids and get the alerts; what only they read comes on top.
+        # a and b have the lower ids and get the alerts; the topic that only they read comes on top.
         topics = [Topic("alerts", 2), Topic("orders", 2)]
         narrow = [owning(id, frozenset({"alerts"})) for id in "cd"]
         group = Group.of(topics, [owning("a"), owning("b"), *narrow], 4)
@@ -484,7 +484,7 @@ class TestWhatSolvingThemOneByOneCosts:
 
 
 def group_with(group: Group, *names: str) -> Group:
-    """The group and empty topics of these names."""
+    """The group with additional empty topics of these names."""
     return Group.of([*group.topics.values(), *(Topic(name, 0) for name in names)], group.members.values(), 4)
 
 

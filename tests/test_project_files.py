@@ -1,4 +1,4 @@
-"""What a visitor of the repository or of an index page reads first: links lead somewhere, addresses agree."""
+"""The pages that a visitor of the repository or of an index sees first: links work, addresses agree."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def project() -> dict[str, Any]:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub and the site make from the headings of a page."""
+    """The anchors that GitHub and the site create for the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", _CODE_BLOCK.sub("", page.read_text(encoding="utf-8")), re.MULTILINE)
     plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
@@ -38,7 +38,7 @@ def test_links_within_the_repository_lead_to_a_file_and_a_heading(page: Path) ->
     for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):
         path, _, anchor = link.partition("#")
         target = (page.parent / path).resolve() if path else page
-        # The page of commands exists on the site alone.
+        # The page of commands exists only on the site.
         assert target.exists() or path == "commands.md", f"{page.name}: {link}"
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), f"{page.name}: {link}"
@@ -46,7 +46,7 @@ def test_links_within_the_repository_lead_to_a_file_and_a_heading(page: Path) ->
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_block_of_code_is_closed(page: Path) -> None:
-    """The site shows what follows an open one as code, and finds no fault in it."""
+    """If a block is not closed, the site shows the text after it as code and reports no error."""
     assert len(re.findall(r"^ *```", page.read_text(encoding="utf-8"), re.MULTILINE)) % 2 == 0
 
 
@@ -55,7 +55,7 @@ def test_the_readme_is_at_most_150_lines() -> None:
 
 
 def test_the_long_description_has_no_relative_links_and_names_one_repository() -> None:
-    """The substitutions of pyproject.toml, applied to the README as the build applies them."""
+    """Apply the substitutions of pyproject.toml to the README as the build does."""
     configuration = project()
     hook = configuration["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
     text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -77,7 +77,7 @@ def test_no_text_that_a_user_of_the_wheel_sees_names_a_file_that_only_the_reposi
             tree = ast.parse(file.read_text(encoding="utf-8"))
             notes = {
                 id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)
-            }  # docstrings, which a reader of the code sees
+            }  # docstrings, for readers of the code
             found += [
                 f"{file.relative_to(ROOT)}:{node.lineno}"
                 for node in ast.walk(tree)

@@ -1,4 +1,4 @@
-"""What the measures of an assignment mean."""
+"""The meaning of each measure of an assignment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def group(
     member_racks: Mapping[str, str] | None = None,
     replica_racks: Sequence[str] | None = None,
 ) -> Group:
-    """A topic, and members that owned so much of it; a rack is a letter."""
+    """A topic, and members with the partitions that they owned; a rack is a letter."""
     racks = None if replica_racks is None else tuple(frozenset(letters) for letters in replica_racks)
     members = [
         Member(m, ORDERS, owned={"orders": ps} if ps else {}, generation=1, rack=(member_racks or {}).get(m))
@@ -87,7 +87,7 @@ class TestRacks:
         assert least_rack_misses(unknown) is None
 
     def test_the_fewest_misses_are_those_at_the_best_balance_for_any_owners(self) -> None:
-        # All four lie in rack x, where only a is: two of them have to go to b, who is in rack y.
+        # All four partitions are in rack x, where only a is: two of them have to go to b, in rack y.
         one_sided = group(4, {"a": [], "b": [0, 1, 2, 3]}, {"a": "x", "b": "y"}, ["x", "x", "x", "x"])
         assert least_rack_misses(one_sided) == 2
         swapped = group(4, {"a": [2, 3], "b": [0, 1]}, {"a": "x", "b": "y"}, ["x", "x", "y", "y"])
@@ -96,7 +96,7 @@ class TestRacks:
 
 
 class TestRackTraffic:
-    """Three partitions in rack x and one in y; the members a and b are there."""
+    """Three partitions are in rack x and one in y; member a is in x, b in y."""
 
     RACKS: ClassVar = ["x", "x", "x", "y"]
 

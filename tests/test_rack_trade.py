@@ -1,4 +1,4 @@
-"""Rack misses traded against movement: exactly the best, and between the two orders that are its limits."""
+"""The trade between rack misses and moves: it is optimal, and lies between its two limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ RATIOS = tuple(map(Fraction, ("1/100", "1/3", "1/2", "1", "3/2", "2", "5/2", "3"
 
 
 def groups_with_racks(name: str, count: int) -> list[Group]:
-    """Random groups in which racks decide something."""
+    """Random groups with several racks and known replica racks."""
     found: list[Group] = []
     number = 0
     while len(found) < count:
@@ -66,7 +66,7 @@ def test_no_assignment_costs_less_in_thousands_of_groups() -> None:
         ), (number, ratio)
         moves_decided += ours.moved < oracle.best(Order.RACKS_MOVEMENT).moved
         misses_decided += ours.rack_misses < oracle.best(Order.MOVEMENT_RACKS).rack_misses
-    # A trade that never lay between its limits would have shown nothing.
+    # If the trade equalled a limit in every group, this test would show nothing.
     assert moves_decided > 100
     assert misses_decided > 100
 
@@ -100,16 +100,16 @@ class TestLimits:
             assert moves == sorted(moves)
 
 
-# ---- four members in a ring: to read everything in its own rack each has to pass on what it has
+# ---- four members in a ring: each has to pass on its partition to read everything in its own rack
 
 RACKS = "abcd"
 
 
 def ring(members: int, missing: int = 1) -> Group:
-    """Every member has a partition of a topic that the next one could read, and one more that it keeps.
+    """Each member owns one partition, which the next member could read in its own rack.
 
-    Only `missing` of the partitions have no replica in the rack of who owns them; the others have it there
-    and in the next rack.
+    Only `missing` of the partitions have no replica in the owner's rack. The others have replicas there and
+    in the next rack.
     """
     racks = RACKS[:members]
     after = racks[1:] + racks[:1]

@@ -1,4 +1,4 @@
-"""The racks that a leader remembers, and the strategies that make it follow them."""
+"""The racks that a leader remembers, and the strategies for which it follows them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_running_broker_is_in_the_rack_of_the_latest_metadata() -> None:
 
 
 def test_racks_returned_earlier_do_not_change_later() -> None:
-    # A strategy may still be reading it, in another thread.
+    # A strategy may still read the earlier racks in another thread.
     watch = RackWatch()
     first = watch.see([(1, "a")])
     watch.see([(1, "b")])

@@ -1,4 +1,4 @@
-"""`range`: contiguous ranges topic by topic, co-partitioned topics together, racks within the shares."""
+"""`range`: contiguous ranges per topic, co-partitioned topics together, racks within the shares."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANSWERS_OF_JAVA: list[dict[str, Any]] = [json.loads(line) for line in _LINES]
 
 
 def topic(name: str, *replica_racks: str) -> Topic:
-    """A topic with a partition for each of these; the letters are the racks of its replicas."""
+    """A topic with one partition for each string; its letters are the racks of the replicas."""
     return Topic(name, len(replica_racks), tuple(frozenset(racks) for racks in replica_racks))
 
 
@@ -139,7 +139,7 @@ def test_ranges_stay_whole_where_racks_make_no_difference(racks: list[str]) -> N
 def test_co_partitioned_topics_stay_together_and_match_only_where_all_of_them_do() -> None:
     topics = [topic("a", "y", "xy", "x", "x"), topic("b", "y", "x", "x", "y")]
     shares = assign(topics, member("m1", "a b", "x"), member("m2", "a b", "y"))
-    # Partition 0 of both is in y, 1 and 2 are in x; 3 has no rack in common and goes where there is room.
+    # Partition 0 of both topics is in y, 1 and 2 are in x. 3 has no common rack and goes where there is room.
     assert shares == {"m1": {"a": [1, 2], "b": [1, 2]}, "m2": {"a": [0, 3], "b": [0, 3]}}
 
 

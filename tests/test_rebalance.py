@@ -1,4 +1,4 @@
-"""One member, event by event: what it does, what it may deliver, which commits it lets through."""
+"""One member, event by event: its actions, the partitions that it may deliver, the commits that it allows."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ class TestLease:
         assert not driver.member.has_lease(driver.now)
 
     def test_heartbeats_answered_ok_do_not_extend_it_past_the_time_for_sync_group(self) -> None:
-        # The coordinator says OK until it removes a member whose SyncGroup does not come in time.
+        # The coordinator answers OK until it removes a member whose SyncGroup is late.
         driver = Driver().owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
@@ -433,7 +433,7 @@ def test_an_eager_strategy_makes_the_member_eager() -> None:
 
 
 class TestAnAssignmentThatDoesNotFit:
-    """The leader assigned more than the member can take."""
+    """The leader assigned partitions that the member cannot take."""
 
     def misfit(self, driver: Driver, generation: int, *partitions: int) -> None:
         membership = driver.joined(generation)
@@ -442,7 +442,7 @@ class TestAnAssignmentThatDoesNotFit:
             driver.tell(ListenerReturned())
 
     def pause(self, driver: Driver) -> float:
-        """How long the member waits before it joins again."""
+        """The seconds until the member joins again."""
         since = driver.now
         while not driver.member.must_join:
             driver.now += 0.5

@@ -1,4 +1,4 @@
-"""The commits of one member: which it lets through, and what becomes of those that meet a rebalance."""
+"""The commits of one member: which ones it allows, and how a rebalance affects them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
 
 class TestCommits:
     def crossing(self, *kept: int) -> Driver:
-        """A commit of 0 and 1 was sent in generation 1; in generation 2 the member has `kept`."""
+        """A commit of 0 and 1 was sent in generation 1; in generation 2 the member keeps `kept`."""
         driver = Driver().owning(0, 1)
         assert driver.tell(CommitRequested(1, orders(0, 1))) == (
             SendCommit(1, Membership("a", 1), orders(0, 1)),
@@ -46,7 +46,7 @@ class TestCommits:
         return driver
 
     def revoking(self, *owned: int) -> Driver:
-        """In generation 2 the member is to give up the last of what it owns; the listener is at it."""
+        """In generation 2 the member has to give up the last owned partition; its listener runs."""
         driver = Driver().owning(*owned)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
@@ -124,7 +124,7 @@ class TestCommits:
         assert done == (CommitDone(1), CommitDone(2))
 
     def test_a_superseded_commit_is_not_done_before_the_later_commit(self) -> None:
-        """Else the listener returns in good faith, and what it committed is struck from the later commit."""
+        """Otherwise the listener returns too early, and its partitions are removed from the later commit."""
         driver = self.revoking(0, 1)
         driver.tell(CommitRequested(1, orders(1)))
         driver.tell(CommitRequested(2, orders(0, 1)))
@@ -199,7 +199,7 @@ class TestCommits:
 
 
 class TestCommitsTakenInPart:
-    """The coordinator has an error for each partition of a commit."""
+    """The coordinator returns an error code for each partition of a commit."""
 
     A = Membership("a", 1)
 
@@ -268,7 +268,7 @@ class TestCommitsTakenInPart:
 
 
 class TestCommitResponse:
-    """What the error codes of an OffsetCommit response say; `P` has the code named."""
+    """The meaning of the error codes of an OffsetCommit response."""
 
     @pytest.mark.parametrize("code", [7, 14, 15, 16])
     def test_transient_errors_are_retried_beside_any_other_errors(self, code: int) -> None:
@@ -312,19 +312,19 @@ class TestCommitResponse:
 
 
 class QueueDriver:
-    """An adapter with a queue before the machine, that has a few partitions come and go."""
+    """An adapter that queues commits before the machine, while partitions come and go."""
 
     def __init__(self, most_in_machine: int) -> None:
         self.queue = CommitQueue(most_in_machine)
         self.driver = Driver().owning(0, 1, 2)
         self.owned = orders(0, 1, 2)
         self.tenure = dict.fromkeys(orders(0, 1, 2), 0)
-        """How often each partition has come to the member."""
+        """How often the member got each partition."""
         self.requested: dict[int, dict[tuple[str, int], int]] = {}
-        """The tenure of each partition that was owned, when the commit was requested."""
+        """For each commit, the tenure of its owned partitions at the time of the request."""
         self.sent: dict[int, SendCommit] = {}
         self.outcomes: dict[int, Partitions] = {}
-        """What was refused of each commit that is over."""
+        """The refused partitions of each finished commit."""
         self.order: list[int] = []
 
     def do(self, actions: tuple[Action, ...]) -> None:

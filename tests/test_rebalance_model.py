@@ -1,6 +1,6 @@
 """The rules of a rebalance hold in every state that two members and their coordinator can reach.
 
-The whole exploration is a command, `python -m tests.rebalance_model`; these are the parts that take seconds.
+`python -m tests.rebalance_model` runs the whole exploration; these tests are the parts that take seconds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def test_every_rule_holds_to_the_fixpoint_and_two_rounds_are_enough(events: tupl
 
 @pytest.mark.exhaustive
 def test_every_rule_holds_while_members_are_late_with_what_a_rebalance_waits_for() -> None:
-    # Timeouts of several ticks: heartbeats are answered while JoinGroup or SyncGroup is late.
+    # With timeouts of several ticks, heartbeats are answered while JoinGroup or SyncGroup is late.
     model = Model(
         partitions=1,
         events=frozenset({"time", "timeout"}),

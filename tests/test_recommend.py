@@ -1,4 +1,4 @@
-"""The recommended number of members: up at once, down late, and never back and forth."""
+"""The recommended number of members: it rises at once, falls late, and does not oscillate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CAPACITY = 100
 def after(
     *needed: Needed, policy: ScalingPolicy = POLICY, state: Recommendation | None = None
 ) -> list[int | None]:
-    """The recommended members after each of these sizes, which come every 30 seconds."""
+    """The recommended members after each of these sizes, which arrive every 30 seconds."""
     state = state or Recommendation()
     found = []
     for number, one in enumerate(needed):
@@ -67,7 +67,7 @@ def test_noise_within_the_headroom_moves_it_down_at_most_and_never_up_again(
     rates = [min(rate, limit * (1 - headroom)) for rate in rates]  # type: ignore[misc]
     state, found = Recommendation(), []
     for number in range(60):
-        # Every partition by itself, between its rate and what fills the headroom.
+        # Each partition varies by itself, between its rate and the rate that fills the headroom.
         noisy = [
             max(1, int(rate * (1 + headroom / (1 - headroom) * rng.randint(0, 100) / 100))) for rate in rates
         ]
@@ -79,7 +79,7 @@ def test_noise_within_the_headroom_moves_it_down_at_most_and_never_up_again(
 
 @given(st.lists(st.tuples(st.floats(-1e6, 1e6), st.booleans()), max_size=60))
 def test_a_clock_that_jumps_causes_no_change(jumps: list[tuple[float, bool]]) -> None:
-    """Fewer members suffice in each size; the clock jumps before some of them, further than counts."""
+    """Fewer members suffice for each size. Before some sizes the clock jumps by more than the longest gap."""
     state, now_s, shown_s = recommend(Recommendation(), 0.0, Needed(5, 6), POLICY), 0.0, 0.0
     for jump_s, jumps_now in jumps:
         if jumps_now and not 0 <= jump_s <= POLICY.longest_gap_s:

@@ -1,4 +1,4 @@
-"""Strategies by name: what is found, and what is said when nothing is."""
+"""Strategies by name: which are found, and the error if none is found."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class NeedsArguments:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory on the path, with the module `weighted_for_test`."""
+    """A directory on the module search path, with the module `weighted_for_test`."""
     (tmp_path / "weighted_for_test.py").write_text(WEIGHTED)
     (tmp_path / "broken_for_test.py").write_text("import nothing_of_that_name\n")
     (tmp_path / "raising_for_test.py").write_text("raise RuntimeError('no licence')\n")
@@ -77,7 +77,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def install(site: Path, package: str, **entry_points: str) -> None:
-    """What an installer leaves in a site directory for a package with these strategies."""
+    """Write the metadata that an installer leaves for a package with these strategies."""
     info = site / f"{package}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
@@ -206,7 +206,7 @@ def test_an_unknown_name_like_no_other_comes_with_all() -> None:
 
 @dataclass(frozen=True)
 class Wrong(Strategy):
-    """A strategy with one attribute at a time spoilt."""
+    """A strategy; each test gives one attribute a wrong value."""
 
     name: object = "wrong"
     version: object = 0
@@ -217,7 +217,7 @@ class Wrong(Strategy):
 
 
 class Duck:
-    """What a strategy needs, without the base class."""
+    """A class with the methods of a strategy, without the base class."""
 
     name = "duck"
     version = 0

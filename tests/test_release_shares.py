@@ -1,4 +1,4 @@
-"""Shares, rounded topic by topic and in all."""
+"""Release shares, rounded per topic and in total."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kafka_assignors.strategies.rules.release_shares import TopicShares, round_s
 def shared_topics(
     draw: st.DrawFn, topics: int = 12, releases: int = 5, partitions: int = 30
 ) -> list[TopicShares]:
-    """Topics with any subscriptions, shares and owners."""
+    """Topics with arbitrary subscriptions, shares and owners."""
     drawn = []
     for _ in range(draw(st.integers(1, topics))):
         weights = draw(
@@ -35,7 +35,7 @@ def shared_topics(
 
 
 def moved(topics: list[TopicShares], given: list[dict[int, int]]) -> int:
-    """Partitions that go from one release to another."""
+    """The number of partitions that move from one release to another."""
     return sum(
         max(0, owned - quotas[number])
         for topic, quotas in zip(topics, given, strict=True)

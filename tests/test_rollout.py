@@ -1,4 +1,4 @@
-"""`rollout`: what members announce, and what they get for it."""
+"""`rollout`: what members announce, and how it affects their assignment."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def assigned(members: Sequence[Member], topics: Mapping[str, int], strategy: Com
 
 
 def claiming(group: Group, assignment: Assignment) -> Group:
-    """The same group in the next generation, with the assignment as what its members own."""
+    """The same group in the next generation, whose members own the assignment."""
     members = {
         id: replace(member, owned=assignment.members[id], generation=1)
         for id, member in group.members.items()
@@ -75,7 +75,7 @@ def per_release(group: Group, assignment: Assignment) -> dict[str | None, int]:
 
 
 def moved(group: Group, assignment: Assignment) -> int:
-    """Partitions that a live member owned, and that another one gets."""
+    """The number of partitions that move away from a live member."""
     prior = group.claims.prior
     return sum(
         len(set(partitions).difference(assignment.members[id].get(topic, ())))
@@ -85,7 +85,7 @@ def moved(group: Group, assignment: Assignment) -> int:
 
 
 def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The assignment in lists, from any type of sequence."""
+    """The assignment with each sequence of partitions as a list."""
     return {id: {topic: list(of[topic]) for topic in of} for id, of in assignment.members.items()}
 
 
@@ -314,7 +314,7 @@ def test_the_order_of_members_and_topics_means_nothing(group: Group) -> None:
 
 @given(groups())
 def test_no_member_has_more_than_the_largest_releases_alone_unless_all_are_balanced(group: Group) -> None:
-    """Of releases without a share, at any subscriptions and owners."""
+    """The releases have no shares; subscriptions and owners are arbitrary."""
     release = {id: decode_facts(member.data).release or "" for id, member in group.members.items()}
     members = {
         id: replace(m, data=encode_facts(Facts(release[id] or None))) for id, m in group.members.items()
@@ -333,7 +333,7 @@ def test_no_member_has_more_than_the_largest_releases_alone_unless_all_are_balan
     if sorted(map(after.load, members)) != sorted(map(balanced.load, members)):
         for id, member in members.items():
             serving = [other for other in members if not member.topics.isdisjoint(alone.members[other])]
-            # A member that serves a topic has the load of its level, or one less.
+            # A member that serves a topic has the load of its level, or one partition less.
             assert after.load(id) <= max(map(alone.load, serving), default=0) + 1
 
 
@@ -343,7 +343,7 @@ def test_without_announcements_it_is_cooperative_sticky(group: Group) -> None:
     assert plain(target(silent)) == plain(lead(CooperativeSticky(), silent, COOPERATIVE).target)
 
 
-# ---- what cannot be relied on
+# ---- announcements that are wrong
 
 
 def test_a_member_whose_facts_do_not_decode_counts_as_silent() -> None:

@@ -1,6 +1,6 @@
-"""`rollout` in deployments, step by step: what moves, and how unevenly.
+"""`rollout` in deployments, step by step: which partitions move, and how uneven the loads are.
 
-`P` are the partitions and `N` the pods of the application. The bounds are those in docs/rollout.md.
+`P` is the number of partitions and `N` the number of pods. docs/rollout.md states the same bounds.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ def test_where_old_pods_go_first_only_the_last_newcomers_take_from_live_pods(
 ) -> None:
     deployment = started(topics)
     partitions = deployment.partitions
-    # A pod without a partition ties with an empty newcomer.
+    # A pod without a partition ties with an empty new pod.
     pods = min(times, partitions // at_a_time) * at_a_time
     assume(pods > at_a_time)
     for _ in unavailable(deployment, pods, at_a_time):
-        # What is inevitable while so many are missing.
+        # The load is inevitable while `at_a_time` pods are missing.
         assert deployment.greatest_load <= ceil(partitions / (pods - at_a_time))
     assert deployment.taken_from_live <= at_a_time * ceil(partitions / pods)
     assert deployment.handed_over <= partitions + 2 * at_a_time * ceil(partitions / pods)
@@ -142,7 +142,7 @@ def test_nothing_is_worse_than_under_the_stock_strategies(name: str, other: type
 def test_no_member_has_more_than_the_largest_release_alone_would_give_it(
     topics: Mapping[str, int], releases: list[int]
 ) -> None:
-    """However the pods of several releases came and went."""
+    """The bound holds in whichever order the pods of several releases join."""
     deployment = started(topics)
     names = frozenset(topics)
     for release, count in enumerate(releases):
@@ -189,7 +189,7 @@ def test_releases_that_share_no_topic_do_not_hold_each_other() -> None:
 def test_a_surge_with_the_same_subscriptions_leaves_no_trace_in_the_end(
     subscriptions: list[frozenset[str]], counts: list[int]
 ) -> None:
-    """Each new pod subscribes to what the old one does that it replaces."""
+    """Each new pod has the subscription of the old pod that it replaces."""
     topics = dict(zip("abcd", counts, strict=True))
     deployment, balanced = started(topics), started(topics)
     deployment.join(*(Pod(f"1-{n}", "1", names) for n, names in enumerate(subscriptions)))

@@ -1,4 +1,4 @@
-"""`roundrobin`: all partitions in order, dealt to all members in order."""
+"""`roundrobin`: all partitions in order, distributed over all members in order."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_members_that_do_not_read_a_topic_are_skipped() -> None:
 
 
 def test_the_turn_passes_on_by_the_last_member_that_got_something() -> None:
-    # After m3 has had the last partition of `a`, it is m1's turn again, whether or not m1 reads `b`.
+    # After m3 gets the last partition of `a`, it is m1's turn again, whether or not m1 reads `b`.
     members = [member("m1", "a"), member("m2", "b"), member("m3", "a b"), member("m4", "b")]
     assert assign({"a": 2, "b": 2}, *members) == {
         "m1": {"a": [0]},

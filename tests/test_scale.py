@@ -1,4 +1,4 @@
-"""Members that differ in capacity, or have partitions already: what holds of every assignment."""
+"""Members with different capacities, or with partitions already: properties of every assignment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.exact_oracle import Oracle
 from tests.exact_score import owners_of, score
 from tests.test_solver import groups, owning, plain
 
-# Trades have a test of their own, with an order each.
+# Trades have their own test: each trade has its own order.
 preferences = st.sampled_from([*ORDERS])
 IDS = [f"m{number}" for number in range(6)]
 scales = st.builds(

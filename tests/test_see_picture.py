@@ -1,4 +1,4 @@
-"""The picture of a rebalance: bars of delivery and pauses, and an SVG that needs nothing else."""
+"""The picture of a rebalance: bars of delivery and pauses, as a self-contained SVG."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_picture_has_a_rectangle_for_each_bar_and_escapes_titles() -> None:
     svg = draw(lanes, [(1.0, "a member joins")], 2.0, 1)
     tree = ElementTree.fromstring(svg)
     rectangles = tree.findall("{http://www.w3.org/2000/svg}rect")
-    # The page, and in each lane its bars and the cover of the animation.
+    # The page, and for each lane its bars and the cover of the animation.
     assert len(rectangles) == 1 + (2 + 1) + (1 + 1)
     assert sum(each.get("class") == "pause" for each in rectangles) == 1
     texts = [each.text for each in tree.findall("{http://www.w3.org/2000/svg}text")]

@@ -1,7 +1,7 @@
-"""A session needs no event loop of its own, and reports an error when the next try makes sense.
+"""A session needs no event loop of its own, and reports an error when a retry makes sense.
 
-The requests are answered by a script; what real coordinators answer is for the tests of the two clients. The
-coroutines run without asyncio: each `await` comes from the transport.
+A script answers the requests; the tests of the two clients cover real coordinators. The coroutines run
+without asyncio: every `await` comes from the transport.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ClientError(Exception):
 
 
 class Pause:
-    """What a client's loop would wait for: here the step goes on at once."""
+    """The awaitable of a client's loop: here the step continues at once."""
 
     def __await__(self) -> Generator[Pause, None, None]:
         yield self
@@ -51,7 +51,7 @@ class Pause:
 
 @dataclass
 class Client:
-    """Transport and consumer in one, whose coordinator answers what the script says."""
+    """The transport and the consumer in one; a script answers its requests."""
 
     answers: list[int | Exception]
     member: MemberState = field(default_factory=lambda: MemberState(Settings(45, 300, 300)))
@@ -118,7 +118,7 @@ def _next(task: Coroutine[Any, Any, None]) -> Any:
 
 
 def joining(*answers: int | Exception) -> list[Any]:
-    """What a session does from SendJoin on."""
+    """The actions of a session after SendJoin."""
     client = Client(list(answers))
     client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
     client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
@@ -216,7 +216,7 @@ class FailsAfterTheAssignment(CooperativeSticky):
 def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_the_consumer(
     strategy: Strategy,
 ) -> None:
-    """An exception that leaves a task of the session means that the consumer cannot go on."""
+    """The consumer cannot continue after an exception that leaves a task of the session."""
     client = Client([0])
     client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
     client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)

@@ -1,4 +1,4 @@
-"""Groups that every release has to leave as they are, and that a restart of all members restores."""
+"""Groups that every release has to leave unchanged, and that a restart of all members restores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
 
 
 def test_a_group_that_another_program_proved_optimal_stays_as_it_is_in_every_release() -> None:
-    # Where this fails, do not write the file anew: leaders of two releases would disagree about live groups.
+    # If this fails, do not rewrite the file: leaders of two releases would disagree about live groups.
     seen = 0
     for strategy, group in settled_groups():
         assert plain(load_strategy(strategy).assign(group)) == plain(owned(group))
@@ -43,7 +43,7 @@ def test_static_members_that_restart_together_are_assigned_as_before(strategy: s
     group = random_group(rng, SIZES)
 
     def by_name(members_of: int) -> dict[str, dict[str, list[int]]]:
-        """What static members get by instance id, and dynamic ones by member id."""
+        """The shares of static members by instance id, and of dynamic members by member id."""
         ids = random.Random(f"{seed}/{members_of}")
         members = [
             replace(

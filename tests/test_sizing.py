@@ -1,4 +1,4 @@
-"""How many members a group needs: against brute force, with certificates, at scale, and for hostile input."""
+"""The number of members that a group needs: brute force, certificates, scale and hostile input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROUNDS = 2_000
 
 
 def instances(seed: int, most: int) -> Iterator[tuple[list[int], int]]:
-    """Costs in descending order, none above the limit, and the limit."""
+    """Costs in descending order, none above the limit, with the limit."""
     rng = random.Random(seed)
     for _ in range(ROUNDS):
         limit = rng.choice([5, 10, 20, 50, 100, 1000, 10**18])
@@ -36,7 +36,7 @@ def instances(seed: int, most: int) -> Iterator[tuple[list[int], int]]:
 
 
 def fewest_by_trying(costs: Sequence[int], limit: int) -> int:
-    """The fewest members, by trying all assignments but for the order of members."""
+    """The fewest members, by trying all assignments except permutations of the members."""
 
     def least(at: int, loads: list[int], best: int) -> int:
         if len(loads) >= best or at == len(costs):
@@ -99,7 +99,7 @@ class TestSize:
             assert len(packing.bins) == packing.least == fewest_by_trying(costs, limit), (costs, limit)
             check_size({"orders": costs}, certificate_of(packing, limit))
             searched += packing.bound is None
-        assert searched > 5  # Bounds do not decide all of them.
+        assert searched > 5  # The bounds do not decide every case.
 
     def test_without_a_search_the_gap_is_told_and_at_most_one(self) -> None:
         gaps = 0

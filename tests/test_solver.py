@@ -1,4 +1,4 @@
-"""Properties of every assignment of the solver, for any group."""
+"""Properties of every assignment of the solver, for arbitrary groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ preferences = st.sampled_from([*ORDERS, *TRADES])
 
 @st.composite
 def groups(draw: st.DrawFn) -> Group:
-    """Any group of up to six members and five topics, with any claims."""
+    """Arbitrary groups of up to six members and five topics, with arbitrary claims."""
     racks = st.frozensets(st.sampled_from(ALL_RACKS), max_size=2)
     topics = []
     for number in range(draw(st.integers(0, 5))):
@@ -58,12 +58,12 @@ def assign(group: Group, racks: Criteria = MOVES_THEN_RACKS) -> Assignment:
 
 
 def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The assignment in lists, from any type of sequence."""
+    """The assignment with each sequence of partitions as a list."""
     return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
 def owning(group: Group, assignment: Assignment, generation: int = 9) -> Group:
-    """The same group a generation later: every member owns its assignment."""
+    """The same group one generation later: every member owns its assignment."""
     members = {
         member.id: replace(member, owned=assignment.members[member.id], generation=generation)
         for member in group.members.values()
@@ -76,7 +76,7 @@ class TestWhateverTheGroup:
     def test_every_partition_goes_to_exactly_one_of_its_subscribers(
         self, group: Group, racks: Criteria
     ) -> None:
-        owners_of(group, assign(group, racks))  # checks it all
+        owners_of(group, assign(group, racks))  # checks every property
 
     @given(groups(), preferences)
     def test_no_assignment_is_better(self, group: Group, racks: Criteria) -> None:
@@ -104,7 +104,7 @@ class TestWhateverTheGroup:
             for member_id, topics in led.assignment.members.items():
                 for other, topic, partition in held:
                     if other != member_id and partition in topics.get(topic, ()):
-                        # Both claim it: the newer claim is the true one, and it is not taken from its owner.
+                        # Both claim the partition: the newer claim counts, and its member keeps what it has.
                         assert partition in counting.get(member_id, {}).get(topic, ())
             given_out.append(plain(led.assignment))
             group = owning(group, led.assignment, generation)
@@ -138,7 +138,7 @@ class TestWhateverTheGroup:
     def test_any_optimal_prior_assignment_is_left_as_it_is(
         self, group: Group, racks: Criteria, ranks: list[int]
     ) -> None:
-        # Other instance ids turn the ties, so that another of the best assignments comes out.
+        # Other instance ids change the tie-breaks, and so select another optimal assignment.
         ranked = zip(group.members.values(), ranks, strict=False)
         members = {m.id: replace(m, instance_id=f"{rank}", owned={}) for m, rank in ranked}
         other = assign(Group(group.topics, members), racks)
@@ -164,7 +164,7 @@ class TestWhateverTheGroup:
     def test_a_member_gets_no_new_partition_while_it_gives_one_of_the_same_topics_up(
         self, group: Group
     ) -> None:
-        # Without racks, to swap partitions within a topic class would only be movement.
+        # Without racks, swapping partitions within a topic class would be pure movement.
         all_alike = {m.id: replace(m, topics=frozenset(group.topics)) for m in group.members.values()}
         alike = Group(group.topics, all_alike, group.generation)
         prior = alike.claims.prior

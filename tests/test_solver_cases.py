@@ -1,4 +1,4 @@
-"""The solver in cases that one can work out by hand."""
+"""The solver in cases that can be solved by hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def loads(assigned: Plain) -> list[int]:
 
 
 def in_racks(name: str, *racks: str) -> Topic:
-    """A topic with a partition for each string, whose letters are the racks of its replicas."""
+    """A topic with a partition for each string; its letters are the racks of the replicas."""
     return Topic(name, len(racks), tuple(frozenset(letters) for letters in racks))
 
 
@@ -91,7 +91,7 @@ class TestMovement:
         assert assigned == {"m": {"a": [0, 1, 4]}, "n": {"a": [2, 3, 5]}}
 
     def test_a_newcomer_draws_on_members_it_shares_no_topic_with(self) -> None:
-        # What n lacks can only come from m2, and m2 then takes one from m1.
+        # n can only get a partition from m2, and m2 then takes one from m1.
         topics = [Topic("a", 3), Topic("b", 1)]
         assigned = assign(
             topics, member("m1", "a", {"a": [0, 1, 2]}), member("m2", "a b", {"b": [0]}), member("n", "b")

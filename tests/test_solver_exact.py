@@ -1,4 +1,4 @@
-"""Nothing better exists: the solver against an exact one of another kind, over thousands of random groups."""
+"""No better assignment exists: the solver against an independent exact one, for random groups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TINY = Limits(members=4, topics=3, partitions=3)
 LARGER = Limits(members=30, topics=25, partitions=15)
 
 
-@pytest.mark.timeout(1200)  # some ten seconds of CPU time, on any share of a machine
+@pytest.mark.timeout(1200)  # about ten seconds of CPU time, on a machine that may be busy
 @pytest.mark.parametrize(
     ("groups", "seed", "limits"),
     [(2000, 1, Limits()), (150, 2, LARGER)],
@@ -61,7 +61,7 @@ def test_no_assignment_is_better_where_members_differ_in_capacity(
 
 
 def best_of_all(group: Group, order: Order, scale: Scale) -> Score:
-    """The best score, by trying every assignment there is."""
+    """The best score, found by trying every assignment."""
     oracle = Oracle(group)
     assignments = product(*oracle.readers.values())
     scores = (
@@ -90,7 +90,7 @@ def solve_by_range(group: Group, claims: Claims, *, criteria: Criteria, scale: S
 
 
 def solve_by_order(group: Group, claims: Claims, *, criteria: Criteria, scale: Scale) -> Assignment:
-    """Everything to the member that comes first."""
+    """Assign every partition to its first subscriber."""
     shares: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in group.members}
     for topic, partition in readers(group):
         shares[readers(group)[topic, partition][0]].setdefault(topic, []).append(partition)

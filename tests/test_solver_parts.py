@@ -1,4 +1,4 @@
-"""The solver's tools, each on its own: dealing in rounds, levels, and the flow network."""
+"""The solver's parts, each by itself: dealing in rounds, levels, and the flow network."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TestLevels:
         for level in levels:
             for number_of_class in level.topic_classes:
                 subscribers = classes.topic_classes[number_of_class].cohorts
-                # A partition that a lower level could take would be taken by it.
+                # If a lower level could take a partition of this class, it would take it.
                 assert min(level_of_cohort[c].loads[c] for c in subscribers) == level.loads[level.cohorts[0]]
 
     @pytest.mark.parametrize("number", range(100))
@@ -130,13 +130,13 @@ class TestLevelsOnScales(TestLevels):
 
 
 def step_cost(classes: Classes, cohort: int, nth: int) -> Fraction:
-    """What a member's n-th partition adds to the squares beside capacities, from the rule as written."""
+    """The increase of the weighted sum of squares by a member's n-th partition, computed from the rule."""
     before, after = (Fraction((load + classes.already[cohort]) ** 2) for load in (nth - 1, nth))
     return (after - before) / classes.capacities[cohort]
 
 
 class TestApportionment:
-    """The cheapest steps, if every member could have any of them."""
+    """The cheapest steps, if every member could get any of them."""
 
     def classes(self, members: Sequence[tuple[int, int]]) -> Classes:
         names = [f"m{number:02}" for number in range(len(members))]
@@ -148,22 +148,22 @@ class TestApportionment:
         return classify(group, group.claims, scale)
 
     def test_apportionment_is_the_method_of_sainte_lague(self) -> None:
-        # Divided by 1, 3, 5 …: 53, 24, 23, 17 2/3, 10 3/5, 8 and 7 2/3 are the seven greatest.
+        # Divided by 1, 3, 5 …: 53, 24, 23, 17 2/3, 10 3/5, 8 and 7 2/3 are the seven greatest quotients.
         classes = self.classes([(53, 0), (24, 0), (23, 0)])
         assert apportion(classes, (0, 1, 2), 7) == ({0: 3, 1: 2, 2: 2}, {0}, 0)
         assert apportion(classes, (0, 1, 2), 6)[0] == {0: 3, 1: 2, 2: 1}
 
     def test_steps_of_equal_cost_are_left_open(self) -> None:
-        # The second partition of a member of capacity 3 costs what the first of one of capacity 1 costs.
+        # The second partition of a member of capacity 3 costs as much as the first one at capacity 1.
         classes = self.classes([(1, 0), (3, 0), (1, 0)])
         loads, optional, extra = apportion(classes, (0, 1), 3)
         assert (loads, optional, extra) == ({0: 0, 1: 1}, {0, 1}, 2)
 
     def test_a_quota_may_be_left_where_that_is_better(self) -> None:
-        # In proportion 95.24 and 0.95 each: with five ones 95 are left for the great one, with fewer more.
+        # The quotas are 95.24 and 0.95 each: if all five get 1, 95 are left for the large member.
         loads, _, extra = apportion(self.classes([(100, 0), *[(1, 0)] * 5]), (0, 1), 100)
         assert (loads, extra) == ({0: 95, 1: 1}, 0)
-        # Of 100 and 50 small ones with 0.98 each no member goes short: 1 is nearer than 0.
+        # The quotas are 49 and 0.98 each: every small member gets 1, since 1 is nearer than 0.
         loads, _, extra = apportion(self.classes([(50, 0), *[(1, 0)] * 50]), (0, 1), 98)
         assert (loads, extra) == ({0: 48, 1: 1}, 0)
 
@@ -198,7 +198,7 @@ class TestNetwork:
             for head in range(nodes)
             if tail != head and rng.random() < 0.5
         ]
-        balances = [0] * nodes  # those of some flow, so that there is one
+        balances = [0] * nodes  # the balances of a random flow, so a solution exists
         for tail, head, capacity, _ in arcs:
             amount = rng.randint(0, capacity)
             balances[tail] += amount
@@ -241,7 +241,7 @@ class TestNetwork:
 
 
 def least_cost(balances: Sequence[int], arcs: Sequence[tuple[int, int, int, int]]) -> int:
-    """What it costs at least to bring what lies at nodes to where it lacks."""
+    """The least cost of moving the supply of nodes to those with demand."""
     if not arcs:
         return 0
     leaving = np.zeros((len(balances), len(arcs)))

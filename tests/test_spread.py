@@ -1,4 +1,4 @@
-"""How evenly topics lie on members, where nothing earlier decides it."""
+"""How evenly topics are spread over members, where no earlier criterion decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.exact_spread import excess, measure
 
 
 def fresh(topics: int, partitions: int, members: int) -> Group:
-    """A group in which each member subscribes to some third of the topics."""
+    """A group in which each member subscribes to a random third of the topics."""
     rng = random.Random("fresh")
     names = [f"t{number:03}" for number in range(topics)]
     return Group.of(
@@ -33,7 +33,7 @@ def test_small_groups_are_nearly_always_as_even_as_can_be() -> None:
 
 def test_members_with_different_topics_share_each_of_them() -> None:
     group = fresh(20, 50, 40)
-    assert excess(group, solved(group)) <= 100  # dealt in rounds alone it is more than 2000
+    assert excess(group, solved(group)) <= 100  # dealing in rounds alone leaves more than 2000
 
 
 def test_a_member_with_too_much_of_one_topic_gives_that_topic_and_not_the_others() -> None:
@@ -47,6 +47,6 @@ def test_a_member_with_too_much_of_one_topic_gives_that_topic_and_not_the_others
 
 
 def test_more_than_the_bound_is_dealt_in_rounds_alone() -> None:
-    # Each exchange is a look at two members; a group of this size would take too many of them.
+    # Each exchange examines two members; a group of this size would need too many.
     group = fresh(20, MOST_DEALT // 20 + 1, 20)
     assert sum(map(solved(group).load, group.members)) > MOST_DEALT

@@ -1,4 +1,4 @@
-"""Standby members: who takes over, who keeps, and that nothing moves without need."""
+"""Standby members: which one takes over, which ones keep partitions, and no unnecessary moves."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def loads(assignment: Assignment) -> dict[str, int]:
 
 
 class Life:
-    """A group from one rebalance to the next; `history` has the owners of every partition after each."""
+    """A group over several rebalances; `history` has the owners of every partition after each of them."""
 
     def __init__(self, strategy: Standby, topics: Sequence[Topic]) -> None:
         self.strategy, self.topics, self.generation = strategy, topics, 0
@@ -138,11 +138,11 @@ class TestWhoKeeps:
             "s3": 0,
         }
         assert life.rebalance(active("a2"), *waiting) == {"a2": 3, "s1": 3, "s2": 0, "s3": 0}
-        assert life.moved() == 3  # those of a1, who is gone
+        assert life.moved() == 3  # those of a1, which left
         assert life.rebalance(*waiting) == {"s1": 3, "s2": 3, "s3": 0}
         assert life.moved() == 3
         assert life.rebalance(active("a1"), *waiting) == {"a1": 3, "s1": 3, "s2": 0, "s3": 0}
-        assert life.moved() == 3  # one of the two goes back to standby, the other keeps everything
+        assert life.moved() == 3  # one of the two goes back to standby, the other keeps all its partitions
         assert life.rebalance(active("a1"), active("a2"), *waiting)["s1"] == 0
         assert life.moved() == 3
         assert life.rebalance(active("a1"), active("a2"), active("a3"), *waiting)["a3"] == 2
@@ -207,7 +207,7 @@ class TestHostileAndOdd:
 
 @st.composite
 def lives(draw: st.DrawFn) -> tuple[Group, int]:
-    """Any group of which some members stand by, and how many active ones each topic should have."""
+    """Arbitrary groups with some standby members, and the number of active members that each topic needs."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     group = random_group(rng)
     announced = st.sampled_from([PASSIVE, PASSIVE, b"", b"\x00\x01\x01\x04\x05\x00"])
@@ -235,7 +235,7 @@ class TestWhateverTheGroup:
     ) -> None:
         group, at_least = life
         strategy = Standby(active_at_least=at_least)
-        # A partition that a standby member owned and may not keep had no other owner.
+        # If a standby member may not keep a partition that it owned, the partition has no other owner.
         left = strategy.problem(group).as_group()
         oracle = Oracle(left)
         ours = score(left, owners_of(left, strategy.assign(group)), oracle.prior)

@@ -1,4 +1,4 @@
-"""The page, the dashboard and the alert rules of `kafka-assignors watch` name what there is, and no more."""
+"""The page, the dashboard and the alert rules of `kafka-assignors watch` use only existing metrics."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_the_dashboard_queries_what_exists_and_its_legends_name_labels_of_the_an
     assert len(targets) > 12
     for target in targets:
         named = re.findall(r"{{ *(\w+) *}}", target["legendFormat"])
-        # Grafana puts a duration in before it asks.
+        # Grafana substitutes a duration before it queries.
         expression = target["expr"].replace("$__rate_interval", "5m")
         require_labels(named, result_labels(expression), target["expr"])
 
 
 def test_the_dashboards_variable_lists_values_of_a_label_that_exists() -> None:
     (query,) = (each["query"] for each in dashboard()["templating"]["list"] if each["type"] == "query")
-    # The call is Grafana's own, not PromQL.
+    # The call is Grafana's, not PromQL.
     (found,) = re.finditer(r"label_values\((\w+), (\w+)\)", query["query"])
     require_labels([found[2]], labels_of(found[1]), query["query"])
 
@@ -102,7 +102,7 @@ def test_the_dashboard_has_what_an_import_into_grafana_needs() -> None:
     found = dashboard()
     assert found["schemaVersion"] >= 36
     assert found["title"]
-    assert found["id"] is None  # the server gives one
+    assert found["id"] is None  # the server sets it
     (data_input,) = found["__inputs"]
     assert (data_input["type"], data_input["pluginId"]) == ("datasource", "prometheus")
     variables = {variable["name"]: variable for variable in found["templating"]["list"]}
@@ -129,7 +129,7 @@ def test_the_dashboard_has_what_an_import_into_grafana_needs() -> None:
 
 
 GRAFANAS_OWN = re.compile(r"__\w+")
-"""Variables that Grafana defines itself, such as $__rate_interval."""
+"""Variables that Grafana itself defines, such as $__rate_interval."""
 
 
 def test_every_variable_that_the_dashboard_uses_is_defined() -> None:
@@ -143,7 +143,7 @@ def test_every_variable_that_the_dashboard_uses_is_defined() -> None:
 
 
 OUTSIDE_THE_SCHEMA = {"__inputs", "__requires", "id", "templating.list.1.definition"}
-"""What an import asks the user and the server, and what Grafana shows of a variable's query."""
+"""Fields for the import and the server, and the text that Grafana shows for a variable's query."""
 
 
 def test_the_dashboard_keeps_to_grafanas_schema() -> None:
@@ -168,19 +168,19 @@ def test_a_panel_that_grafana_does_not_know_is_found(panel: dict[str, Any], said
 
 
 def against_the_schema(kind: str, value: dict[str, Any]) -> Iterator[str]:
-    """What of a dashboard or a panel Grafana's published classes do not know, or not with this type."""
+    """The fields of a dashboard or panel that Grafana's published classes lack or type differently."""
     sdk = pytest.importorskip("grafana_foundation_sdk.models.dashboard", reason="it needs Python 3.11")
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
     from grafana_foundation_sdk.cog.plugins import register_default_plugins
 
-    register_default_plugins()  # the options of each kind of panel, and the queries of Prometheus
+    register_default_plugins()  # the options of each kind of panel, and Prometheus queries
     read = getattr(sdk, kind).from_json(value)
     yield from wrong_types(read, kind)
     yield from lost(value, json.loads(JSONEncoder().encode(read)))
 
 
 def lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
-    """The places whose value is not the same after the schema's classes have read and written it."""
+    """The paths whose value changes when the schema's classes read and write it."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in before:
             yield from lost(before[key], after.get(key), f"{path}.{key}" if path else key)
@@ -194,7 +194,7 @@ def lost(before: Any, after: Any, path: str = "") -> Iterator[str]:
 
 
 def wrong_types(value: Any, path: str) -> Iterator[str]:
-    """The attributes of the schema's classes, below `value`, that are not of their declared type."""
+    """The attributes of the schema's classes in `value` that do not have their declared type."""
     for name, declared in typing.get_type_hints(type(value)).items():
         held = getattr(value, name)
         if not _fits(held, declared):

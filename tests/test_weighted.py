@@ -1,4 +1,4 @@
-"""What `weighted` promises, on groups small enough to try every assignment, and on some that are meant."""
+"""The guarantees of `weighted`, on groups small enough to try every assignment, and on constructed ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THRESHOLDS = st.sampled_from([0.0, Weighted().threshold, 0.3])
 
 
 def assigned(strategy: Weighted, group: Group) -> Assignment:
-    """A valid assignment of the group."""
+    """A checked assignment of the group."""
     return lead(strategy, group, RebalanceProtocol.EAGER).target
 
 
@@ -41,12 +41,12 @@ class TestBounds:
 
     @pytest.mark.parametrize("members", [2, 3, 5, 25])
     def test_graham_s_worst_case_of_the_heaviest_first(self, members: int) -> None:
-        # Two each of 2m-1, 2m-2 … m, and a third of m: heaviest first leads to 4m-1, and 3m is possible.
+        # Two each of 2m-1, 2m-2 … m, and a third m: heaviest first reaches 4m-1, and the optimum is 3m.
         weights = [w for w in range(2 * members - 1, members - 1, -1) for _ in range(2)] + [members]
         group = weighed({"orders": weights}, {f"m{n}": ["orders"] for n in range(members)})
         report = measure_loads(group, assigned(Weighted(), group), Weighted().terms)
         assert report.lower_bound == 3 * members
-        if members == 25:  # Too many for branch and bound.
+        if members == 25:  # too many for branch and bound
             assert report.factor == pytest.approx(4 / 3 - 1 / (3 * members))
             assert 3 * members <= report.makespan <= 4 * members - 1
         else:
@@ -58,7 +58,7 @@ class TestBounds:
         st.integers(0, 2),
     )
     def test_every_group_has_a_report(self, weights: list[int | None], members: int, idle: int) -> None:
-        # More members than branch and bound takes, and no partition, or none that weighs something, included.
+        # This includes more members than branch and bound accepts, no partitions, and partitions of weight 0.
         topics = {f"m{n:02}": ["orders"] for n in range(members)} | {f"i{n}": ["else"] for n in range(idle)}
         group = weighed({"orders": weights}, topics)
         report = measure_loads(group, assigned(Weighted(), group), Weighted().terms)
@@ -67,8 +67,8 @@ class TestBounds:
         assert report.makespan == 0 or any(weights) or None in weights
 
     def test_where_dealing_is_bad_rounding_is_not(self) -> None:
-        # A tournament: in each round pairs of those who have most so far share one topic. Dealing, which
-        # cannot know who comes later, gives the whole way to one member; one partition each is possible.
+        # A tournament: in each round, pairs of the members with the most partitions share one topic. Dealing
+        # does not know the later rounds and gives one member its whole path; one partition each is possible.
         rounds, members = 5, 32
         weights, readers = {}, {f"m{n:02}": [] for n in range(members)}  # type: ignore[var-annotated]
         for step in range(rounds):
@@ -85,7 +85,7 @@ class TestBounds:
     @pytest.mark.parametrize("mixed", [False, True])
     @pytest.mark.parametrize("members", [10, 100])
     def test_a_twentieth_above_the_bound_in_each_event_by_default(self, members: int, mixed: bool) -> None:
-        # The benchmark's groups, with a tenth of its partitions.
+        # The groups of the benchmark, with a tenth of the partitions.
         for event, group in events(a_group(members, 10 * members, mixed)):
             assert measure_loads(group, assigned(Weighted(), group)).ratio <= 1.05, event
 
@@ -110,7 +110,7 @@ class TestRest:
 
     @given(weighed_groups(), st.integers(0, 3))
     def test_a_cooperative_group_with_a_budget_comes_to_rest(self, group: Group, budget: int) -> None:
-        # Each rebalance but the last moves something, and a budget of 1 a single partition.
+        # Each rebalance except the last moves a partition, and a budget of 1 allows just one.
         most_rounds = 2 + sum(topic.partitions for topic in group.topics.values())
         settled(Weighted(budget=budget), group, most_rounds)
 
@@ -129,7 +129,7 @@ class TestWhatMoves:
             {"t": [10, 6, 3, 11]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
         )
         assert loads(group, assigned(Weighted(0.1), group)) == {"a": 16, "b": 14}
-        assert max(loads(group, assigned(Weighted(0.0), group)).values()) == 16  # Nothing is better, either.
+        assert max(loads(group, assigned(Weighted(0.0), group)).values()) == 16  # this is optimal too
         heavier = weighed(
             {"t": [20, 16, 3, 11]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}, "b": {"t": [2, 3]}}
         )
@@ -160,7 +160,7 @@ class TestWhatMoves:
 
     @pytest.mark.parametrize("threshold", [0, 0.02, Weighted().threshold])
     def test_few_move_as_weights_change_and_loads_stay_near_the_bound(self, threshold: float) -> None:
-        # Weights change by up to a quarter. A fresh assignment would move nine partitions in ten.
+        # Weights change by up to a quarter. A fresh assignment would move nine of ten partitions.
         lived = list(life(a_group(20, 2000, False), Weighted(threshold)))
         assert max(ratio for _, ratio in lived) <= 1.005 / (1 - threshold)
         assert max(moved for moved, _ in lived) <= 2000 / 50

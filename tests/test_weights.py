@@ -1,4 +1,4 @@
-"""What a leader makes of what it is told about weights, and of not being told."""
+"""How a leader handles weights, invalid weights and missing weights."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class PlainAssignor(Assignor):
 
 
 class Coordinator:
-    """Anything that can be remembered weakly."""
+    """An object that supports weak references."""
 
 
 class Unsized:
-    """What NumPy's array of no dimensions does: it has `__len__`, which raises."""
+    """An object like NumPy's zero-dimensional array, whose `__len__` raises."""
 
     def __len__(self) -> int:
         raise TypeError("len() of unsized object")
@@ -126,8 +126,7 @@ class TestFiles:
 def test_lag_is_what_lies_behind_the_committed_offset() -> None:
     committed = {("t", 0): 10, ("t", 1): 50, ("t", 3): -1}
     end = {("t", 0): 25, ("t", 1): 40, ("t", 2): 9, ("t", 3): 9}
-    # The second was read beyond the end (truncated since), the third and fourth have no commit, the fifth
-    # no end.
+    # The consumer of partition 1 read beyond the end (truncated since); 2 and 3 have no commit, 4 has no end.
     assert lag_weights({"t": 5}, committed, end, 100) == {"t": [115, 100, None, None, None]}
 
 
@@ -173,7 +172,7 @@ class TestAsking:
 
     @pytest.mark.parametrize("error", [ValueError, SystemExit, StopIteration])
     def test_any_error_of_a_call_in_a_thread_ends_the_wait_for_it(self, error: type[BaseException]) -> None:
-        """A future of asyncio refuses StopIteration before Python 3.12, and its waiters wait for ever."""
+        """Before Python 3.12, an asyncio future refuses StopIteration, and its waiters wait forever."""
 
         def fail() -> None:
             raise error("a fault of the source")

@@ -1,6 +1,6 @@
-"""Values of the records of KIP-848 groups, held against those of a broker.
+"""Values of the records of KIP-848 groups, compared with those of a broker.
 
-`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker with what its own kafka-dump-log makes of them.
+`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker, with the output of its kafka-dump-log.
 """
 
 from __future__ import annotations

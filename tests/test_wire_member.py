@@ -1,4 +1,4 @@
-"""Whole members: what a leader makes of the bytes that a member joins with."""
+"""Whole members: how a leader reads the metadata that a member joins with."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ CONTEXT = MemberContext(frozenset({"orders", "audit"}), {"orders": [3, 1], "gone
 
 @dataclass(frozen=True)
 class Named(Strategy):
-    """A strategy of which only the name and what its members say matter."""
+    """A strategy with a name and member data, for the codecs."""
 
     name: str
     version: int = 0
@@ -112,8 +112,8 @@ def test_held_partitions_win_over_those_in_the_user_data() -> None:
 
 
 def test_a_revoked_claim_keeps_the_generation_it_came_with() -> None:
-    # Java's consumer knows its next generation from the JoinGroup response on. When that rebalance is broken
-    # off, it joins again with the new number in the field; its user data are of the last assignment it got.
+    # Java's consumer learns its next generation from the JoinGroup response. If that rebalance is aborted, it
+    # joins again with the new generation in the field; its user data are from its last assignment.
     earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
     data = encode_subscription(
         Subscription(2, ("orders",), encode_user_data(Named("sticky"), earlier), {}, 6)

@@ -1,4 +1,4 @@
-"""Members that are read one after the other are read like each on its own, only faster."""
+"""Reading members one after the other gives the same results as reading each alone, only faster."""
 
 from __future__ import annotations
 

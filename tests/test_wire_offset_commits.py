@@ -1,4 +1,4 @@
-"""The value of an offset commit, held against bytes that Java's generated class wrote."""
+"""The value of an offset commit, compared with bytes that Java's generated class wrote."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BY_JAVA = (
     "0003000000000000002a0000000700046e6f74650000019ca6b1dc00",
     "0004000000000000002a00000007056e6f74650000019ca6b1dc0001001000000000000000010000000000000002",
 )
-"""One value in each version, as `OffsetCommitValue` of Kafka 4.4.0 writes it."""
+"""One value in each version, as written by `OffsetCommitValue` of Kafka 4.4.0."""
 
 
 def commit(version: int) -> OffsetCommit:

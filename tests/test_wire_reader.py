@@ -1,4 +1,4 @@
-"""Reading and writing Kafka's primitive types, and what an error says."""
+"""Reading and writing Kafka's primitive types, and the error messages."""
 
 import pickle
 import struct

@@ -1,8 +1,8 @@
-"""Records of `__consumer_offsets`, held against bytes that brokers and Java wrote.
+"""Records of `__consumer_offsets`, compared with bytes that brokers and Java wrote.
 
-`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker with what its own kafka-dump-log makes of
-them; `data/group_metadata_by_java.jsonl` has one generation in every version of the record and of the
-consumer protocol in it, written by Java's generated classes.
+`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker, with the output of its kafka-dump-log.
+`data/group_metadata_by_java.jsonl` has one generation in every version of the record and of its consumer
+protocol, written by Java's generated classes.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def test_the_broker_and_its_clients_wrote_the_very_bytes_that_we_write() -> None
     for member in members:
         subscription = decode_subscription(member.subscription)
         assert encode_subscription(subscription) == member.subscription
-        # The order of topics in an assignment means nothing, and here it is the leader's.
+        # The order of topics in an assignment has no meaning; here it is the leader's.
         assignment = decode_assignment(member.assignment)
         assert sorted(encode_assignment(assignment)) == sorted(member.assignment)
 
@@ -257,7 +257,7 @@ def test_a_version_that_is_not_known_is_refused(version: int) -> None:
 def test_tagged_fields_of_a_later_broker_are_skipped() -> None:
     value = generation(4, MEMBER, MEMBER)
     data = encode_group_metadata(value)
-    tagged = b"\x02" + b"\x00\x03abc" + b"\x85\x01\x00"  # field 0 of three bytes, and field 133 of none
+    tagged = b"\x02" + b"\x00\x03abc" + b"\x85\x01\x00"  # field 0 with three bytes, and field 133 without any
     of_member = data.index(b"assignment") + len(b"assignment")
     with_tags = data[:of_member] + tagged + data[of_member + 1 : -1] + tagged
     assert decode_group_metadata(with_tags) == value

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments: what members and leaders exchange."""
+"""Subscriptions and assignments, as members and leaders exchange them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""User data: what Java and others write under the shared names, and the member data of ours beside it."""
+"""User data that Java and other clients write under the shared names, and our member data after it."""
 
 import struct
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ ORDERS = frozenset({"orders"})
 
 @dataclass(frozen=True)
 class Named(Strategy):
-    """A strategy of which only the name matters."""
+    """A strategy with a name, for the codecs."""
 
     name: str
     version: int = 0
@@ -33,7 +33,7 @@ class Named(Strategy):
 
 @dataclass(frozen=True)
 class Talkative(Named):
-    """A strategy that tells the leader something more."""
+    """A strategy that also sends member data to the leader."""
 
     data: object = b"capacity=3"
 
@@ -130,7 +130,7 @@ def test_user_data_of_another_making_are_passed_over_unless_strict(
     with pytest.raises(ProtocolError) as error:
         eager_member(name, user_data)
     assert error.value.field == field
-    # Version, one topic and the length of the user data take 18 bytes: the offset is that in the whole.
+    # The offset counts the version, one topic and the length of the user data: 18 bytes.
     assert error.value.offset >= 18
     assert "of member 'm'" in str(error.value)
 

@@ -1,4 +1,4 @@
-"""Loads within a capacity: never above it, and in small groups no less weight could have moved."""
+"""Loads within a capacity: never above it, and in small groups with the least possible moved weight."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def jobs_of(
 
 
 def random_jobs(rng: random.Random, members: int, partitions: int) -> Jobs:
-    """Members of one subscription, or of two; the second may have all partitions, the first only class 1."""
+    """Members with one subscription, or with two: one covers only class 1, the other all partitions."""
     cohort_of = [rng.randrange(2) for _ in range(members)]
     cohorts = [[member for member in range(members) if cohort_of[member] == cohort] for cohort in range(2)]
     if rng.random() < 0.5 or not cohorts[1]:
@@ -74,7 +74,7 @@ def may_hold(jobs: Jobs, holders: Sequence[int]) -> bool:
 
 
 def least_moved(jobs: Jobs, capacity: int) -> int | None:
-    """Of all assignments; None if there is none within the capacity."""
+    """The least moved weight of all assignments; None if none is within the capacity."""
     every = itertools.product(range(len(jobs.base)), repeat=len(jobs.weights))
     within = (
         moved_weight(jobs, holders)
@@ -127,12 +127,12 @@ def test_nothing_moves_while_every_load_is_within_the_capacity() -> None:
 
 
 def test_the_lightest_set_that_is_enough_moves_not_the_first() -> None:
-    # 110 on the first member: 20 and 30 are both enough, 8 is not.
+    # The first member has 110: moving 20 or 30 is enough, moving 8 is not.
     assert keep_within(jobs_of([52, 30, 20, 8, 50], [0, 0, 0, 0, 1], 2), 100) == [0, 0, 1, 0, 1]
 
 
 def test_a_partition_that_fits_nowhere_takes_the_place_of_a_lighter_one() -> None:
-    """13 jobs, so that no search to the end stands in for the chain."""
+    """There are 13 jobs, so that an exhaustive search does not replace the chain."""
     # 60 has to leave the first member. Only the place of 50 is large enough, and 50 then fits on the third.
     weights = [60, 55, 50, 40, 45] + [1] * 8
     owners = [0, 0, 1, 1, 2] + [2] * 4 + [1] * 4
@@ -143,7 +143,7 @@ def test_a_partition_that_fits_nowhere_takes_the_place_of_a_lighter_one() -> Non
 
 @pytest.mark.parametrize("capacity", [59, 99])
 def test_without_an_assignment_within_the_capacity_there_is_none(capacity: int) -> None:
-    # 59: the heaviest partition alone is above it. 99: two of them are on one member in any assignment.
+    # 59: the heaviest partition alone exceeds it. 99: two partitions share a member in any assignment.
     assert keep_within(jobs_of([60, 60, 40], [0, 1, 1], 2), capacity) is None
 
 

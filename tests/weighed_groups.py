@@ -1,4 +1,4 @@
-"""Groups whose partitions have weights, small enough that every assignment can be tried."""
+"""Groups with weighted partitions, small enough to try every assignment."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def weighed(
     members: Mapping[str, Iterable[str]],
     owned: Owned | None = None,
 ) -> Group:
-    """Topics with these weights, and members with these subscriptions that owned so much of them."""
+    """Topics with these weights, and members with these subscriptions and owned partitions."""
     return Group.of(
         [
             Topic(name, 3 if given is None else len(given), weights=None if given is None else tuple(given))
@@ -47,7 +47,7 @@ def weighed(
 
 
 def after(group: Group, assignment: Assignment) -> Group:
-    """The same group when the members have what they were assigned."""
+    """The same group when the members own their assignments."""
     return Group.of(
         group.topics.values(),
         [
@@ -59,7 +59,7 @@ def after(group: Group, assignment: Assignment) -> Group:
 
 
 def settled(strategy: Strategy, group: Group, most_rounds: int) -> tuple[Group, int]:
-    """The group when its members have nothing more to revoke (KIP-429), and after how many rounds."""
+    """The group when no member has to revoke any more (KIP-429), and the number of rounds until then."""
     for rounds in range(1, most_rounds + 1):
         led = lead(strategy, group, RebalanceProtocol.COOPERATIVE)
         group = after(group, led.assignment)
@@ -69,7 +69,7 @@ def settled(strategy: Strategy, group: Group, most_rounds: int) -> tuple[Group, 
 
 
 def loads(group: Group, assignment: Assignment) -> dict[str, int]:
-    """What each member has to bear."""
+    """The weight of each member's partitions."""
     weights = weights_of(group).by_topic
     return {
         member_id: sum(weights[name][p] for name, partitions in topics.items() for p in partitions)
@@ -78,7 +78,7 @@ def loads(group: Group, assignment: Assignment) -> dict[str, int]:
 
 
 def least_makespan(group: Group) -> int:
-    """The least greatest load of all assignments, by trying them."""
+    """The smallest possible maximum load, found by trying all assignments."""
     members = list(group.members.values())
     jobs = [
         (weight, takers)
@@ -107,7 +107,7 @@ def least_makespan(group: Group) -> int:
 
 
 def random_weighed_group(rng: random.Random, *, most_partitions: int) -> Group:
-    """Up to 4 members of some of up to 3 topics each, weights from 0 to 40; 4 in 5 with prior owners."""
+    """Up to 4 members that subscribe to some of 3 topics, weights up to 40; 4 in 5 have prior owners."""
     names = ["orders", "pays", "views"][: rng.randint(1, 3)]
     weights: dict[str, list[int]] = {name: [] for name in names}
     for _ in range(rng.randint(1, most_partitions)):

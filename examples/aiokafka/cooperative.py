@@ -31,9 +31,9 @@ from kafka_assignors_aiokafka import (
 
 
 def consumer_of(step: int, **settings: Any) -> AIOKafkaConsumer:
-    """The consumer of one step of the migration."""
+    """The consumer for one step of the migration."""
     if step == 0:
-        # aiokafka's default.
+        # This is aiokafka's default.
         return AIOKafkaConsumer(partition_assignment_strategy=[RoundRobinPartitionAssignor], **settings)
     strategies = [CooperativeStickyAssignor(), RoundRobinAssignor()]
     return CooperativeAIOKafkaConsumer(

@@ -27,15 +27,16 @@ log = logging.getLogger("examples.aiokafka")
 
 COMMIT_INTERVAL_S = 5.0
 MAX_BATCH = 100
-"""Records. A rebalance waits for the batch in hand, which has to be done within `rebalance_timeout_ms`."""
+"""The maximum number of records in a batch. A rebalance waits for the current batch, which has to finish
+within `rebalance_timeout_ms`."""
 
 
 async def process(record: ConsumerRecord[bytes, bytes]) -> None:
-    """Your work. A record may come twice (a crash, a lost session), so make a second time harmless."""
+    """Your work. A record may come twice (after a crash or a lost session), so make it idempotent."""
 
 
 class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Processes records, and commits what is processed: at intervals, before a rebalance, and at the end."""
+    """Processes records and commits their offsets: at intervals, before a rebalance, and at the end."""
 
     def __init__(self, consumer: AIOKafkaConsumer) -> None:
         self._consumer = consumer
@@ -46,9 +47,9 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def run(self, stopping: asyncio.Event) -> None:
         """Consume until `stopping` is set."""
         while not stopping.is_set():
-            # Not under the lock: during a rebalance getmany waits for its end, and that waits for the lock.
+            # Not under the lock: getmany waits for the rebalance, and the rebalance waits for the lock.
             batches = await self._consumer.getmany(timeout_ms=500, max_records=MAX_BATCH)
-            # Nor anything awaited here: the rebalance could slip in before the batch is known to be in hand.
+            # Await nothing here: a rebalance could begin before the batch holds the lock.
             async with self._at_work:
                 for partition, records in batches.items():
                     for record in records:
@@ -70,11 +71,11 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             await self._commit()
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        everything = sorted(self._consumer.assignment())  # With a cooperative consumer, more than is new.
+        everything = sorted(self._consumer.assignment())  # includes the kept ones of a cooperative consumer
         log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in everything))
 
     async def _commit(self) -> None:
-        # Not commit() alone: that takes what getmany has returned for processed, and loses it in a crash.
+        # commit() without offsets also commits records that are not processed yet; a crash would lose them.
         offsets, self._processed = self._processed, {}
         self._next_commit = time.monotonic() + COMMIT_INTERVAL_S
         if not offsets:
@@ -82,7 +83,7 @@ class Worker(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         try:
             await self._consumer.commit(offsets)
         except CommitFailedError:
-            # The session was lost and the partitions have another owner, who gets these records again.
+            # The session was lost, and the new owners of the partitions get these records again.
             log.warning("too late to commit %s", offsets)
         else:
             log.info("committed %d partitions", len(offsets))
@@ -111,7 +112,7 @@ async def main() -> None:
         partition_assignment_strategy=[StickyAssignor()],
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        # The default, session_timeout_ms, is all the time a rebalance gives the slowest batch.
+        # The default, session_timeout_ms, limits how long a rebalance waits for the slowest batch.
         rebalance_timeout_ms=60_000,
     )
     await consume(consumer, options.topic)

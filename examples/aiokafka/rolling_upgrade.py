@@ -30,7 +30,7 @@ from examples.command_line import parser, start_logging
 from kafka_assignors_aiokafka import StickyAssignor
 
 STEPS = (
-    # aiokafka's default. Its own assignors are handed over as classes, ours as instances; a list may mix.
+    # aiokafka's default. Its own assignors are passed as classes, ours as instances; a list may mix both.
     [RoundRobinPartitionAssignor],
     [StickyAssignor(), RoundRobinPartitionAssignor],
     [StickyAssignor()],

@@ -19,8 +19,7 @@ from examples.command_line import parser, start_logging
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RolloutAssignor
 
 DRAIN_S = 20.0
-"""Less than `terminationGracePeriodSeconds`. A member that has partitions after that leaves with them, as
-ever."""
+"""Less than `terminationGracePeriodSeconds`. After that, the member leaves with its remaining partitions."""
 
 
 async def main() -> None:

@@ -35,13 +35,14 @@ log = logging.getLogger("examples.aiokafka")
 
 FLUSH_INTERVAL_S = 5.0
 MAX_BATCH = 100
-"""Records. A rebalance, and the end, wait for the batch in hand."""
+"""The maximum number of records in a batch. A rebalance and the end wait for the current batch."""
 
 
 @dataclass
 class Counts:
-    """The records of one partition by key; `next_offset` is the first that they do not cover, `saved_offset`
-    the same of what is stored.
+    """The number of records of one partition by key.
+
+    `next_offset` is the first offset that they do not include; `saved_offset` is that of the stored counts.
     """
 
     next_offset: int = 0
@@ -50,7 +51,7 @@ class Counts:
 
 
 class Store:
-    """Counts in files, one for each partition, each replaced as a whole."""
+    """Counts in files, one for each partition. Each write replaces the whole file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -64,10 +65,10 @@ class Store:
         return Counts(stored["next_offset"], Counter(stored["by_key"]), stored["next_offset"])
 
     def save(self, partition: TopicPartition, counts: Counts) -> bool:
-        """Store `counts`, unless another owner has since: False then.
+        """Store `counts`. Return False, and store nothing, if another owner has stored counts since.
 
-        A member whose session ended may not know it yet. A database does this in one statement:
-        `UPDATE counts SET … WHERE partition = … AND next_offset = <saved_offset>`.
+        A member whose session has ended may not know it yet. A database does this in one statement: `UPDATE
+        counts SET … WHERE partition = … AND next_offset = <saved_offset>`.
         """
         if self.load(partition).next_offset != counts.saved_offset:
             return False
@@ -86,7 +87,7 @@ class Store:
 
 
 class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Counts records, and saves and commits at intervals, before partitions go, and at the end."""
+    """Counts records; saves and commits at intervals, before it gives partitions up, and at the end."""
 
     def __init__(self, consumer: CooperativeAIOKafkaConsumer, store: Store, work_s: float) -> None:
         self._consumer = consumer
@@ -98,11 +99,11 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         self._next_flush = time.monotonic() + FLUSH_INTERVAL_S
 
     async def run(self, stopping: asyncio.Event, health: Health) -> None:
-        """Consume until `stopping` is set, and finish the batch in hand."""
+        """Consume until `stopping` is set, and finish the current batch."""
         while not stopping.is_set():
             health.beat()
             batches = await self._consumer.getmany(timeout_ms=500, max_records=MAX_BATCH)
-            # Await nothing in between: a rebalance waits for a batch only if this has the lock.
+            # Await nothing in between: a rebalance waits for a batch only if the batch holds the lock.
             async with self._at_work:
                 for partition, records in batches.items():
                     await self._count(partition, records)
@@ -129,13 +130,13 @@ class Service(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has 
         log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in everything))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        # Of a cooperative consumer, those that move; at the end, all that are left.
+        # With a cooperative consumer, these are the partitions that move; at the end, all that are left.
         async with self._at_work:
             await self._flush(revoked)
             self._forget(revoked)
 
     async def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        # They have another owner, which counts on from what is stored.
+        # Other owners have the partitions, and continue from the stored counts.
         async with self._at_work:
             self._forget(lost)
 
@@ -174,7 +175,8 @@ async def main() -> None:
     consumer = CooperativeAIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,
-        # Only for pods whose names outlive them (a StatefulSet); see ../kubernetes/service.yaml.
+        # Only for pods whose names stay when a pod is replaced (a StatefulSet); see
+        # ../kubernetes/service.yaml.
         group_instance_id=os.environ.get("GROUP_INSTANCE_ID"),
         session_timeout_ms=int(os.environ.get("SESSION_TIMEOUT_MS", "30000")),
         heartbeat_interval_ms=3_000,

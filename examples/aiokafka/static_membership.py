@@ -30,7 +30,7 @@ async def main() -> None:
         group_id=options.group,
         group_instance_id=pod,
         partition_assignment_strategy=[StickyAssignor()],
-        # As long as it takes to replace a pod. A pod that does not come back stands still for as long.
+        # The time that replacing a pod takes. If a pod does not come back, its partitions wait this long.
         session_timeout_ms=60_000,
         heartbeat_interval_ms=3_000,
         enable_auto_commit=False,

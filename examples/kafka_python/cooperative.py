@@ -32,9 +32,9 @@ from kafka_assignors_kafka_python import (
 
 
 def consumer_of(step: int, **settings: Any) -> KafkaConsumer:
-    """The consumer of one step of the migration."""
+    """The consumer for one step of the migration."""
     if step == 0:
-        # kafka-python's default.
+        # These are kafka-python's default.
         stock = [RangePartitionAssignor, RoundRobinPartitionAssignor]
         return KafkaConsumer(partition_assignment_strategy=stock, **settings)
     strategies = [CooperativeStickyAssignor(), RangeAssignor(), RoundRobinAssignor()]
@@ -55,8 +55,8 @@ def main() -> None:
         auto_offset_reset="earliest",
     )
     if options.step == 0:
-        # A leader with a stock assignor that does not know its topic yet assigns nothing, joins again, and
-        # stands still for good if a poll ends in between. It has to know the topic before the first poll.
+        # If a leader with a stock assignor does not know its topic yet, it assigns nothing and joins again;
+        # if a poll ends in between, it stops for good. So it has to know the topic before the first poll.
         consumer.subscribe([options.topic])
         consumer.partitions_for_topic(options.topic)
     consume(consumer, options.topic)

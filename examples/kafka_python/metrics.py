@@ -23,10 +23,10 @@ SHOWN = ("rebalance-total", "failed-rebalance-total", "rebalance-latency-avg", "
 
 
 def show_metrics(consumer: CooperativeKafkaConsumer, stopped: threading.Event) -> None:
-    """Log the metrics until `stopped`. Any thread may read them."""
+    """Log the metrics until `stopped` is set. Any thread may read them."""
     while not stopped.wait(PERIOD_S):
         metrics = consumer.metrics().get("consumer-coordinator-metrics")
-        if metrics:  # A consumer that is closed has none.
+        if metrics:  # a closed consumer has none
             log.info("metrics: %s", ", ".join(f"{name} {metrics[name]:g}" for name in SHOWN))
 
 

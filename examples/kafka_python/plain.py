@@ -25,21 +25,22 @@ from kafka_assignors_kafka_python import StickyAssignor
 log = logging.getLogger("examples.kafka_python")
 
 MAX_BATCH = 100
-"""Records. A rebalance waits for the batch in hand, which has to be done within `max_poll_interval_ms`."""
+"""The maximum number of records in a batch. A rebalance waits for the current batch, which has to finish
+within `max_poll_interval_ms`."""
 
 
 def process(record: Any) -> None:
-    """Your work. A record may come twice (a crash, a lost session), so make a second time harmless."""
+    """Your work. A record may come twice (after a crash or a lost session), so make it idempotent."""
 
 
 class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Logs what the consumer has after a rebalance. Nothing has to be done for what it gives away."""
+    """Logs the consumer's partitions after a rebalance. Revoked partitions need no action."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        everything = sorted(self._consumer.assignment())  # With a cooperative consumer, more than is new.
+        everything = sorted(self._consumer.assignment())  # includes the kept ones of a cooperative consumer
         log.info("assigned: %s", ", ".join(f"{topic}-{number}" for topic, number in everything))
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
@@ -48,7 +49,7 @@ class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
 
 def consume(consumer: KafkaConsumer, topic: str) -> None:
     """Consume `topic` until SIGTERM or SIGINT."""
-    # A list and no threading.Event, whose lock a second signal would wait for while the first one holds it.
+    # A list instead of a threading.Event: a second signal would wait for the lock that the first one holds.
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: signals.append(number))
@@ -73,11 +74,11 @@ def work(consumer: KafkaConsumer) -> None:
 
 
 def commit(consumer: KafkaConsumer) -> None:
-    """Commit everything `poll` has returned, which is processed by now."""
+    """Commit all records that `poll` has returned; they are processed."""
     try:
         consumer.commit()
     except (CommitFailedError, RebalanceInProgressError) as error:
-        # Too late: the partitions have another owner, who gets these records again. The next poll rejoins.
+        # Too late: the new owners of the partitions get these records again. The next poll rejoins.
         log.warning("not committed: %s", error)
 
 

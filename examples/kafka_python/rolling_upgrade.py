@@ -28,7 +28,7 @@ from examples.kafka_python.plain import consume
 from kafka_assignors_kafka_python import StickyAssignor
 
 STEPS = (
-    # kafka-python's default. Its own assignors are handed over as classes, ours as instances; a list may mix.
+    # kafka-python's default. Its own assignors are passed as classes, ours as instances; a list may mix both.
     [RangePartitionAssignor, RoundRobinPartitionAssignor],
     [StickyAssignor(), RangePartitionAssignor, RoundRobinPartitionAssignor],
     [StickyAssignor()],
@@ -46,8 +46,8 @@ def main() -> None:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
-    # A leader with a stock assignor that does not know its topic yet assigns nothing, joins again, and stands
-    # still for good if a poll ends in between. It has to know the topic before the first poll.
+    # If a leader with a stock assignor does not know its topic yet, it assigns nothing and joins again; if a
+    # poll ends in between, it stops for good. So it has to know the topic before the first poll.
     consumer.subscribe([options.topic])
     consumer.partitions_for_topic(options.topic)
     consume(consumer, options.topic)

@@ -21,12 +21,11 @@ from examples.kafka_python.plain import log, work
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, RolloutAssignor
 
 DRAIN_S = 20.0
-"""Less than `terminationGracePeriodSeconds`. A member that has partitions after that leaves with them, as
-ever."""
+"""Less than `terminationGracePeriodSeconds`. After that, the member leaves with its remaining partitions."""
 
 
 class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    """Logs everything that the consumer has, of which the listener of a cooperative one hears what is new."""
+    """Logs all partitions of the consumer; a cooperative consumer's listener gets only the new ones."""
 
     def __init__(self, consumer: CooperativeKafkaConsumer) -> None:
         self._consumer = consumer
@@ -50,7 +49,7 @@ def main() -> None:
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
-    # A list and no threading.Event, whose lock a second signal would wait for while the first one holds it.
+    # A list instead of a threading.Event: a second signal would wait for the lock that the first one holds.
     signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: signals.append(number))

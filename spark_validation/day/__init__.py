@@ -1,7 +1,7 @@
-"""A day of a fleet, and the recorded history, through everything: archive, replay, validate, report.
+"""A day of a fleet and the recorded history, taken through archive, replay, validate and report.
 
     python -m spark_validation.day --groups 500 --generations 20000 OUT
 
-Their records are written to topics of a real broker, in the order of their offsets, and from there the
-archiver takes them. What it kept is held against what was written, and is what the replay reads.
+The records of each history are written to a topic of a real broker, in the order of their offsets. The
+archiver reads them from there. The archive is compared with the written records, and the replay reads it.
 """

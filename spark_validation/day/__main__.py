@@ -33,13 +33,13 @@ SECTIONS = ("verdict", "strategies", "causes", "timeline", "groups", "excluded")
 
 @dataclass(slots=True)
 class Table:
-    """What was done and how long it took: a line of Markdown for each step."""
+    """The steps and their durations: one line of a Markdown table for each step."""
 
     lines: list[str]
 
     @contextlib.contextmanager
     def step(self, name: str) -> Iterator[Callable[[str], None]]:
-        """Times the block, which is handed a function to say what came out."""
+        """Time the block; the block gets a function that adds its result."""
         outcome: list[str] = []
         started = time.monotonic()
         yield outcome.append
@@ -48,7 +48,7 @@ class Table:
 
 
 def through(name: str, history: Path, kafka: Kafka, out: Path, strategies: str, table: Table) -> None:
-    """One history: archived, replayed, validated, and its report looked at."""
+    """Archive, replay and validate one history, and open its report in a browser."""
     archive, results = out / f"{name}-archive", out / name
     with table.step(f"{name}: written to the broker") as say:
         written = publish(kafka, f"{name}-offsets", history)
@@ -63,7 +63,7 @@ def through(name: str, history: Path, kafka: Kafka, out: Path, strategies: str, 
         size = sum(file.stat().st_size for file in (archive / "raw").rglob("*.parquet"))
         say(f"{len(written):,} records, the same; {size / 2**20:,.1f} MiB of Parquet")
 
-    # The broker has none of the topics that these groups read, so the catalogue is that of the history.
+    # The broker does not have the topics that these groups read, so the history's catalogue is used.
     kept = out / f"{name}-history"
     kept.mkdir()
     (kept / "raw").symlink_to(archive / "raw")
@@ -87,7 +87,7 @@ def through(name: str, history: Path, kafka: Kafka, out: Path, strategies: str, 
 
 
 def screenshots(browser: str, report: Path) -> int:
-    """A picture of each section as it stands at the top of the window."""
+    """Take a screenshot of the window for each section of the report."""
     with Page(browser, width=WIDTH, height=HEIGHT) as page:
         page.open(report.as_uri())
         for section in SECTIONS:

@@ -1,4 +1,4 @@
-"""The records of a history on a real broker, as a topic like that of the offsets."""
+"""The records of a history on a real broker, in a topic that resembles the offsets topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compat_tests.support.kafka_cluster import Kafka
 __all__ = ["SETTINGS", "archived", "publish"]
 
 SETTINGS = {"log.retention.ms": -1}
-"""Of the broker: the records are as old as their history."""
+"""Broker settings: the records are as old as their history, so the broker must not delete them."""
 
 _ROWS = 10_000
 
@@ -22,8 +22,9 @@ Record = tuple[int, bytes | None, bytes | None]
 
 
 def publish(kafka: Kafka, topic: str, history: Path) -> list[Record]:
-    """Write the records of `history` to a new topic, every partition in the order of its offsets, under the
-    times that they have. What was written, in that order.
+    """Write the records of `history` to a new topic, and return them.
+
+    The records keep their partitions, timestamps and order of offsets.
     """
     table = pq.read_table(history / "raw", columns=["partition", "offset", "timestamp", "key", "value"])
     table = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
@@ -51,7 +52,7 @@ def publish(kafka: Kafka, topic: str, history: Path) -> list[Record]:
 
 
 def archived(archive: Path) -> list[Record]:
-    """What an archive has, in the order of the offsets of each partition."""
+    """The records of an archive, by partition and offset."""
     table = pq.read_table(archive / "raw", columns=["partition", "offset", "key", "value"])
     rows = table.sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist()
     return [(row["partition"], row["key"], row["value"]) for row in rows]

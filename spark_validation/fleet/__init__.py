@@ -1,8 +1,8 @@
-"""A synthetic fleet of consumer groups, written down as brokers would have done: the load for the replay.
+"""A synthetic fleet of consumer groups, in the records that brokers would write: the load for the replay.
 
     python -m spark_validation.fleet --groups 5000 --generations 1000000 --days 1 --seed 1 OUT
 
-`profile` says what each group and each topic is, `happenings` what befalls a group and when, `life` what its
-coordinator then writes, and `history` has Spark do that for all groups at once. A group's history depends on
-the options and on its own number alone: it is the same in every task and on every machine.
+`profile` defines each group and each topic, `happenings` the events of a group and their times, `life` the
+records that its coordinator writes, and `history` has Spark compute all groups. The history of a group
+depends only on the options and on the group's number: it is the same in every task and on every machine.
 """

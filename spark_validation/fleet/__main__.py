@@ -19,7 +19,7 @@ from spark_validation.fleet.profile import FleetOptions
 
 
 def giant(text: str) -> tuple[int, int, int]:
-    """Of an argument; argparse says what is wrong with it."""
+    """Parse the argument of `--giant`; argparse reports errors."""
     members, partitions, generations = (int(part) for part in text.split("x"))
     if min(members, partitions, generations) < 1:
         raise ValueError(text)

@@ -1,9 +1,9 @@
-"""The offsets that a group commits: each partition has a rate of its own, which follows the time of day.
+"""The offsets that a group commits: each partition has its own rate, which follows the time of day.
 
     rate of a partition = min(1,000, 20 * Pareto(1.5)) records a second * the curve of the day * noise
 
-The curve is 0.5 at two in the morning and 1.5 at two in the afternoon. Each partition has a commit in each
-interval, as an archive with `--committed-offsets` keeps them.
+The curve is 0.5 at two in the morning and 1.5 at two in the afternoon. Each partition has one commit in each
+interval, as in an archive with `--committed-offsets`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _RATE = 20.0
 _MOST_RATE = 1_000.0
 
 CommitRow = tuple[int, int, int, str, str, int, int, int]
-"""Partition, offset and time of the record in microseconds; group, topic, partition of the topic, committed
-offset and interval in seconds."""
+"""The record's partition, offset and time in microseconds; then group, topic, partition of the topic,
+committed offset and interval in seconds."""
 
 
 def commits(options: FleetOptions, profile: GroupProfile) -> Iterator[CommitRow]:
-    """The commits of one group, in the order of time."""
+    """The commits of one group, ordered by time."""
     rng = options.random("commits", profile.index)
     every_ms, start = 1000 * options.committed_offsets_s, to_micros(START)
     place = group_partition(profile.group, options.offsets_partitions)

@@ -1,6 +1,6 @@
-"""What befalls a group, and when: deployments, autoscaling, crash loops, expired sessions and the rest.
+"""The events of a group and their times: deployments, autoscaling, crash loops, expired sessions and others.
 
-Times are milliseconds from the beginning of the history.
+Times are milliseconds since the beginning of the history.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOUR_MS = 60 * 60 * 1000
 
 
 class What(enum.Enum):
-    """`number` of a happening chooses a member (modulo those there are) unless said otherwise."""
+    """A kind of event. Unless stated otherwise, `number` selects a member (modulo the number of members)."""
 
     JOIN = "a member joins"
     LEAVE = "a member leaves"
@@ -39,11 +39,11 @@ class Happening:
 
 
 def happenings(options: FleetOptions, profile: GroupProfile) -> list[Happening]:
-    """Those of one group in the order of time: enough for its generations, or a few more."""
+    """The events of one group, ordered by time: enough for its generations, or a few more."""
     rng = options.random("happenings", profile.index)
     generations = float(profile.members)
 
-    # Clients ask for metadata every five minutes.
+    # Clients request metadata every five minutes.
     planned = [
         (topic.grows_at_ms + rng.randrange(300_000), What.REFRESH, 0)
         for topic in topics_of(options, profile.topics)
@@ -73,14 +73,14 @@ def happenings(options: FleetOptions, profile: GroupProfile) -> list[Happening]:
 
 
 def _generations(profile: GroupProfile, what: What) -> float:
-    """How many generations a happening takes, about."""
+    """The approximate number of generations that an event causes."""
     if what in (What.RESTART, What.RESUBSCRIBE):
         return 0.1 if profile.static else 2.0
     return 1.3 if profile.strategy == "cooperative-sticky" else 1.0
 
 
 def _some_time(rng: random.Random, options: FleetOptions) -> int:
-    """Rather by day than by night."""
+    """A random time, more likely by day than by night."""
     while True:
         at_ms = rng.randrange(options.duration_ms)
         if rng.random() < 0.25 + 0.75 * daylight(at_ms):
@@ -102,18 +102,18 @@ def _wave(
 
 
 def _deployment(rng: random.Random, profile: GroupProfile, at_ms: int) -> Iterator[tuple[int, What, int]]:
-    """One member after the other restarts."""
+    """The members restart one after the other."""
     yield from _wave(rng, profile, at_ms, What.RESTART)
 
 
 def _scaling(rng: random.Random, profile: GroupProfile, at_ms: int) -> Iterator[tuple[int, What, int]]:
-    """As many members as the time of day asks for, give or take one."""
+    """The group scales to the number of members for the time of day, plus or minus one."""
     wanted = profile.members * (1 + profile.swing * (2 * daylight(at_ms) - 1))
     yield at_ms, What.SCALE, max(1, round(wanted) + rng.choice((-1, 0, 1)))
 
 
 def _crash_loop(rng: random.Random, profile: GroupProfile, at_ms: int) -> Iterator[tuple[int, What, int]]:
-    """A member that dies soon after it has started, again and again, with a longer wait each time."""
+    """A member stops soon after each start, with a longer wait each time."""
     wait_ms = 10_000
     for _ in range(rng.randrange(3, 12)):
         yield at_ms, What.JOIN, 0
@@ -124,6 +124,6 @@ def _crash_loop(rng: random.Random, profile: GroupProfile, at_ms: int) -> Iterat
 
 
 def _expiry(rng: random.Random, profile: GroupProfile, at_ms: int) -> Iterator[tuple[int, What, int]]:
-    """A member vanishes, and is missed when its session has expired; another one comes for it."""
+    """A member fails, its session expires, and another member replaces it."""
     yield at_ms + 45_000, What.LEAVE, rng.randrange(1 << 30)
     yield at_ms + 45_000 + rng.randrange(120_000), What.JOIN, 0

@@ -1,6 +1,6 @@
-"""The history of a fleet as Spark makes it, as the replay reads it: `raw/`, `topics.parquet`, `committed/`.
+"""The history of a fleet, written by Spark in the replay's format: `raw/`, `topics.parquet`, `committed/`.
 
-Each task writes down the lives of some groups; nothing comes together anywhere.
+Each task writes the records of some groups; there is no shuffle.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _write_dated(rows: DataFrame, folder: str) -> None:
 
 
 def raw(spark: SparkSession, options: FleetOptions, *, tasks: int | None = None) -> DataFrame:
-    """The records of all groups, as `tables.RAW`."""
+    """The records of all groups, as `schemas.RAW`."""
     quotas = generations_of_each(options)
     return _of_groups(spark, options, lambda index: _rows(options, index, quotas[index]), RAW, tasks)
 
@@ -70,7 +70,7 @@ def _of_groups(
     schema: pa.Schema,
     tasks: int | None = None,
 ) -> DataFrame:
-    """The rows of every group, given those of a number."""
+    """The rows of every group; `rows_of` returns the rows of the group with a given number."""
 
     def write_down(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows: list[tuple[Any, ...]] = []
@@ -95,14 +95,14 @@ def _rows(
     partition = group_partition(profile.group, options.offsets_partitions)
     start = to_micros(START)
     for record in life(options, profile):
-        # Every partition is full of offset commits, which the replay drops. So offsets may leave room for one
-        # record of each group in each millisecond, and no task has to count.
+        # A real partition is full of offset commits, which the replay drops. So offsets may have gaps: each
+        # millisecond has room for one record of each group, and tasks need no common counter.
         offset = record.at_ms * options.groups + index
         yield partition, offset, start + 1000 * record.at_ms, record.key, record.value
 
 
 def catalogue(spark: SparkSession, options: FleetOptions) -> DataFrame:
-    """The topics over time, as `tables.TOPICS`."""
+    """The topics over time, as `schemas.TOPICS`."""
     rows = []
     for number in range(options.topics):
         plan = topic_of(options, number)

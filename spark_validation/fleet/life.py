@@ -1,8 +1,8 @@
-"""The life of one group: who comes and goes, and the records that its coordinator writes of it.
+"""The life of one group: the members that join and leave, and the records that its coordinator writes.
 
-The assignments are those that a leader of the group's strategy makes; the bytes are those of the wire
-format, from the codecs. Under the cooperative protocol a partition that changes hands takes two generations,
-and members say what they hold; eager ones have given it up.
+A leader with the group's strategy computes the assignments; the codecs of the wire format write the bytes.
+Under the cooperative protocol a partition that changes its owner takes two generations, and members claim the
+partitions that they hold; eager members have revoked them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from spark_validation.fleet.profile import RACKS, Client, FleetOptions, GroupPro
 __all__ = ["Record", "life"]
 
 _LOST_GENERATIONS = 3
-"""The missing generations of a group whose history starts late."""
+"""The number of missing generations of a group whose history starts late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of the group, `at_ms` after the beginning of the history. A value of None is a tombstone."""
+    """A record of the group, `at_ms` after the beginning of the history. A null value is a tombstone."""
 
     at_ms: int
     key: bytes
@@ -47,7 +47,7 @@ class Record:
 
 @dataclass(slots=True)
 class _Live:
-    """A member of the group as it is now."""
+    """A current member of the group."""
 
     member_id: str
     client_id: str
@@ -60,7 +60,7 @@ class _Live:
 
 
 def life(options: FleetOptions, profile: GroupProfile) -> Iterator[Record]:
-    """The records of one group, in order, no two of them in the same millisecond."""
+    """The records of one group in order, with different milliseconds."""
     yield from _Life(options, profile).records()
 
 
@@ -104,7 +104,7 @@ class _Life:
             yield from self._befall(happening)
 
     def _start(self, members: int) -> Iterator[Record]:
-        """The first member joins alone; the others come in twos and threes."""
+        """The first member joins alone; the others join up to three at a time."""
         self._join()
         yield from self._rebalance()
         while len(self._members) < members:
@@ -152,14 +152,14 @@ class _Life:
             self._subscription = self._names(self._profile.later_topics)
         old = self._members[number % len(self._members)]
         if old.instance_id is not None and old.topics == self._subscription:
-            # The coordinator gives it what the instance had, under a new member id, in the same generation.
+            # The coordinator gives the partitions of the instance to a new member id, in the same generation.
             old.member_id = self._member_id(old.instance_id)
             yield self._record()
-            # The new process knows nothing of it when it joins next.
+            # The new process does not know the generation when it joins next.
             old.generation = NO_GENERATION
             return
         self._members.remove(old)
-        # Often it is back before the others have joined again: then no member sees that it was gone.
+        # Often the member is back before the others have rejoined: then no member notices its absence.
         if self._rng.random() < 0.7:
             yield from self._rebalance()
         self._join(old.instance_id)
@@ -184,23 +184,23 @@ class _Life:
         self._members.append(_Live(member_id, client_id, host, instance_id, rack, self._subscription))
 
     def _member_id(self, prefix: str) -> str:
-        """As the broker makes them."""
+        """A member id in the broker's format."""
         return f"{prefix}-{uuid.UUID(int=self._rng.getrandbits(128), version=4)}"
 
     def _leave(self, number: int) -> None:
         del self._members[-1 if number == -1 else number % len(self._members)]
 
     def _refresh(self) -> None:
-        """The leader's metadata become those of this moment."""
+        """Update the leader's metadata to the current time."""
         self._seen = {plan.topic.name: plan.at(self._now_ms) for plan in self._topics}
 
     # Generations
 
     def _rebalance(self) -> Iterator[Record]:
-        """The generations that a change of the group leads to, until nothing is withheld."""
+        """The generations that follow a change of the group, until no partition is withheld."""
         while True:
             self._now_ms += self._rng.randrange(20, 400)
-            # A join that is overtaken by the next has taken a number, and is never recorded.
+            # If another join overtakes a join, its generation takes a number and is never recorded.
             self._generation += 1 if self._rng.random() < 0.97 else self._rng.randrange(2, 5)
             self._made += 1
             withheld = self._assign()
@@ -217,7 +217,7 @@ class _Life:
         cooperative = self._protocol is RebalanceProtocol.COOPERATIVE
         members = []
         for member in self._members:
-            # A member gives up what it no longer subscribes to before it joins.
+            # A member revokes partitions of topics that it no longer subscribes to before it joins.
             member.owned = {topic: own for topic, own in member.owned.items() if topic in member.topics}
             members.append(
                 Member(

@@ -1,6 +1,6 @@
-"""What the groups and topics of a fleet are: sizes, clients, strategies, subscriptions, and flaws.
+"""The groups and topics of a fleet: sizes, clients, strategies, subscriptions, and flaws.
 
-All of it follows from the options and a number, so no task has to know the whole fleet.
+All of them follow from the options and a number, so a task does not need to know the whole fleet.
 """
 
 from __future__ import annotations
@@ -47,11 +47,12 @@ _PARTITION_WEIGHTS = (5, 10, 25, 30, 20, 8, 2)
 
 @dataclass(frozen=True, slots=True)
 class FleetOptions:
-    """`generations` is what all groups have together, more or less; `days` is how long the history lasts.
+    """The options of a fleet.
 
-    With a `giant`, the first group is one of so many members, with a topic of so many partitions to itself,
-    and of so many generations, which come on top. `committed_offsets_s` is the interval, in seconds, in which
-    the history keeps a committed offset of each partition; 0 for none.
+    `generations` is the approximate total of all groups; `days` is the length of the history. `giant` makes
+    the first group a giant: its number of members, partitions (of its own topic) and generations (in
+    addition). `committed_offsets_s` is the interval in seconds in which the history keeps one committed
+    offset of each partition; 0 keeps none.
     """
 
     groups: int = 5_000
@@ -68,7 +69,7 @@ class FleetOptions:
 
     @property
     def topics(self) -> int:
-        """How many topics the cluster has; that of the giant is the last one."""
+        """The number of topics in the cluster; the giant's topic is the last one."""
         return self.shared_topics + (self.giant is not None)
 
     @property
@@ -76,13 +77,13 @@ class FleetOptions:
         return max(4, self.groups // 2)
 
     def random(self, what: str, number: int) -> random.Random:
-        """The source of everything random about one thing."""
+        """The source of randomness for one object."""
         return random.Random(f"{self.seed}/{what}/{number}")
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client library: how it names itself where its user does not, and whether it knows racks."""
+    """A client library: its default client id, and whether it supports racks."""
 
     client_id: str
     racks: bool = False
@@ -96,7 +97,7 @@ LIBRDKAFKA = Client("rdkafka")
 NAMED = Client("{group}-worker")
 
 _CLIENTS_OF: dict[str, tuple[tuple[Client, ...], tuple[int, ...]]] = {
-    # Stock aiokafka and kafka-python know neither racks nor a cooperative protocol that others would share.
+    # Stock aiokafka and kafka-python support neither racks nor a cooperative protocol in common with others.
     "range": ((JAVA, OURS, AIOKAFKA, KAFKA_PYTHON, LIBRDKAFKA, NAMED), (40, 10, 20, 10, 10, 10)),
     "roundrobin": ((JAVA, AIOKAFKA, KAFKA_PYTHON), (50, 30, 20)),
     "sticky": ((JAVA, OURS), (60, 40)),
@@ -107,11 +108,11 @@ _STRATEGIES, _STRATEGY_WEIGHTS = tuple(_CLIENTS_OF), (35, 10, 15, 40)
 
 @dataclass(frozen=True, slots=True)
 class GroupProfile:
-    """One group.
+    """The properties of one group.
 
-    `members` is its usual size and `swing` how far the time of day moves it, as a share. `topics` are the
-    numbers of those it subscribes to; after a change of its subscription it has `later_topics`. `clients` are
-    one or, in a mixed group, several. With `starts_late` the records of its first days are gone.
+    `members` is its usual size; `swing` is the fraction of it that the time of day adds or removes. `topics`
+    are the numbers of its topics, and `later_topics` those after a change of its subscription. A mixed group
+    has several `clients`. With `starts_late`, the records of its first days are missing.
     """
 
     index: int
@@ -132,7 +133,7 @@ class GroupProfile:
 
 
 def generations_of_each(options: FleetOptions) -> list[int]:
-    """How many generations each group is to have: few groups have most of them."""
+    """The number of generations of each group: few groups have most of them."""
     shares = [
         min(options.random("share", index).paretovariate(1.2), _GREATEST_SHARE)
         for index in range(options.groups)
@@ -145,7 +146,7 @@ def generations_of_each(options: FleetOptions) -> list[int]:
 
 
 def profile_of(options: FleetOptions, index: int, generations: int) -> GroupProfile:
-    """The group of this number, which is to have so many generations."""
+    """The group with this number and this many generations."""
     rng = options.random("group", index)
     (strategy,) = rng.choices(_STRATEGIES, _STRATEGY_WEIGHTS)
     known, weights = _CLIENTS_OF[strategy]
@@ -178,7 +179,7 @@ def profile_of(options: FleetOptions, index: int, generations: int) -> GroupProf
 
 
 def _grown(profile: GroupProfile, members: int, topic: int) -> GroupProfile:
-    """The group as a giant: a plain one, but for its size."""
+    """The group as a giant, without special properties except its size."""
     return replace(
         profile,
         strategy="cooperative-sticky",
@@ -196,13 +197,13 @@ def _grown(profile: GroupProfile, members: int, topic: int) -> GroupProfile:
 
 def _some_topics(rng: random.Random, topics: int) -> tuple[int, ...]:
     (wanted,) = rng.choices((1, 2, 3, 5), (60, 25, 10, 5))
-    # The first topics of a cluster are those that most groups read.
+    # The first topics of a cluster are popular: most groups read them.
     return tuple(sorted({int(topics * rng.random() ** 2) for _ in range(wanted)}))
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic, and what it becomes if partitions are added to it at `grows_at_ms` of the history."""
+    """A topic, and its later form if partitions are added at `grows_at_ms` of the history."""
 
     topic: Topic
     grows_at_ms: int | None
@@ -213,7 +214,7 @@ class TopicPlan:
 
 
 def topic_of(options: FleetOptions, number: int) -> TopicPlan:
-    """The topic of this number."""
+    """The topic with this number."""
     rng = options.random("topic", number)
     if options.giant is not None and number == options.shared_topics:
         topic = Topic("giant.events", options.giant[1])
@@ -221,7 +222,7 @@ def topic_of(options: FleetOptions, number: int) -> TopicPlan:
     (count,) = rng.choices(_PARTITION_COUNTS, _PARTITION_WEIGHTS)
     grows = rng.random() < 0.1
     more = count + rng.choice((1, count, 2 * count))
-    # Where every partition is in every rack, racks decide nothing.
+    # If every partition were in every rack, racks would decide nothing.
     racks = [frozenset(rng.sample(RACKS, 2)) for _ in range(more)]
     name = f"{rng.choice(_TEAMS)}.events.{number:05d}"
     return TopicPlan(
@@ -232,5 +233,5 @@ def topic_of(options: FleetOptions, number: int) -> TopicPlan:
 
 
 def topics_of(options: FleetOptions, numbers: Sequence[int]) -> list[TopicPlan]:
-    """The topics of these numbers."""
+    """The topics with these numbers."""
     return [topic_of(options, number) for number in numbers]

@@ -1,1 +1,1 @@
-"""Records the history of real consumer groups on brokers of its own; see `record.py`."""
+"""Records the history of real consumer groups on brokers that it starts; see `record.py`."""

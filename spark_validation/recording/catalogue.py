@@ -1,4 +1,4 @@
-"""The topics over time, as the brokers described them after each change."""
+"""The topics over time, as the brokers describe them after each change."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _SCHEMA = pa.schema(
 
 
 class CatalogueLog:
-    """What each topic looked like, and since when."""
+    """The descriptions of each topic, each with the time from which it holds."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
         self._entries: list[tuple[datetime, TopicDescription]] = []
 
     def note(self, topics: Sequence[str]) -> None:
-        """Remember these topics as they are from now on; to be called right after they were changed."""
+        """Record the current description of these topics; call this directly after a change."""
         now = datetime.now(timezone.utc)
         self._entries.extend((now, described) for described in self._kafka.describe_topics(topics))
 
     def write(self, file: Path) -> None:
-        """As Parquet: topic, topic_id, from, partitions, replica_racks."""
+        """Write the Parquet file: topic, topic_id, from, partitions, replica_racks."""
         rows = [
             {
                 "topic": described.topic,

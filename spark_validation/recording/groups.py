@@ -1,6 +1,6 @@
-"""What is recorded, as data: the topics, the groups that read them, and what happens to each.
+"""The recording as data: the topics, the groups that read them, and the acts of each group.
 
-The clock times come from the seed (see `play`); which group goes through what stands here alone.
+The seed determines the times (see `play`); this module alone determines the acts of each group.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ class Role:
     """Members of one kind in a group.
 
     Attributes:
-        client: java, confluent, or aiokafka or kafka-python followed by -stock or -ours (whose assignors).
+        client: java, confluent, or aiokafka or kafka-python followed by -stock or -ours (our assignors).
             It is the first part of their client id.
-        count: how many of them the group starts with.
+        count: the number of these members at the start.
         strategies: the assignors that they offer, the preferred one first; none under KIP-848.
-        racks: given to the members in turn; none, if empty.
-        static: each has an instance id, which its replacement takes over.
-        other_topics: what they subscribe to after Act.SWITCH; back to `topics` after another.
+        racks: assigned to the members in turn; empty for none.
+        static: each member has an instance id, which its replacement takes over.
+        other_topics: the subscription after Act.SWITCH; the next Act.SWITCH restores `topics`.
         upgrades: `strategies` after the first Act.UPGRADE, the second …
         protocol: classic, or consumer (KIP-848).
     """
@@ -39,34 +39,34 @@ class Role:
 
 
 class Act(str, enum.Enum):
-    """Something that happens to a group."""
+    """An action on a group."""
 
     JOIN = "join"
-    """One more member, of a random role."""
+    """One more member joins, of a random role."""
     LEAVE = "leave"
-    """A random member leaves in order."""
+    """A random member leaves properly."""
     KILL = "kill"
     """SIGKILL to a random member; its replacement starts after the session timeout."""
     FREEZE = "freeze"
-    """SIGSTOP to a random member for longer than the session timeout: it comes back to a group without it."""
+    """SIGSTOP to a random member for longer than the session timeout, so that the group removes it."""
     STALL = "stall"
-    """A random member (Java's cannot be told to) does not poll for longer than its poll interval, while its
-    heartbeats go on."""
+    """A random member (except Java's, which has no such command) stops polling for longer than its poll
+    interval, while its heartbeats continue."""
     ROLL = "roll"
     """A rolling restart: each member in turn leaves and comes back as a new process."""
     BOUNCE = "bounce"
-    """All members are restarted at once."""
+    """All members restart at once."""
     DRAIN = "drain"
-    """All members leave; after a pause they are back."""
+    """All members leave, and come back after a pause."""
     SWITCH = "switch"
-    """Every member of the roles that have other topics changes its subscription, without a restart."""
+    """Every member whose role has other topics changes its subscription, without a restart."""
     UPGRADE = "upgrade"
     """A rolling restart with the next of each role's `upgrades`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group: who is in it, and what happens to it, over and over until the recording ends."""
+    """A group: its members, and the acts that it repeats until the recording ends."""
 
     name: str
     shape: str
@@ -76,7 +76,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Partitions are added to a topic when this share of the recording is over."""
+    """Partitions are added to a topic after this fraction of the recording."""
 
     at: float
     topic: str
@@ -95,7 +95,7 @@ TOPICS: dict[str, tuple[int, int]] = {
     "audit": (3, 3),
     "telemetry": (48, 1),
 }
-"""Partitions and replicas of each topic at the start."""
+"""The number of partitions and replicas of each topic at the start."""
 
 GROWTHS = (
     Growth(0.30, "orders", 15),
@@ -108,7 +108,7 @@ GROWTHS = (
 
 
 def replicas(partition: int, count: int) -> list[int]:
-    """The brokers of a partition: as many of 1, 2, 3 as it has replicas, the first one in turn."""
+    """The brokers of a partition: as many of 1, 2, 3 as it has replicas, starting with each in turn."""
     return [(partition + i) % 3 + 1 for i in range(count)]
 
 
@@ -126,7 +126,7 @@ GROUPS = (
     ),
     Group(
         "ledger",
-        # Uniform, because kafka-python 3.0's leader dies of a KeyError when it has to skip a member.
+        # Subscriptions are uniform: kafka-python 3.0's leader raises KeyError when it has to skip a member.
         "roundrobin, uniform, Java and kafka-python",
         (
             Role("java", 1, ("payments", "refunds"), ("roundrobin",)),
@@ -161,8 +161,8 @@ GROUPS = (
     Group(
         "pricing",
         "roundrobin, mixed subscriptions, our assignor in both clients",
-        # kafka-python's leader does not wait for the metadata of topics that it does not read itself; here it
-        # reads all of them, so that each of its assignments is one of the whole group.
+        # kafka-python's leader does not wait for the metadata of topics that it does not read itself. Here it
+        # reads all topics, so that each of its assignments covers the whole group.
         (
             Role("kafka-python-ours", 2, ("stock", "carts", "mails"), ("roundrobin",)),
             Role("aiokafka-ours", 2, ("stock",), ("roundrobin",), other_topics=("stock", "mails")),

@@ -2,14 +2,13 @@
 
     python -m spark_validation.recording.kip848 spark_validation/tests/data/kip848
 
-* `moved`: a classic group that a member of the new protocol joins and leaves again (online migration,
-  there and back);
-* `pods`: static members, of which one comes back and one does not; partitions are added to their topic;
-* `patterns`: a member that subscribes by a regular expression, and a topic that comes to match it;
-* `again`: a group that is deleted and made once more.
+* `moved`: a member of the new protocol joins a classic group and leaves it (online migration, both ways);
+* `pods`: two static members leave, and one of them comes back; partitions are added to their topic;
+* `patterns`: a member subscribes by a regular expression, and a new topic matches it;
+* `again`: a group is deleted and created again.
 
-The folder becomes a history (`raw/`, `topics.parquet`). Takes about five minutes; what happens when differs
-from run to run, and so do all ids. Members are librdkafka's, in this process.
+The folder becomes a history (`raw/`, `topics.parquet`). The command takes about five minutes; times and ids
+differ from run to run. The members are librdkafka's, in this process.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _DEADLINE_S = 120.0
 
 
 class _Members:
-    """Consumers by name, all polled by this one thread."""
+    """Consumers by name; this thread polls all of them."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._kafka = kafka
@@ -49,7 +48,7 @@ class _Members:
     def join(
         self, name: str, group: str, topic: str, *, protocol: str = "consumer", instance: str | None = None
     ) -> None:
-        """A new member, and some time for the group to settle."""
+        """Add a member, and let the group settle."""
         from confluent_kafka import Consumer
 
         settings: dict[str, Any] = {
@@ -70,12 +69,12 @@ class _Members:
         self.settle()
 
     def leave(self, name: str) -> None:
-        """A member closes; a static one says that it will be back."""
+        """Close a member; a static member announces that it will be back."""
         self._consumers.pop(name).close()
         self.settle()
 
     def settle(self, seconds: float = _STEP_S) -> None:
-        """Poll all members for a while, and then until no assignment has changed for some seconds."""
+        """Poll all members for some seconds, and then until no assignment changes for some seconds."""
         start = calm_since = time.monotonic()
         seen: object = None
         while True:
@@ -106,7 +105,7 @@ def _members(kafka: Kafka) -> Iterator[_Members]:
 
 
 def record(folder: Path) -> None:
-    """Play all scenes on a broker of our own, and write what it wrote to `folder`, which must not exist."""
+    """Play all scenes on our own broker, and write its records to `folder`, which must not exist."""
     folder.mkdir(parents=True)
     with KafkaCluster(brokers=1, settings=_SETTINGS) as kafka:
         catalogue = CatalogueLog(kafka)
@@ -164,7 +163,7 @@ def _again(kafka: Kafka, members: _Members) -> None:
 
 
 def main() -> None:
-    """Record into the folder that is named."""
+    """Record into the folder given on the command line."""
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0].rstrip(":"))
     parser.add_argument("folder", type=Path, help="where to write; must not exist")

@@ -1,13 +1,13 @@
-"""A member of a group in a process of its own: aiokafka, kafka-python or librdkafka.
+"""A member of a group in its own process: aiokafka, kafka-python or librdkafka.
 
     python -m spark_validation.recording.member '{"client": "aiokafka-stock", …}'    # fields of MemberConfig
 
-It consumes, commits, and obeys the lines on its standard input:
+The member consumes, commits, and obeys the lines on its standard input:
 
     stall 12            stop polling for 12 seconds
     subscribe a,b       change the subscription to topics a and b
 
-and leaves the group when its standard input ends, so it never outlives its parent process.
+It leaves the group when its standard input ends, so it never outlives its parent process.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["HEARTBEAT_MS", "MAX_POLL_MS", "METADATA_AGE_MS", "SESSION_MS", "Memb
 HEARTBEAT_MS = 1500
 SESSION_MS = 8000
 MAX_POLL_MS = 12000
-"""All far below the defaults, so that ten minutes show what otherwise takes a day."""
+"""These are far below the defaults, so that ten minutes show what otherwise takes a day."""
 
 METADATA_AGE_MS = 1500
-"""How soon a leader notices added partitions."""
+"""The time after which a leader notices added partitions."""
 
 _POLL_S = 0.5
 _COMMIT_INTERVAL_MS = 5000
@@ -39,13 +39,13 @@ _COMMIT_INTERVAL_MS = 5000
 
 @dataclass(frozen=True, slots=True)
 class MemberConfig:
-    """What a member is.
+    """The configuration of a member.
 
     Attributes:
-        client: confluent, or aiokafka or kafka-python followed by -stock or -ours (whose assignors).
+        client: confluent, or aiokafka or kafka-python followed by -stock or -ours (our assignors).
         strategies: names of assignors, the preferred one first.
         instance_id: group.instance.id of a static member.
-        protocol: classic, or consumer (KIP-848; confluent alone).
+        protocol: classic, or consumer (KIP-848; confluent only).
     """
 
     client: str
@@ -68,7 +68,7 @@ class MemberConfig:
 
 
 class Orders:
-    """What standard input has asked for and the consuming loop has not done yet."""
+    """The orders from standard input that the consuming loop has not executed yet."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -123,7 +123,7 @@ async def consume_aiokafka(config: MemberConfig, orders: Orders) -> None:
     try:
         while not orders.stopping:
             await consumer.getmany(timeout_ms=int(_POLL_S * 1000))
-            # Only the polling stops: the heartbeats are a task of their own.
+            # Only the polling stops: a separate task sends the heartbeats.
             await asyncio.sleep(orders.take_stall_s())
             topics = orders.take_topics()
             if topics is not None:
@@ -154,8 +154,8 @@ def consume_kafka_python(config: MemberConfig, orders: Orders) -> None:
     consumer = KafkaConsumer(**settings)
     consumer.subscribe(topics=list(config.topics))
     if config.client == "kafka-python-ours":
-        # kafka-python may lead its first generation before it has any metadata, and then assigns nothing
-        # until the next. What our assignors make of the group is to be seen from the first one on.
+        # kafka-python may lead its first generation before it has metadata, and then assigns nothing until
+        # the next generation. The recording needs our assignors' assignments from the first generation on.
         for topic in config.topics:
             consumer.partitions_for_topic(topic)
     try:
@@ -204,7 +204,7 @@ def consume_confluent(config: MemberConfig, orders: Orders) -> None:
 
 
 def _our_assignors(plugin: Any, config: MemberConfig) -> list[Any]:
-    """Both plugins have the same names and arguments."""
+    """The assignors of a plugin; both plugins have the same names and arguments."""
     known: Mapping[str, Any] = {
         "range": plugin.RangeAssignor,
         "roundrobin": plugin.RoundRobinAssignor,

@@ -1,4 +1,4 @@
-"""The README that lies beside a recording: how it was made, with what, and what is in it."""
+"""The README of a recording: how it was made, with which versions, and what it contains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def readme(
     minutes: float,
     seed: int,
 ) -> str:
-    """Markdown."""
+    """The README as Markdown."""
     return f"""\
 # A recorded history of consumer groups
 
@@ -119,7 +119,7 @@ def _version_rows() -> str:
         "librdkafka": libversion()[0],
     }
     for package in _PACKAGES:
-        # Not every recording has members of every client.
+        # Some recordings lack members of some clients.
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
     return "\n".join(f"| {what} | {version} |" for what, version in versions.items())

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` from the first to the last; offset commits are thinned or left out."""
+"""The records of `__consumer_offsets` from the first to the last; offset commits are thinned or omitted."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class GroupRecords:
-    """What was read.
+    """The records that were read.
 
     Attributes:
         rows: partition, offset, timestamp in microseconds since the epoch, key, value; in this order.
-        offset_commits: how many records were left out because they are offset commits.
-        kept: the commits that are kept, as rows of `history.COMMITS`.
+        offset_commits: the number of offset commits, which `rows` omits.
+        kept: the kept commits, as rows of `history.COMMITS`.
     """
 
     rows: tuple[Row, ...]
@@ -37,7 +37,7 @@ class GroupRecords:
     kept: tuple[tuple[Any, ...], ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Parquet under `folder`, which is made: `raw/`, and `committed/` if commits are kept."""
+        """Write Parquet under the new `folder`: `raw/`, and `committed/` if commits are kept."""
         for name, rows, schema in (("raw", self.rows, RAW), ("committed", self.kept, COMMITS)):
             if rows or name == "raw":
                 Path(folder, name).mkdir(parents=True)
@@ -48,16 +48,16 @@ class GroupRecords:
 
 
 def read_group_records(bootstrap: str, committed_offsets_s: int = 0) -> GroupRecords:
-    """All that the topic holds, up to the moment when its end is reached.
+    """Read the topic from its beginning to its current end.
 
-    Of the commits of each partition the last one in each `committed_offsets_s` is kept; none with 0.
+    Of the commits of each partition, keep the last one in each `committed_offsets_s`; 0 keeps none.
 
     Raises:
-        RuntimeError: a partition reports an error, or nothing comes for a minute.
+        RuntimeError: a partition reports an error, or no record arrives for a minute.
     """
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-    # Assigning joins no group, and nothing is committed, so reading leaves no record in what is read.
+    # Assigning joins no group, and there are no commits, so reading adds no records to the topic.
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -74,7 +74,7 @@ def read_group_records(bootstrap: str, committed_offsets_s: int = 0) -> GroupRec
         consumer.assign([TopicPartition(_TOPIC, partition, 0) for partition in left])
         deadline = time.monotonic() + _TIMEOUT_S
         while left:
-            message: Any  # its annotations say that a message, even one with an error, may have no offset
+            message: Any  # its annotations say that any message may lack an offset
             for message in consumer.consume(1000, timeout=1.0):
                 deadline = time.monotonic() + _TIMEOUT_S
                 error, key = message.error(), message.key()

@@ -1,4 +1,4 @@
-"""The groups of `groups.py` as processes: each lives its life beside the others until the time is up."""
+"""Runs the groups of `groups.py` as processes, all at the same time, until the recording ends."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _LEAVE_TIMEOUT_S = 15.0
 _BEYOND_SESSION_S = SESSION_MS / 1000 + 2
 _BEYOND_POLL_S = MAX_POLL_MS / 1000 + 4
 _MOST_JOINED = 2
-"""Members that a group may have more than at its start."""
+"""The number of members that may join a group on top of its initial ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something that was done to a group, or that one of its members did unasked.
+    """An action on a group, or an event of one of its members.
 
     Attributes:
-        at_ms: milliseconds since the epoch, before it was done.
-        what: an Act that begins; or what happens to a member in its course (start, stop, killed, frozen,
-            continued, stalled, subscribed) or unasked (died); or grow, of a topic.
-        detail: the member (kind of client, process id, instance id) or topic that it happens to.
+        at_ms: milliseconds since the epoch, before the action.
+        what: an Act that begins; or an event of a member: caused by an act (start, stop, killed, frozen,
+            continued, stalled, subscribed) or not (died); or grow, of a topic.
+        detail: the affected member (kind of client, process id, instance id) or topic.
     """
 
     at_ms: int
@@ -55,7 +55,7 @@ class Happening:
 
 @dataclass(slots=True)
 class Stage:
-    """What all groups share."""
+    """The state that all groups share."""
 
     kafka: Kafka
     processes: Processes
@@ -82,7 +82,7 @@ class _Member:
         return f"{self.role.client} {self.process.pid}{instance}"
 
     def order(self, line: str) -> None:
-        """One line to the member's standard input; a member that is no more is found at the next act."""
+        """Write one line to the member's standard input; the next act detects a dead member."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(line.encode() + b"\n")
@@ -108,7 +108,7 @@ class _Life:
         self._upgrades = 0
 
     async def live(self) -> None:
-        """Go through the acts over and over; ends by being cancelled."""
+        """Repeat the acts until cancelled."""
         await self._pause(0, 20)
         for role in self._group.roles:
             for _ in range(role.count):
@@ -213,7 +213,7 @@ class _Life:
         return over_time[min(self._upgrades, len(over_time) - 1)]
 
     def _start(self, role: Role, instance_id: str | None = None, rack: str | None = None) -> None:
-        """Start a member; without the names of one that it replaces it gets the next free ones."""
+        """Start a member; without the names of a replaced member, it gets the next free ones."""
         number = next(self._started)
         if rack is None and role.racks:
             rack = role.racks[number % len(role.racks)]
@@ -225,7 +225,7 @@ class _Life:
             client=role.client,
             bootstrap=self._stage.kafka.bootstrap,
             group=self._group.name,
-            # The same for all members of a kind: nothing but the broker's random part tells their ids apart.
+            # It is the same for all members of a kind: only the broker's random part tells their ids apart.
             client_id=f"{role.client}-{self._group.name}",
             topics=self._topics(role),
             strategies=self._strategies(role),
@@ -242,7 +242,7 @@ class _Life:
         self._stage.note(self._group.name, "start", member.name)
 
     async def _stop(self, member: _Member) -> None:
-        """Have a member leave in order, and wait until its process has ended."""
+        """Let a member leave properly, and wait until its process ends."""
         self._forget(member, "stop")
         member.ask_to_leave()
         deadline = time.monotonic() + _LEAVE_TIMEOUT_S
@@ -275,10 +275,10 @@ async def play(
     seconds: float,
     seed: int,
 ) -> None:
-    """Let the groups live for so many seconds, and the topics grow in the meantime.
+    """Run the groups for `seconds`, and let the topics grow meanwhile.
 
     Raises:
-        The exception of any of the groups; the others end with it.
+        The exception of any group; the other groups end with it.
     """
     tasks = [asyncio.create_task(_Life(group, stage, seed).live()) for group in groups]
     tasks.append(asyncio.create_task(_grow(stage, growths, catalogue, seconds)))
@@ -308,7 +308,7 @@ async def _grow(stage: Stage, growths: Iterable[Growth], catalogue: CatalogueLog
 
 
 async def _traffic(bootstrap: str, seed: int) -> None:
-    """A trickle of records, so that the members have something to commit."""
+    """Produce a few records, so that the members have something to commit."""
     from confluent_kafka import Producer
 
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, "log_level": 3})
@@ -322,7 +322,7 @@ async def _traffic(bootstrap: str, seed: int) -> None:
 
 async def _report_progress(stage: Stage, seconds: float) -> None:
     start = time.monotonic()
-    # One line that is written over again on a terminal, a line now and then in a log.
+    # A terminal shows one line that is overwritten, a log gets a line every 30 seconds.
     every_s, opening, ending = (1, "\r", "  ") if sys.stderr.isatty() else (30, "", "\n")
     while True:
         passed = time.monotonic() - start

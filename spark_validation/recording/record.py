@@ -1,9 +1,9 @@
-"""Record the history of the groups in `groups.py` on three brokers of our own.
+"""Record the history of the groups in `groups.py` on our own three brokers.
 
     python -m spark_validation.recording.record --minutes 12 --out spark_validation/recorded
 
-Brokers and members are processes that end with this one, however it ends. What is there under the output
-folder is replaced only when the recording has succeeded.
+Brokers and members are child processes that end with this one in any case. The output folder is replaced
+only when the recording has succeeded.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PATIENCE = {
     "controller.quorum.election.timeout.ms": 5_000,
     "controller.quorum.request.timeout.ms": 15_000,
 }
-"""Some sixty processes on a few cores: a broker that is slow to answer must not be taken for dead."""
+"""Long timeouts, since some sixty processes share a few cores: a slow broker must not count as failed."""
 
 _DEFAULT_OUT = Path(__file__).resolve().parent.parent / "recorded"
 
@@ -61,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def record(
     out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: Path | None, committed_offsets_s: int
 ) -> None:
-    """Record `groups` for so many minutes; the members' own logs are kept in `logs` if it is given.
+    """Record `groups` for some minutes; keep the members' own logs in `logs` if it is given.
 
-    With `committed_offsets_s` the last commit of each partition in so many seconds is kept too; not with 0.
+    Also keep the last commit of each partition in each `committed_offsets_s`; 0 keeps none.
     """
     classes = compile_java()
     print("starting three brokers ...", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What is in a recording: generations by group, by protocol and by the kind of client that led them."""
+"""The content of a recording: generations by group, by protocol and by the leader's kind of client."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Summary:
         return counts
 
     def by_leader(self) -> Counter[tuple[str, str]]:
-        """By protocol and kind of client."""
+        """The generations by protocol and kind of client."""
         counts: Counter[tuple[str, str]] = Counter()
         for (group, protocol, client_id), generations in self.led.items():
             counts[protocol, client_id.removesuffix(f"-{group}")] += generations
@@ -48,7 +48,7 @@ class Summary:
 
 
 def summarize(records: Iterable[tuple[bytes, bytes | None]]) -> Summary:
-    """The counts over keys and values of group records."""
+    """Count the group records with these keys and values."""
     led: Counter[tuple[str, str, str]] = Counter()
     empty: Counter[str] = Counter()
     consumer_protocol: Counter[str] = Counter()

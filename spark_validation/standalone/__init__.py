@@ -1,8 +1,8 @@
-"""A replay by `spark-submit` on a standalone Spark cluster, with nothing of ours on it but the wheel.
+"""A replay by `spark-submit` on a standalone Spark cluster that has only our wheel.
 
     python -m spark_validation.standalone spark_validation/recorded
 
-A master and two workers, each a process of its own, listen on loopback; they are those of the installed
-PySpark. Driver and executors run on a Python that has our dependencies but not our package, which comes with
-`--py-files`. What they write is held against what a local Spark writes, table by table.
+A master and two workers of the installed PySpark, each in its own process, listen on loopback. Driver and
+executors run on a Python that has our dependencies but not our package; the package comes with `--py-files`.
+The tables are compared with those of a local Spark.
 """

@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on loopback, out of the PySpark that is installed."""
+"""A standalone Spark cluster on loopback, from the installed PySpark."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _SETTINGS = (
     f"spark.executor.extraJavaOptions={_QUICK_START}",
     "spark.sql.shuffle.partitions=4",
 )
-"""Two cores in all, and JVMs that live for a minute."""
+"""There are two cores in all, and JVMs that live for a minute."""
 
 _EXECUTOR = "org.apache.spark.executor.CoarseGrainedExecutorBackend"
 
 
 class StandaloneCluster:
-    """A master and `workers` workers of one core each, executors on `python`; use it as a context manager."""
+    """A context manager: a master and `workers` workers of one core each, with executors on `python`."""
 
     def __init__(self, python: Path, workers: int = 2) -> None:
         self._processes = Processes()
@@ -70,7 +70,7 @@ class StandaloneCluster:
     def submit(
         self, program: Path, arguments: Sequence[str], *, py_files: Path, timeout_s: float
     ) -> subprocess.CompletedProcess[str]:
-        """Run `program` as the driver, in a folder in which there is nothing of ours."""
+        """Run `program` as the driver, in a folder without any of our files."""
         return subprocess.run(
             [
                 str(SPARK_HOME / "bin" / "spark-submit"),
@@ -89,7 +89,7 @@ class StandaloneCluster:
         )
 
     def executors(self) -> int:
-        """How many workers have run an executor so far."""
+        """The number of workers that have run an executor so far."""
         return sum(_EXECUTOR in self._log(f"worker-{number}") for number in range(self._workers))
 
     def _log(self, name: str) -> str:
@@ -97,7 +97,7 @@ class StandaloneCluster:
         return file.read_text(errors="replace") if file.exists() else ""
 
     def _start(self, name: str, what: str, arguments: Sequence[str], ready: str) -> str:
-        """Start a process of Spark's own, and wait for the line that says it is there; its first group."""
+        """Start a Spark process, wait for the line that matches `ready`, and return its first group."""
         command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{what.lower()}.{what}"]
         process: Child = self._processes.start(
             [
@@ -119,7 +119,7 @@ class StandaloneCluster:
 
 
 def _environment(python: Path, folder: Path) -> Mapping[str, str]:
-    """What a process of the cluster is told: where Spark and its Python are, and nothing that is ours."""
+    """The environment of a cluster process: where Spark and its Python are, without anything of ours."""
     kept = {name: os.environ[name] for name in ("PATH", "JAVA_HOME", "HOME", "LANG") if name in os.environ}
     return kept | {
         "SPARK_HOME": str(SPARK_HOME),

@@ -1,4 +1,4 @@
-"""The same replay on a cluster and here, and whether it is the same."""
+"""The same replay on a cluster and on this machine, compared."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from spark_validation.standalone.wheel import bare_python, py_files
 __all__ = ["Compared", "compare", "read_tables"]
 
 PROGRAM = "from kafka_assignors_cli import main\nraise SystemExit(main())\n"
-"""All that a user writes to run a command of ours by spark-submit."""
+"""The whole program that a user writes to run our command by spark-submit."""
 
 Tables = dict[str, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The tables of both runs, rows as sorted texts; what the driver printed, and how many workers worked."""
+    """The tables of both runs as sorted text, the driver's output, and the number of workers used."""
 
     here: Tables
     there: Tables
@@ -40,7 +40,7 @@ class Compared:
 def compare(
     history: str, strategies: str, folder: Path, timeout_s: float, note: Callable[[str], None] = print
 ) -> Compared:
-    """Replay `history` by spark-submit on a cluster of two workers, and here; `RuntimeError` if it fails."""
+    """Replay `history` by spark-submit on two workers, and here. Raises `RuntimeError` if that fails."""
     note("building the wheel, and a Python without it")
     packages, python = py_files(folder), bare_python(folder / "python")
     program = folder / "replay.py"
@@ -65,12 +65,12 @@ def compare(
 
 
 def read_tables(folder: Path) -> Tables:
-    """The rows of each table, without their order: neither run promises one."""
+    """The rows of each table, sorted: neither run guarantees an order."""
     return {name: sorted(map(_text, pq.read_table(folder / name).to_pylist())) for name in TABLES}
 
 
 def _text(value: Any) -> str:
-    """A value in words. The last digits of a sum depend on the order in which it is taken."""
+    """A value as text. Floats are rounded: the last digits of a sum depend on the order of its terms."""
     if isinstance(value, float):
         return f"{value:.9g}"
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What is sent to a cluster, and a Python that has nothing of it."""
+"""The package that is sent to a cluster, and a Python without it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _OURS = ("kafka_assignors", "_kafka_assignors", "__editable__")
 
 
 def py_files(folder: Path) -> Path:
-    """The wheel that is tested (tox's, else one built here), in `folder` under a name that Spark takes.
+    """The tested wheel (tox's, or one built here) as a copy in `folder`, with a name that Spark accepts.
 
-    Of what `--py-files` brings, PySpark puts on the path of its workers what ends in .zip, .egg or .jar.
+    PySpark adds only files with the suffixes .zip, .egg and .jar from `--py-files` to the path of its
+    workers.
     """
     given = [Path(each) for each in os.environ.get("TOX_PACKAGE", "").split(os.pathsep) if each]
     if not given:
@@ -32,7 +33,7 @@ def py_files(folder: Path) -> Path:
 
 
 def bare_python(folder: Path) -> Path:
-    """A Python in `folder` that has all that is installed here but for our package."""
+    """A Python in `folder` that has all installed packages except ours."""
     venv.create(folder, symlinks=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     for each in Path(sysconfig.get_path("purelib")).iterdir():

@@ -1,1 +1,1 @@
-"""Tables of Delta and Iceberg as histories, with the real readers, on the PySpark that these are made for."""
+"""Tables of Delta and Iceberg as histories, with the real readers, on the PySpark that these support."""

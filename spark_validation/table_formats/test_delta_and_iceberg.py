@@ -1,4 +1,4 @@
-"""A history in tables of Delta and Iceberg replays as the same rows in Parquet do."""
+"""A history in tables of Delta and Iceberg replays like the same rows in Parquet."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def spark(warehouse: Path) -> Iterator[SparkSession]:
-    """With the readers of both formats, in a file of properties as a user gives it."""
+    """A session with the readers of both formats, configured by a properties file as a user's would be."""
     jars = classpath(pom=Path(__file__).with_name("pom.xml")).replace(":", ",")
     properties = warehouse / "spark.properties"
     properties.write_text(PROPERTIES.format(jars=jars, warehouse=warehouse.as_uri()))
@@ -65,7 +65,7 @@ def plain(tmp_path: Path) -> Path:
 
 
 def report(path: str, engine: str) -> str:
-    """The JSON report, without the time and the place of the history."""
+    """The JSON report, without the time and the path of the history."""
     result = run_replay(ReplayOptions(path=path, strategies=("sticky",)), lambda _: None, engine=engine)
     return json_report(
         replace(
@@ -86,7 +86,7 @@ def test_delta_tables_are_the_history_that_their_logs_say(
 ) -> None:
     raw, folder = rows(spark, plain, "raw"), tmp_path / "delta"
     dated = raw.withColumn("date", F.to_date("timestamp"))
-    # The log refers to the last version; Parquet of the version before stays beside it.
+    # The log refers to the latest version; Parquet files of the previous version stay in the folder.
     dated.withColumn("offset", F.col("offset") + 100).write.format("delta").save(str(folder / "raw"))
     overwritten = dated.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
     overwritten.partitionBy("date").save(str(folder / "raw"))
@@ -95,7 +95,7 @@ def test_delta_tables_are_the_history_that_their_logs_say(
     expected = report(str(plain), "local")
     assert report(str(folder), "spark") == expected
     assert report(f"{folder.as_uri()}", "spark") == expected
-    # The records alone, without a catalogue beside them.
+    # The records alone, without a catalogue.
     assert '"inferred_topics": ["orders"]' in report(str(folder / "raw"), "spark")
     with pytest.raises(
         ReplayError, match="a table of the format delta is read by Spark: give --engine spark"

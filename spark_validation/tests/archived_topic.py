@@ -1,4 +1,4 @@
-"""A topic of the form of the offsets topic, which a test fills, changes and archives."""
+"""A topic that resembles the offsets topic, which a test fills, changes and archives."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def history() -> Log:
 
 
 class ArchivedTopic:
-    """A topic of the form of the offsets topic, of three partitions, and an archive to be."""
+    """A topic with three partitions that resembles the offsets topic, and a folder for its archive."""
 
     def __init__(self, kafka: Kafka, archive: Path) -> None:
         self.kafka, self.archive, self.name = kafka, archive, f"offsets-{time.time_ns()}"
@@ -45,17 +45,17 @@ class ArchivedTopic:
     def create(self) -> None:
         kafka_takes_every_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
         self.kafka.create_topic(self.name, partitions=3, settings=kafka_takes_every_time)
-        # Its sequence numbers are of one topic id.
+        # A producer's sequence numbers belong to one topic id, so each topic gets its own producer.
         self._producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "enable.idempotence": True})
 
     def delete_records(self, partition: int, before: int) -> None:
-        """Let the log of a partition begin at the offset `before`."""
+        """Delete the records of a partition before the offset `before`."""
         with self.kafka.admin(f"delete records of {self.name}") as admin:
             for future in admin.delete_records([TopicPartition(self.name, partition, before)]).values():
                 future.result(HANG_S)
 
     def write_history(self, timestamps_ms: Sequence[int]) -> None:
-        """A record of a group at each of these times, in partition 0."""
+        """Write a record of a group at each of these times to partition 0."""
         records = itertools.cycle(history().records)
         for timestamp_ms, record in zip(timestamps_ms, records, strict=False):
             self._producer.produce(
@@ -68,7 +68,7 @@ class ArchivedTopic:
         assert self._producer.flush(HANG_S) == 0
 
     def write(self, records: int) -> None:
-        """So many records in each partition: a quarter of them records of a group, the rest commits."""
+        """Write this many records to each partition: a quarter are records of a group, the rest commits."""
         generations = [(record["key"], record["value"]) for record in history().records]
         for number in range(records):
             for partition in range(3):

@@ -1,8 +1,7 @@
-"""A page in headless Chromium, driven over the DevTools protocol: what the page did, fetched and
-complained of.
+"""A page in headless Chromium, driven over the DevTools protocol: its errors, dialogs and requests.
 
-Protocol: https://chromedevtools.github.io/devtools-protocol/. It takes a WebSocket and JSON, and no
-driver binary whose version has to follow the browser's.
+Protocol: https://chromedevtools.github.io/devtools-protocol/. It uses a WebSocket and JSON, and needs no
+driver binary that has to match the browser's version.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ Message = dict[str, Any]
 
 
 def find_chromium() -> str | None:
-    """The browser that CHROMIUM names, or the first one on the path."""
+    """The browser in the environment variable CHROMIUM, or the first one on the path."""
     return os.environ.get("CHROMIUM") or next((path for name in _NAMES if (path := shutil.which(name))), None)
 
 
 class Page:
-    """One page of a browser process of its own, which ends with the `with` block."""
+    """One page of its own browser process, which ends with the `with` block."""
 
     def __init__(self, executable: str, *, width: int = 1280, height: int = 900) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -43,7 +42,7 @@ class Page:
             [
                 executable,
                 "--headless=new",
-                "--no-sandbox",  # It has none for root, as which CI runs; the page is ours.
+                "--no-sandbox",  # There is no sandbox for root, as which CI runs; the page is ours.
                 "--disable-gpu",
                 "--disable-dev-shm-usage",
                 "--disable-background-networking",
@@ -92,7 +91,7 @@ class Page:
         self._profile.cleanup()
 
     def command(self, method: str, **parameters: Any) -> Message:
-        """Send one command of the protocol and return its result; events that come meanwhile are kept."""
+        """Send one command of the protocol and return its result; keep the events that arrive meanwhile."""
         assert self._socket is not None
         self._sent += 1
         message: Message = {"id": self._sent, "method": method, "params": parameters}
@@ -129,10 +128,8 @@ class Page:
             time.sleep(0.05)
 
     def errors(self) -> list[str]:
-        """What went wrong on the page: exceptions, console.error and what the browser itself logged as
-        errors.
-        """
-        self.evaluate("0")  # Every event before this reply has been reported.
+        """The errors of the page: exceptions, console.error, and errors that the browser logged."""
+        self.evaluate("0")  # All events before this reply have been received.
         found = []
         for event in self.events:
             method, parameters = event["method"], event["params"]
@@ -145,21 +142,21 @@ class Page:
         return found
 
     def dialogs(self) -> int:
-        """How often the page opened an alert or the like."""
+        """How often the page opened an alert or another dialog."""
         return sum(event["method"] == "Page.javascriptDialogOpening" for event in self.events)
 
     def requests(self) -> list[str]:
-        """The addresses of everything the page asked for, itself first."""
+        """The addresses of all requests of the page, including the page itself, which comes first."""
         self.evaluate("0")
         sent = (event for event in self.events if event["method"] == "Network.requestWillBeSent")
         return [str(event["params"]["request"]["url"]) for event in sent]
 
     def screenshot(self, path: Path) -> None:
-        """What is in view, as PNG."""
+        """Write the visible part of the page as PNG."""
         path.write_bytes(base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"]))
 
     def _address(self) -> str:
-        """Where the browser says it listens, once it does."""
+        """The address that the browser listens on, as soon as it does."""
         file = Path(self._profile.name, "DevToolsActivePort")
         end = time.monotonic() + HANG_S
         while not (file.exists() and "\n" in file.read_text()):

@@ -1,4 +1,4 @@
-"""One Spark for all tests, and a broker for those that read from one."""
+"""One Spark session for all tests, and a broker for the tests that read from one."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ spark.sql.codegen.wholeStage false
 spark.sql.codegen.factoryMode NO_CODEGEN
 spark.sql.adaptive.enabled false
 """
-"""Thousands of queries over a few rows each: compiling them, and planning them again at each stage, takes
-longer than they do. What Spark does by default is seen by the tests that start one of their own."""
+"""The tests run thousands of queries over a few rows each. Compiling such a query, or planning it again at
+each stage, takes longer than running it. Tests that start their own session use Spark's defaults."""
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session that `run_replay` finds and uses, too."""
+    """The session; `run_replay` finds it and uses it, too."""
     properties = tmp_path_factory.mktemp("spark") / "spark.properties"
     properties.write_text(QUICK)
     with spark_session("local[2]", str(properties)) as session:
@@ -38,7 +38,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def topic(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[ArchivedTopic]:
-    """Deleted in the end."""
+    """A topic that is deleted after the test."""
     found = ArchivedTopic(kafka, tmp_path / "archive")
     yield found
     kafka.delete_topic(found.name)
@@ -46,5 +46,5 @@ def topic(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[Archive
 
 @pytest.fixture(scope="session")
 def recorded() -> str:
-    """The recorded history of real groups that the repository carries."""
+    """The recorded history of real groups in the repository."""
     return str(RECORDED)

@@ -23,14 +23,14 @@ from kafka_assignors_spark.schemas import TABLES
 
 @dataclass
 class Folded:
-    """What came of it."""
+    """The result of a fold."""
 
     tables: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: {name: [] for name in TABLES})
     sums: dict[str | None, GroupSums] = field(default_factory=dict)
-    all_sums: list[GroupSums] = field(default_factory=list)  # those of records that name no group, too
+    all_sums: list[GroupSums] = field(default_factory=list)  # includes records without a group name
 
     def rows(self, table: str, **wanted: object) -> list[dict[str, Any]]:
-        """The rows with these values, in the order of offsets."""
+        """The rows with these values, ordered by offset."""
         found = [
             row for row in self.tables[table] if all(row[name] == value for name, value in wanted.items())
         ]
@@ -38,7 +38,7 @@ class Folded:
 
 
 def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRecord]:
-    """Rows of `schemas.RAW` without offset commits."""
+    """The rows of `schemas.RAW` as records, without offset commits."""
     return sort_records(
         SortedRecord(
             group_of(row["key"]),
@@ -55,7 +55,7 @@ def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRecord]:
 
 
 def work_on(records: Iterable[SortedRecord], catalogue: Catalogue, **given: Any) -> FoldWork:
-    """The work on all of these records."""
+    """The work of a replay on all of these records."""
     partitions: dict[bytes | None, set[int]] = {}
     contents: dict[tuple[int, int], set[object]] = {}
     for record in records:
@@ -74,7 +74,7 @@ def work_on(records: Iterable[SortedRecord], catalogue: Catalogue, **given: Any)
 
 
 def collect(outputs: Iterable[Output]) -> Folded:
-    """Sums and tables of the outputs of one part of each group."""
+    """The sums and tables of the outputs of one part of each group."""
     found = Folded()
     for output in outputs:
         for name, rows in output.tables.items():
@@ -111,7 +111,7 @@ def replay_group(
     modes: Iterable[Mode] = tuple(Mode),
     **given: Any,
 ) -> Iterator[Replayed]:
-    """The replay of one group from its records in order."""
+    """Replay one group from its ordered records."""
     group = GroupReplay(catalogue, strategies, modes, **given)
     for record in records:
         yield from group.feed(record)

@@ -1,8 +1,7 @@
-"""Histories for tests: groups, their generations and the bytes a coordinator would have written of them.
+"""Histories for tests: groups, their generations, and the bytes that a coordinator would write for them.
 
-A `Log` is one partition of the offsets topic. What is appended are real bytes of the wire format, in records
-as a consumer would read them; offsets count up from 0 and each record is a second younger than the one
-before.
+A `Log` is one partition of the offsets topic. Its records have real bytes of the wire format, as a consumer
+would read them. Offsets count up from 0, and each record is one second later than the previous one.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ Partitions = Mapping[str, Sequence[int]]
 
 
 def topic_id(topic: str) -> str:
-    """An id for a topic of this name, in Kafka's form."""
+    """A topic id for this name, in Kafka's format."""
     return base64.urlsafe_b64encode(hashlib.md5(topic.encode()).digest()).rstrip(b"=").decode()
 
 
@@ -100,7 +99,7 @@ def member(
     instance: str | None = None,
     client: str = "java",
 ) -> GroupMember:
-    """A member of a generation; `owned` makes it one that holds partitions while it joins."""
+    """A member of a generation; with `owned` it holds partitions while it joins."""
     subscription = Subscription(3, tuple(topics), b"", owned or {}, generation)
     return GroupMember(
         member_id=name,
@@ -137,7 +136,7 @@ class Log:
     def generation(
         self, group: str, number: int, *members: GroupMember, protocol: str = "range", kind: str = "consumer"
     ) -> None:
-        """A generation as its coordinator writes it; the first member leads, without members it is empty."""
+        """Append a generation as its coordinator writes it; the first member, if any, leads."""
         value = GroupMetadata(
             version=3,
             protocol_type=kind,
@@ -153,11 +152,11 @@ class Log:
         self.append(encode_key(GroupMetadataKey(group)), None)
 
     def commit(self, group: str, topic: str, partition: int, committed: int | None) -> None:
-        """A committed offset; without one a tombstone."""
+        """Append a committed offset, or a tombstone if `committed` is None."""
         value = None if committed is None else encode_offset_commit(OffsetCommit(3, committed, "", 0))
         self.append(encode_key(OffsetCommitKey(group, topic, partition)), value)
 
-    # Records of KIP-848 groups, each as the broker writes it.
+    # The records of KIP-848 groups, as the broker writes them.
 
     def part(
         self,
@@ -167,7 +166,7 @@ class Log:
         member_id: str | None = None,
         pattern: str | None = None,
     ) -> None:
-        """Any record of a KIP-848 group; without a value a tombstone."""
+        """Append any record of a KIP-848 group, or a tombstone if `value` is None."""
         key = encode_key(ConsumerGroupKey(kind, group, member_id, pattern))
         self.append(key, None if value is None else encode_consumer_group_value(value))
 
@@ -178,7 +177,7 @@ class Log:
         self.part(group, ConsumerGroupRecord.METADATA, GroupEpoch(number, metadata_hash))
 
     def targets(self, group: str, epoch: int, shares: Mapping[str, Partitions]) -> None:
-        """The targets of these members, and that with them those of the epoch are complete."""
+        """Append the targets of these members, and the record that completes the targets of the epoch."""
         for member_id, share in shares.items():
             target = {topic_id(topic): tuple(numbers) for topic, numbers in share.items()}
             self.part(
@@ -194,7 +193,7 @@ class Log:
         share: Partitions | None = None,
         state: ConsumerGroupMemberState = ConsumerGroupMemberState.STABLE,
     ) -> None:
-        """A member has come to an epoch with these partitions."""
+        """Append that a member reaches an epoch with these partitions."""
         assigned = tuple(
             AssignedPartitions(topic_id(topic), tuple(numbers)) for topic, numbers in (share or {}).items()
         )
@@ -202,7 +201,7 @@ class Log:
         self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
 
     def removes(self, group: str, member_id: str) -> None:
-        """The end of a member, in the order in which its records end."""
+        """Append the tombstones of a member, in the broker's order."""
         for kind in (
             ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
             ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER,
@@ -211,7 +210,7 @@ class Log:
             self.part(group, kind, None, member_id)
 
     def deletes(self, group: str) -> None:
-        """The end of a KIP-848 group whose members have gone before."""
+        """Append the tombstones of a KIP-848 group without members."""
         self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, None)
         self.part(group, ConsumerGroupRecord.PARTITION_METADATA, None)
         self.part(group, ConsumerGroupRecord.METADATA, None)
@@ -221,7 +220,7 @@ class Log:
 
 
 def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = None) -> str:
-    """A history directory with these records, and a catalogue if there are `topics` (partition counts)."""
+    """Write a history directory with these records, and a catalogue for `topics` (partition counts)."""
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(log.table(), folder / "raw.parquet")
     if topics is not None:
@@ -240,7 +239,7 @@ def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = Non
 
 
 def write_commits(folder: Path, log: Log, interval_s: int) -> None:
-    """Beside a history the commits of the log, thinned, as an archive keeps them."""
+    """Add the thinned commits of the log to a history, as an archive keeps them."""
     thinner = CommitThinner(interval_s)
     for record in log.records:
         offset, timestamp, key, value = (record[name] for name in ("offset", "timestamp", "key", "value"))

@@ -1,4 +1,4 @@
-"""A made-up replay result for the report's tests, with every kind of row and the most hostile of names."""
+"""A made-up replay result for the report's tests, with every kind of row and with hostile names."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def summary(group: str) -> GroupSummary:
 
 
 def ownership(group: str) -> list[OwnershipSpan]:
-    """Eight members with hostile names that pass four partitions on, one after the other."""
+    """Eight members with hostile names, which own four partitions one after the other."""
     return [
         OwnershipSpan(
             group=group,
@@ -123,7 +123,7 @@ def ownership(group: str) -> list[OwnershipSpan]:
 
 
 def culprit(group: str, kind: FaultKind, generations: int) -> Culprit:
-    """A member with a hostile name, or four members that were replaced."""
+    """A member with a hostile name, or a deployment of four members."""
     one = kind is not FaultKind.DEPLOYMENT
     return Culprit(
         group=group,
@@ -171,7 +171,7 @@ def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[Timeline
 
 
 def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = GROUPS) -> ReplayResult:
-    """A result of these groups; three of the four usual ones have names that try to run as code."""
+    """A result of these groups; three of the four usual groups have names that try to run as code."""
     strategies = (RECORDED, *STRATEGIES)
     moved = {RECORDED: 40, "range": 40, "cooperative-sticky": 12}
     return ReplayResult(

@@ -1,4 +1,4 @@
-"""Recorded assignments held against the replay: equal, explained by what is shown, or unexplained."""
+"""Recorded assignments compared with the replay: equal, explained by shown evidence, or unexplained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check(
     instances: Mapping[str, str] | None = None,
     catalogue: Catalogue = FOUR,
 ) -> CheckedGeneration:
-    """A generation of these members, all of one client, whose first member leads."""
+    """A generation of these members with the same client; the first member leads."""
     members = [
         replace(had(name, given, instance=(instances or {}).get(name)), client_id=f"{client}-orders")
         for name, given in gets.items()

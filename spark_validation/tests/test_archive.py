@@ -1,4 +1,4 @@
-"""An archive of a topic on a real broker: everything once, in bounded batches, and ready for a replay."""
+"""An archive of a topic on a real broker: every record once, in bounded batches, and ready for a replay."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
     assert first.total == first.counts
     json.dumps(first.to_json())
 
-    # A run that finds nothing writes nothing; one that has lost its checkpoint goes on where it was.
+    # A run without new records writes nothing. A run without its checkpoint continues where the archive ends.
     again = topic.run()
     assert (again.batches, again.counts.offsets, again.total) == (0, 0, first.total)
     topic.write(8)
@@ -47,7 +47,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
     assert topic.archived() == topic.expected()
     assert (more.counts.records, more.total.records) == (6, 18)
 
-    # What the broker has deleted before it was read is counted, and the archive goes on behind it.
+    # Records that the broker deletes before the archiver reads them are counted, and the archive continues.
     topic.write(8)
     admin = AdminClient({"bootstrap.servers": topic.kafka.bootstrap})
     for future in admin.delete_records([TopicPartition(topic.name, 2, 28)]).values():
@@ -92,7 +92,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Arch
         producer.produce(topic.name, record["value"], record["key"], partition=1)  # type: ignore[arg-type]
     producer.flush()
     try:
-        # Others may use the cluster, too, and make topics.
+        # Other tests may use the cluster, too, and create topics.
         assert topic.run().topics_changed >= 1
         topic.kafka.add_partitions(orders, 4)
         assert topic.run().topics_changed >= 1
@@ -110,7 +110,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Arch
     finally:
         topic.kafka.delete_topic(orders)
 
-    # Records of a second cluster among them, and an archive that has none.
+    # Add records of a second cluster; then remove all records.
     (file,) = (topic.archive / "raw").glob("*/*.parquet")
     table = pq.read_table(file, partitioning=None)
     others = pa.array(["another"] * table.num_rows)

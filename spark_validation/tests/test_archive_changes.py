@@ -1,4 +1,4 @@
-"""A topic that is deleted, cut or badly timed under its archive: losses are told, and nothing is mixed."""
+"""A topic that is deleted, truncated or has wrong times: losses are reported, and no records are mixed."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_records_deleted_before_they_are_archived_are_named_and_the_others_archi
     topic: ArchivedTopic,
 ) -> None:
     topic.write(8)
-    # Below the archived offset: nothing is lost.
+    # Below the archived offset: no record is lost.
     topic.run()
     topic.delete_records(1, before=4)
-    # Above it, over more than one batch.
+    # Above the archived offset, over more than one batch.
     topic.write(40)
     topic.delete_records(2, before=40)
     found = topic.run()
@@ -72,7 +72,7 @@ def own_kafka() -> Iterator[KafkaCluster]:
 
 @pytest.mark.exhaustive
 class TestTruncatedLog:
-    """One broker of our own, which loses the log of a partition."""
+    """Our own broker, which loses the log of a partition."""
 
     @pytest.fixture
     def lost(self, spark: SparkSession, own_kafka: KafkaCluster, tmp_path: Path) -> ArchivedTopic:

@@ -1,4 +1,4 @@
-"""Committed offsets in an archive: asked for, each once wherever a run ends, and nothing else changes."""
+"""Committed offsets in an archive: on request, each once wherever a run ends, without other changes."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_files_of_commits_that_no_run_would_complete_are_removed(spark: SparkSes
 
 
 def produced(topic: ArchivedTopic, rows: Sequence[tuple[int, int, bytes, bytes | None]]) -> None:
-    """Records in partition 0: time in milliseconds, and which partition's commit."""
+    """Write rows to partition 0: a time in milliseconds, the commit's partition, key and value."""
     producer = Producer({"bootstrap.servers": topic.kafka.bootstrap, "enable.idempotence": True})
     for timestamp_ms, _, key, value in rows:
         producer.produce(topic.name, value, key, partition=0, timestamp=timestamp_ms)  # type: ignore[arg-type]
@@ -137,7 +137,7 @@ def produced(topic: ArchivedTopic, rows: Sequence[tuple[int, int, bytes, bytes |
 
 
 def commits(begin: int, count: int) -> Iterator[tuple[int, int, bytes, bytes | None]]:
-    """Commits of three partitions, one every 700 ms; each tenth is a tombstone, each ninth no commit."""
+    """Commits of three partitions, one every 700 ms. Each tenth is a tombstone, each ninth is invalid."""
     for number in range(begin, begin + count):
         partition = number % 3
         value: bytes | None = encode_offset_commit(OffsetCommit(3, number, "", 0))
@@ -174,7 +174,7 @@ def test_small_batches_and_restarts_keep_what_one_reading_keeps(topic: ArchivedT
     assert sorted(last.values()) == in_one([*written, *more], 5)
     assert not (topic.archive / "raw").exists()
 
-    # Without the option no commit is kept any more, and what is there stays.
+    # Without the option, no more commits are kept, and the kept ones stay.
     produced(topic, list(commits(90, 9)))
     third = topic.run()
     assert (third.counts.offset_commits, third.counts.commits_kept, third.counts.commits_undecodable) == (
@@ -191,11 +191,11 @@ def test_an_interval_of_no_time_is_refused(topic: ArchivedTopic) -> None:
 
 
 RECORDS_A_ROUND = (450, 20, 20, 10)
-"""Of each partition: the first has nine tenths of the traffic."""
+"""The records of each partition: the first has nine tenths of the traffic."""
 
 
 class RealGroup:
-    """Members of librdkafka that read and commit a topic whose partitions differ."""
+    """Members of librdkafka that consume a topic with uneven partitions and commit."""
 
     def __init__(self, kafka: Kafka) -> None:
         self.name = f"uneven-{time.time_ns()}"
@@ -205,7 +205,7 @@ class RealGroup:
         self.members: list[Consumer] = []
 
     def join(self) -> None:
-        """One more member, until each has its share."""
+        """Add a member, and wait until each member has its share."""
         settings = {"group.id": self.name, "auto.offset.reset": "earliest", "enable.auto.commit": False}
         member = Consumer({"bootstrap.servers": self._kafka.bootstrap, **settings})
         member.subscribe([self.name])
@@ -214,7 +214,7 @@ class RealGroup:
         self._until(lambda: all(len(member.assignment()) == share for member in self.members))
 
     def consume_a_round(self, number: int) -> None:
-        """Read and commit what is written now, in a second of its own."""
+        """Write records, consume and commit them, and wait for the next second."""
         for partition, records in enumerate(RECORDS_A_ROUND):
             for _ in range(records):
                 self._producer.produce(self.name, b"x", partition=partition)
@@ -286,7 +286,7 @@ def test_a_real_group_is_replayed_with_the_rates_at_which_it_consumed(
     by_strategy = {each.strategy: each for each in found[0].verdicts if each.mode is Mode.ONE_STEP}
     assert by_strategy["weighted"].rated >= 1
     assert by_strategy["weighted"].rate_over_bound == 1.0
-    # range gives the first member partition 1 beside the heavy one: 470 to 450.
+    # range also gives partition 1 to the member with the heavy partition: 470 instead of 450.
     assert by_strategy["range"].worst_rate_over_bound == pytest.approx(470 / 450, rel=0.01)
 
     rates = rates_of_history(str(topic.archive), real_group.name, 100)[real_group.name]

@@ -1,4 +1,4 @@
-"""A batch on its way into the archive: it arrives once, wherever an attempt breaks off."""
+"""Writing a batch to the archive: it arrives once, wherever an attempt breaks off."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def archived(archive: Path) -> list[Row]:
 
 
 class Killed(Exception):
-    """What stands for the end of a process."""
+    """Stands for the end of a process."""
 
 
 class Mortal(Directory):
-    """A folder of a process that is killed before it makes its n-th change."""
+    """The folder of a process that is killed before its n-th change."""
 
     changes_left = 0
 
@@ -97,7 +97,7 @@ class Mortal(Directory):
 def killed_and_tried_again(
     spark: SparkSession, folder: Path, rows: DataFrame, partitions: int = 2
 ) -> Iterator[Path]:
-    """An archive for each change before which the first attempt at a batch is killed; the second one ends."""
+    """Yield an archive for each change: the first attempt is killed before it, the second one finishes."""
     for changes in range(40):
         path = folder / str(changes)
         begun(Directory(spark, str(path)), partitions)
@@ -138,7 +138,7 @@ def test_a_batch_that_is_there_is_not_written_again(spark: SparkSession, tmp_pat
     assert Ledger(folder).latest == LedgerEntry(
         1, {0: 10, 1: 4}, MessageCounts(14, {2: 3}, 10, 0, 1, 1), 1_772_323_200_000
     )
-    # Offset commits alone move the archive on, and make no file.
+    # A batch with offset commits only advances the archive and creates no file.
     writer(batch(spark, [RangeReport(1, 4, 9, MessageCounts(5, {}, 5), 1_772_323_260_000)], ()), 2)
     assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.parquet")} == files
     latest = Ledger(folder).latest

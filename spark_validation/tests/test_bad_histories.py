@@ -1,5 +1,7 @@
-"""What is wrong with a history is counted and said, in the result, the reports and on the terminal, and
-nothing else suffers from it: one replay of a history with everything in it that should not be there."""
+"""Defects of a history are counted and reported in the result, the reports and on the terminal.
+
+Sound groups are not affected. One history contains all defects and is replayed once.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def plain(log: Log, group: str) -> list[dict[str, Any]]:
 
 
 def bad() -> Log:
-    """`fine` and `fine-too` are as they should be; every other group is called by what is the matter."""
+    """The groups `fine` and `fine-too` are sound; the name of every other group tells its defect."""
     log, other = Log(), Log(partition=1)
     plain(log, "fine")
     plain(log, "fine-too")
@@ -63,7 +65,7 @@ def bad() -> Log:
     one, two = plain(log, "collided"), plain(log, "collided-too")
     two[1]["offset"] = one[1]["offset"]
 
-    # As sinks write them after a crash.
+    # Duplicates, as sinks write them after a crash.
     log.records += [dict(record) for record in log.records[:2]]
     log.records += other.records
     random.Random(5).shuffle(log.records)
@@ -72,7 +74,7 @@ def bad() -> Log:
 
 @dataclass
 class Replayed:
-    """What is said of it."""
+    """The result of a replay, and its JSON report."""
 
     result: ReplayResult
     document: dict[str, Any]
@@ -82,7 +84,7 @@ class Replayed:
         return dict(found)
 
     def recorded(self, name: str) -> list[dict[str, Any]]:
-        """What production did with the group, in both modes, without its name."""
+        """The recorded verdicts of the group in both modes, without its name."""
         of_group = [v for v in self.document["verdicts"] if (v["group"], v["strategy"]) == (name, RECORDED)]
         assert len(of_group) == 2
         return [{**each, "group": ""} for each in of_group]
@@ -91,7 +93,7 @@ class Replayed:
 @pytest.fixture(scope="module")
 def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     path = write_history(tmp_path_factory.mktemp("bad"), bad(), {"orders": 4})
-    # All groups are in the sample, so a plain loop says the same of each.
+    # All groups are in the sample, so a plain loop checks the result of each.
     options = ReplayOptions(path=path, strategies=("sticky",), sample_groups=10)
     result = run_replay(options, lambda _: None)
     return Replayed(result, json.loads(json_report(result)))

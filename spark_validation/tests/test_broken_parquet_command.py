@@ -1,5 +1,4 @@
-"""The command over Parquet that is broken: exit code 2, and one line that names the file, or
-the history for numbers."""
+"""The command over broken Parquet: exit code 2, and one line that names the file or the history."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ BYTES: dict[str, Callable[[bytes], bytes]] = {
     "a footer that claims 2 GiB": lambda whole: whole[:-8] + b"\xff\xff\xff\x7f" + whole[-4:],
     "pages of zeros": lambda whole: whole[:4] + bytes(len(whole) // 2 - 4) + whole[len(whole) // 2 :],
 }
-"""What becomes of the bytes of raw.parquet."""
+"""The damage to the bytes of raw.parquet."""
 
 COLUMNS: dict[str, tuple[pa.Table, str]] = {
     "a text partition": (retyped("partition", pa.string()), "{file}: column partition has type string"),
@@ -45,11 +44,11 @@ COLUMNS: dict[str, tuple[pa.Table, str]] = {
         "{file}: cannot be read as Parquet: In column 5: Invalid: Invalid UTF8 sequence",
     ),
 }
-"""raw.parquet with other columns, and what is said of it. Numbers are counted over all files of a history."""
+"""raw.parquet with other columns, and the error message. Numbers are counted over all files of a history."""
 
 
 def broken(folder: Path, name: str) -> str:
-    """A history that is broken in this way, and what is said of it."""
+    """Write a history with this defect, and return the error message."""
     file = folder / "raw.parquet"
     raw, said = COLUMNS.get(name, (table(), "{file}: cannot be read as Parquet: "))
     pq.write_table(raw, file)
@@ -78,7 +77,7 @@ def test_replay_names_a_broken_catalogue_in_one_line(
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_process_of_its_own_says_no_more(tmp_path: Path, engine: str) -> None:
-    """Neither Spark, which it starts, nor the end of the interpreter adds a line."""
+    """Neither Spark, which the process starts, nor the end of the interpreter adds a line."""
     said = broken(tmp_path, "half of a file")
     done = subprocess.run(
         [sys.executable, "-m", "kafka_assignors_cli", "replay", str(tmp_path), "--engine", engine],

@@ -1,4 +1,4 @@
-"""Why generations came about: each cause has its evidence, and without evidence it is unknown."""
+"""The causes of generations: each cause has its evidence, and without evidence it is unknown."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ GROWN = Catalogue(
 
 
 def causes(*records: Generation, catalogue: Catalogue = GROWN) -> tuple[Cause, ...]:
-    """Those of the last of these generations."""
+    """The causes of the last of these generations."""
     finder = CauseFinder(catalogue)
     *_, found = [finder.feed(record) for record in records]
     return found
 
 
 def of_broker(record: Generation, *facts: tuple[str, str]) -> Generation:
-    """The generation as one of a KIP-848 group, with what happened before it."""
+    """The generation as one of a KIP-848 group, with the facts before it."""
     return replace(record, type="consumer", facts=facts)
 
 
@@ -146,7 +146,7 @@ def test_a_departure_is_more_where_the_records_show_more(fact: str, cause: Cause
     before = of_broker(generation(2, A, B))
     assert causes(before, of_broker(generation(3, A), (fact, "b"))) == (cause,)
     assert causes(before, of_broker(generation(3), (fact, "b"))) == (Cause.DEPARTURE, cause)
-    # One that had come and gone between the two generations.
+    # A member joined and left between the two generations.
     assert causes(before, of_broker(generation(4, A, B), (fact, "c"))) == (cause,)
 
 

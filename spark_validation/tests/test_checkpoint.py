@@ -1,5 +1,4 @@
-"""A checkpoint is read as untrusted: no file in it runs code, and one that no replay writes is an error that
-names it."""
+"""A checkpoint is untrusted: no file in it runs code, and an error names a file that no replay writes."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class Stopped(Exception):
 
 @pytest.fixture(scope="module")
 def history(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A group that comes in several slices, and small ones."""
+    """A history with a group that needs several slices, and small groups."""
     log = Log()
     for number in range(1, 7):
         log.generation("g", number, *(member(f"m{each}", gets={"orders": [each]}) for each in range(4)))
@@ -51,7 +50,7 @@ Replay = Callable[[Path], str]
 
 @pytest.fixture(scope="module")
 def replay(spark: SparkSession, history: str) -> Replay:
-    """The report of the replay that goes on from a checkpoint, without what differs in each run."""
+    """The report of a replay that continues from a checkpoint, without the fields that differ in each run."""
 
     def go_on(folder: Path) -> str:
         options = replace(OPTIONS, path=history, checkpoint=str(folder))
@@ -63,7 +62,7 @@ def replay(spark: SparkSession, history: str) -> Replay:
 
 @pytest.fixture(scope="module")
 def stopped(replay: Replay, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoint of a replay that was stopped after its first slice."""
+    """The checkpoint of a replay that stopped after its first slice."""
     checkpoint = tmp_path_factory.mktemp("stopped") / "checkpoint"
     keep = Checkpoint.keep
 
@@ -82,14 +81,14 @@ def stopped(replay: Replay, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkpoint(stopped: Path, tmp_path: Path) -> Path:
-    """A copy of it for a test to change. Hadoop's own checksums are left out, as an attacker would do."""
+    """A copy of the checkpoint for a test to change, without Hadoop's checksums, as after an attack."""
     ignored = shutil.ignore_patterns("*.crc")
     return Path(shutil.copytree(stopped, tmp_path / "checkpoint", ignore=ignored))
 
 
 @pytest.fixture
 def keep(spark: SparkSession, stopped: Path) -> Replay:
-    """The rows of the first slice, as a replay takes them from a checkpoint."""
+    """The rows of the first slice, as a replay reads them from a checkpoint."""
     nothing = spark.createDataFrame([], spark.read.parquet(str(stopped / "slice=00000")).schema)
     describes = json.loads((stopped / "replay.json").read_text())
 
@@ -101,7 +100,7 @@ def keep(spark: SparkSession, stopped: Path) -> Replay:
 
 
 def refusal(go_on: Replay, checkpoint: Path) -> str:
-    """What is said of the checkpoint."""
+    """The error message for the checkpoint."""
     with pytest.raises(ReplayError) as error:
         go_on(checkpoint)
     said = str(error.value)
@@ -113,7 +112,7 @@ def refusal(go_on: Replay, checkpoint: Path) -> str:
 
 @pytest.fixture
 def forged(spark: SparkSession, stopped: Path, tmp_path: Path) -> Callable[[str, Column], Path]:
-    """A checkpoint with another value in a column of the first slice, and the digest to go with it."""
+    """A checkpoint with another value in a column of the first slice, and with the matching digest."""
 
     def forge(column: str, value: Column) -> Path:
         rows = spark.read.parquet(str(stopped / "slice=00000")).withColumn(column, value)
@@ -134,7 +133,7 @@ def where_there_is(column: str, value: bytes) -> Column:
 
 
 class RunsCode:
-    """A pickle of this value makes a file where it is loaded."""
+    """A pickle of this value creates a file when it is loaded."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -215,7 +214,7 @@ def test_files_of_a_slice_that_are_damaged_are_named(replay: Replay, keep: Repla
     assert "cannot be read: " in refusal(replay, checkpoint)
     pq.write_table(other, file)
     assert "cannot be read: " in refusal(keep, checkpoint)
-    # Spark takes an empty file for one without rows.
+    # Spark reads an empty file as one without rows.
     file.write_bytes(b"")
     assert "these are not the rows that were written" in refusal(keep, checkpoint)
     file.unlink()
@@ -223,7 +222,7 @@ def test_files_of_a_slice_that_are_damaged_are_named(replay: Replay, keep: Repla
 
 
 def test_a_flipped_bit_of_a_slice_changes_no_row(keep: Replay, checkpoint: Path) -> None:
-    """Hadoop's checksums, which an attacker removes, would show each of them before."""
+    """Without the checksums, which an attacker removes, Hadoop does not detect the flipped bits."""
     (file, *_) = slices(checkpoint)
     whole, rng = file.read_bytes(), random.Random(3)
     expected = keep(checkpoint)

@@ -1,4 +1,4 @@
-"""`--json FILE` is the same in every command; three commands print JSON by themselves into a pipe."""
+"""`--json FILE` works the same in every command; three commands print JSON by default into a pipe."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CLUSTER = ("--bootstrap-server", "b:1")
 
 
 class OneGroupCluster:
-    """A cluster with one group, which is read as in `LIVE` unless it is to be deleted."""
+    """A cluster with one group as in `LIVE`; the group "old" is empty and can be deleted."""
 
     def list_groups(self) -> Any:
         return SimpleNamespace(groups=[SimpleNamespace(id="g", state="Stable")], problems=())
@@ -88,11 +88,11 @@ ARGUMENTS: dict[str, Sequence[str]] = {
 }
 
 FOLLOWS = "watch"
-"""Reads a topic, not a cluster of these tests: tests/test_cli_watch.py runs it, its JSON included."""
+"""This command reads a topic, not a cluster of these tests; tests/test_cli_watch.py covers it."""
 
 
 def values(text: str) -> list[Any]:
-    """The one JSON document in the text, or one in each line; without the time that the command took."""
+    """The JSON document in the text, or one document per line, without the duration of the command."""
     try:
         found = [json.loads(text)]
     except ValueError:
@@ -108,7 +108,7 @@ def is_json(text: str) -> bool:
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Each command that does something, with its full name."""
+    """Each command that is not a group, with its full name."""
     for name, command in group.commands.items():
         yield f"{prefix}{name}", command
         if hasattr(command, "commands"):
@@ -165,7 +165,7 @@ def test_an_error_leaves_the_file_as_it_was(inputs: Path) -> None:
 
 @dataclass(frozen=True)
 class Adaptive:
-    """A command that shows text on a terminal, and JSON elsewhere; words of its text."""
+    """A command that shows text on a terminal and JSON elsewhere; `words` are part of its text."""
 
     arguments: Sequence[str]
     words: str
@@ -179,7 +179,7 @@ ADAPTIVE = {
 
 
 def on_terminal(arguments: Sequence[str]) -> str:
-    """What the command shows on a terminal of 80 columns."""
+    """The output of the command on a terminal of 80 columns."""
     terminal, stdout = os.openpty()
     with subprocess.Popen(
         [*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "80"}
@@ -219,7 +219,7 @@ def test_help_states_when_text_and_when_json_is_printed(
 
 
 def completions(words: str) -> list[str]:
-    """What the bash completion offers after `words`, of which the last is being typed."""
+    """The bash completions after `words`, of which the last is incomplete."""
     done = subprocess.run(
         COMMAND,
         env={

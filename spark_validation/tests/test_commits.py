@@ -1,4 +1,4 @@
-"""Offset commits thinned: the last of each interval, however the reading is cut, and no bytes break it."""
+"""Thinned offset commits: the last of each interval, however the reading is split, and with any bytes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def thinned(records: Sequence[Record], interval_s: int = INTERVAL_S) -> tuple[li
 
 
 def last_ones(records: Sequence[Record]) -> list[KeptCommit]:
-    """By definition: what a plain loop over the whole log keeps."""
+    """The commits that a plain loop over the whole log keeps, by definition."""
     last: dict[object, KeptCommit] = {}
     for offset, micros, of_key, of_value in records:
         partition = int.from_bytes(of_key[-4:], "big")
@@ -55,7 +55,7 @@ steps = st.tuples(st.integers(-30 * S, 90 * S), st.integers(0, 2), st.none() | s
 
 @st.composite
 def logs(draw: st.DrawFn) -> list[Record]:
-    """Commits of three partitions at times that mostly go on, and sometimes back."""
+    """Commits of three partitions, at times that mostly advance and sometimes go back."""
     records: list[Record] = []
     micros = draw(st.integers(-S, 10**15))
     for offset, (step, partition, committed) in enumerate(draw(st.lists(steps, max_size=40))):
@@ -75,7 +75,7 @@ def test_the_last_commit_of_each_interval_stays_also_if_it_is_a_tombstone(record
 def test_readings_cut_anywhere_come_to_the_same_series(records: list[Record], cuts: list[int]) -> None:
     places = sorted({0, *(min(cut, len(records)) for cut in cuts), len(records)})
     kept = [commit for begin, end in pairwise(places) for commit in thinned(records[begin:end])[0]]
-    # A later commit of an interval takes the place of an earlier one, and no other.
+    # A later commit of an interval replaces only an earlier one of the same interval.
     again = [
         (each.offset, each.micros, key(partition=each.topic_partition), _bytes(each.committed))
         for each in kept
@@ -91,7 +91,7 @@ def _bytes(committed: int | None) -> bytes | None:
 HOSTILE: tuple[tuple[bytes, bytes | None], ...] = (
     (b"\0\1", value(1)),
     (b"\0\1\xff\xff", value(1)),
-    (b"\0\1\0\1\xed\0\1o\0\0\0\0", value(1)),  # no UTF-8
+    (b"\0\1\0\1\xed\0\1o\0\0\0\0", value(1)),  # not UTF-8
     (key()[:-1], value(1)),
     (key() + b"x", value(1)),
     (key(partition=0)[:-4] + b"\xff\xff\xff\xff", value(1)),

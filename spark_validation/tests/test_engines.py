@@ -1,4 +1,4 @@
-"""Two engines, one replay: the same bytes of the report, and the local engine needs no Spark."""
+"""Both engines produce the same bytes of the report, and the local engine needs no Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FLEET = FleetOptions(groups=15, generations=300, days=0.05, seed=11)
 
 
 def report(options: ReplayOptions, engine: str) -> str:
-    """The report but for its times."""
+    """The report without its times."""
     result = run_replay(options, lambda _: None, engine=engine)
     return json_report(replace(result, seconds=0.0))
 

@@ -1,4 +1,4 @@
-"""Who made a group rebalance: told from the memberships of consecutive generations."""
+"""The members that made a group rebalance, derived from the members of consecutive generations."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ MINUTE = 60
 
 
 def someone(name: str, life: int = 0, *, instance: str | None = None, client: str = "java") -> MemberRecord:
-    """A process called `name` in its so many-th life: the member id changes, client id and host do not."""
+    """A process called `name`; `life` counts its restarts. Only the member id changes at a restart."""
     return MemberRecord(f"{name}-{life}", instance, None, f"{client}-{name}", f"/{name}", ("t",), {}, 3)
 
 
 class Life:
-    """A group whose members come and go; each change is a generation some seconds after the last one."""
+    """A group whose members join and leave; each change is a generation some seconds later."""
 
     def __init__(self, *members: MemberRecord, starts_late: bool = True, at: datetime = START) -> None:
         self._members = {member.member_id: member for member in members}
@@ -244,7 +244,7 @@ def test_a_single_member_that_is_replaced_is_no_deployment() -> None:
     assert DEPLOYMENT not in kinds(rolling(Life(A), "a").faults())
 
 
-# What is not known
+# Unknown evidence
 
 
 def test_the_first_record_of_a_history_that_starts_late_is_compared_with_nothing() -> None:

@@ -1,5 +1,4 @@
-"""The synthetic fleet: the same for the same seed, and nothing in it that a replay cannot use but what is
-meant to be so."""
+"""The synthetic fleet: it is reproducible, and a replay can use all of it except the intended defects."""
 
 from __future__ import annotations
 

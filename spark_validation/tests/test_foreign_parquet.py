@@ -33,7 +33,7 @@ ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]
 
 
 def table(change: Callable[[list[dict[str, Any]]], object] = lambda rows: None) -> pa.Table:
-    """Three generations of a group, with rows that `change` has changed."""
+    """Three generations of a group, with the rows that `change` modifies."""
     log = Log()
     log.generation("g", 1, member("a", gets=ALL))
     log.generation("g", 2, member("a", gets=LOW), member("b", gets=HIGH))
@@ -54,7 +54,7 @@ def retyped(name: str, kind: Any) -> pa.Table:
 
 
 def not_utf8(rows: int) -> pa.Array:
-    """A text that is not UTF-8, so many times."""
+    """Strings that are not UTF-8, one for each row."""
     return pa.array([b"\xff"] * rows, pa.binary()).view(pa.string())
 
 
@@ -115,10 +115,10 @@ def test_equal_values_of_other_types_are_the_same_records_on_both_engines(
 
 TIMES = [pa.timestamp(unit, zone) for unit in ("ms", "us", "ns") for zone in ("UTC", "Asia/Kathmandu", None)]
 TIMES_ON_SPARK = [pa.timestamp("ms"), pa.timestamp("us"), pa.timestamp("us", "Asia/Kathmandu"), TIMES[-3]]
-"""One of each unit, and of each kind that Spark has for microseconds: it reads files of all together, too."""
+"""One type of each unit, and each of Spark's kinds of microseconds; Spark reads all these files together."""
 
 NANOSECONDS = [-1_000_001, 999, 1_700_000_000_000_000_999]
-"""Among them two that no microsecond hits, on both sides of 1970."""
+"""None of them is a whole number of microseconds, and one is before 1970."""
 
 
 def timed(kind: pa.DataType) -> pa.Table:
@@ -129,7 +129,7 @@ def timed(kind: pa.DataType) -> pa.Table:
 
 @pytest.fixture
 def elsewhere(spark: SparkSession) -> Iterator[None]:
-    """The caller's session is in another zone than UTC."""
+    """The caller's session uses a time zone other than UTC."""
     before = str(spark.conf.get(ZONE))
     spark.conf.set(ZONE, "Asia/Kathmandu")
     yield
@@ -293,7 +293,7 @@ def test_a_file_that_does_not_read_is_named(engine: str, tmp_path: Path, damage:
 
 
 def damaged_history(folder: Path, damages: Sequence[str]) -> list[str]:
-    """A history of several files with damaged ones among them, whose paths come back."""
+    """A history of several files, some of them damaged; returns the paths of the damaged files."""
     raw = folder / "raw"
     raw.mkdir(parents=True)
     whole = raw / "m.parquet"
@@ -395,7 +395,7 @@ def test_a_folder_without_parquet_says_what_to_give(engine: str, tmp_path: Path)
 
 def test_an_empty_file_is_named(engine: str, tmp_path: Path) -> None:
     (tmp_path / "raw.parquet").touch()
-    # Spark 4.0 reads an empty file, later releases pass it over.
+    # Spark 4.0 reads an empty file; later releases skip it.
     refusal = r"there is no Parquet here|raw\.parquet: cannot be read as Parquet"
     for path in (tmp_path, tmp_path / "raw.parquet"):
         with pytest.raises(ReplayError, match=refusal):
@@ -410,7 +410,7 @@ def test_an_empty_file_is_named(engine: str, tmp_path: Path) -> None:
         ("local", {"partitions": -4}, "topic 'orders' has a negative partition count"),
         ("local", {"partitions": 2**31 - 1}, "column partitions of topic 'orders' is 2147483647; give"),
         ("local", {"replica_racks": [["a"]]}, "topic 'orders' has 4 partitions but replica racks for 1"),
-        # The rows of a catalogue are read by each engine, and judged by the same code.
+        # Each engine reads the rows of a catalogue, and the same code checks them.
         ("spark", {"replica_racks": [["a"]]}, "topic 'orders' has 4 partitions but replica racks for 1"),
     ],
 )
@@ -438,7 +438,7 @@ def test_a_topic_from_a_time_beyond_the_year_9999_is_as_one_from_its_end(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["raw.parquet", "topics.parquet"])
 def test_a_flipped_byte_at_any_place_is_read_or_refused_with_its_file(tmp_path: Path, name: str) -> None:
-    """What pyarrow raises, such as `UnicodeDecodeError`, depends on the place."""
+    """The exception of pyarrow, such as `UnicodeDecodeError`, depends on the place."""
     pq.write_table(table().append_column("cluster_id", pa.array(["c"] * 3)), tmp_path / "raw.parquet")
     pq.write_table(pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), tmp_path / "topics.parquet")
     file = tmp_path / name

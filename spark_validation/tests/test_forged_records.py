@@ -1,5 +1,7 @@
-"""Records that no coordinator wrote, as a program that may write to the offsets topic can forge them: the
-replay ends, each is counted and named, and the figures of other groups do not change."""
+"""Records that no coordinator wrote, forged by a program with write access to the offsets topic.
+
+The replay ends, each such record is counted and named, and the figures of other groups do not change.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def value(*members: GroupMember, generation: int = 2, version: int = 3, **fields
 
 
 def with_count(members: int) -> bytes:
-    """A generation of one member that says it has so many."""
+    """A generation of one member with a wrong member count."""
     one = value(member("a", gets=ALL))
     before = value()[:-4]
     assert one.startswith(before[:2])
@@ -59,7 +61,7 @@ def with_count(members: int) -> bytes:
 
 
 def with_length(length: int) -> bytes:
-    """A generation whose leader's name says that it is so long."""
+    """A generation with a wrong length of the leader's name."""
     one = value(member("a", gets=ALL), leader="leader")
     at = one.index(b"\0\6leader")
     return one[:at] + length.to_bytes(2, "big", signed=True) + one[at + 2 :]
@@ -94,7 +96,7 @@ UNDECODABLE: dict[str, bytes] = {
     "a subscription that lies": value(replace(member("a", gets=ALL), subscription=b"\0\3\x7f\xff\xff\xff")),
     "a subscription of -1": value(replace(member("a", gets=ALL), subscription=b"\xff\xff")),
 }
-"""Values in the middle of a group's life that do not decode, or one of whose members does not."""
+"""Values in the middle of a group's life that do not decode, or have a member that does not decode."""
 
 DECODABLE: dict[str, bytes] = {
     "the least generation": value(member("a", gets=ALL), generation=LEAST),
@@ -146,7 +148,7 @@ OTHER_KEYS: dict[str, bytes] = {
 
 
 def forged() -> Log:
-    """`fine` as it should be, and every other record as no coordinator writes it."""
+    """The sound group `fine`, and records that no coordinator writes."""
     log = Log()
     plain(log, "fine")
     for name, hostile in {**UNDECODABLE, **DECODABLE}.items():
@@ -178,7 +180,7 @@ def forged() -> Log:
 
 @dataclass
 class Replayed:
-    """What is said of it."""
+    """The result of a replay, and its JSON report."""
 
     result: ReplayResult
     document: dict[str, Any]

@@ -1,4 +1,4 @@
-"""The fold of a group: in chunks and in parts it is the fold in one piece."""
+"""The fold of a group in chunks and parts equals the fold in one piece."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ def test_chunks_and_parts_give_what_one_piece_gives(group: bytes) -> None:
     details = [[output.detail for output in whole if output.detail is not None]]
     for cut in range(1, len(records)):
         if records[cut - 1][2:4] == records[cut][2:4]:
-            continue  # copies of one record lie in one chunk
+            continue  # copies of one record are in one chunk
         outputs = pieces(records, work, cut)
         sums = summed(outputs)
-        # A dictionary says nothing by its order.
+        # The order of a dictionary does not matter.
         assert sums == in_one
         details.append([output.detail for output in outputs if output.detail is not None])
         tables = collect(outputs).tables

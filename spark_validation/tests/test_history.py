@@ -1,4 +1,4 @@
-"""Raw records become generations and members, and what cannot be read is said, not lost."""
+"""Raw records become generations and members, and unreadable records are reported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL = {"orders": [0, 1, 2, 3]}
 
 
 def story() -> Log:
-    """One partition with everything that can happen to groups in it."""
+    """One partition with every kind of event of a group."""
     log = Log()
     log.generation("g", 0)
     log.append(encode_key(OffsetCommitKey("g", "orders", 0)), b"")

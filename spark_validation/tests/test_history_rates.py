@@ -16,7 +16,7 @@ from spark_validation.tests.groups import Log, write_commits, write_history
 
 
 def kept(folder: Path, topics: dict[str, int] | None = None) -> str:
-    """Two partitions of a group, with a commit every two seconds: 100 records each time, and 500 once."""
+    """Two partitions of a group with commits every two seconds: 100 records each time, and 500 once."""
     log = Log()
     for number in range(20):
         log.commit("g", "orders", 0, 100 * number)

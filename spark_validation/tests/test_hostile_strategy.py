@@ -1,4 +1,4 @@
-"""A replayed strategy that changes what it is handed changes its own rows alone."""
+"""A replayed strategy that modifies its arguments changes only its own rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records of a KIP-848 group become generations, and what the records cannot show is said."""
+"""Records of a KIP-848 group become generations; facts that the records lack are reported."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ ORDERS = catalogue(orders=4, payments=2)
 
 
 def fold(log: Log, topics: Catalogue = ORDERS) -> list[Generation]:
-    """What the records of a log give, all of one group; those that do not decode are unreadable."""
+    """The generations from the records of one group; records that do not decode are unreadable."""
     return [each for each in fold_with_ends(log, topics) if each is not None]
 
 
 def fold_with_ends(log: Log, topics: Catalogue = ORDERS) -> list[Generation | None]:
-    """The same with None where the group ends."""
+    """The same generations, with None where the group ends."""
     folder = EpochFold(topics)
     found: list[Generation | None] = []
     for record in log.records:
@@ -231,7 +231,7 @@ def test_a_group_that_starts_over_without_a_tombstone_is_another_one() -> None:
 
 
 def replaced(log: Log) -> Log:
-    """Of pod-0 and pod-1 the first goes to come back, and comes back under another member id."""
+    """pod-0 and pod-1, of which pod-0 leaves temporarily and returns with another member id."""
     for number, name in enumerate(("a", "b")):
         log.describes("g", name, new_member(instance=f"pod-{number}"))
     log.epoch("g", 2)
@@ -305,7 +305,7 @@ def test_a_member_that_does_not_revoke_in_time_is_told_by_the_time(
     assert fold(log)[-1].facts == facts
 
 
-# What else happens between generations.
+# Other events between generations.
 
 
 def test_other_topics_behind_the_same_names_show_in_the_hash() -> None:
@@ -317,7 +317,7 @@ def test_other_topics_behind_the_same_names_show_in_the_hash() -> None:
     log.targets("g", 5, {"c": {"payments": [0, 1]}})
     changed, joined = fold(log)[-2:]
     assert changed.facts == ((Kip848Fact.TOPICS_CHANGED, ""),)
-    assert joined.facts == ()  # with other names the hash is another anyway
+    assert joined.facts == ()  # with other names the hash changes anyway
 
 
 def test_a_hash_that_older_brokers_do_not_write_shows_nothing() -> None:
@@ -418,7 +418,7 @@ def test_a_group_that_moves_back_goes_on_with_its_life_and_a_deleted_one_does_no
     assert not ends(settled(), with_members=False)
 
 
-# What is missing.
+# Missing records.
 
 
 def test_a_history_that_starts_late_is_complete_once_every_partition_has_an_owner() -> None:

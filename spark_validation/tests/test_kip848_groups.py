@@ -25,11 +25,11 @@ from spark_validation.tests.test_kip848_fold import (
 )
 
 SCENES = Path(__file__).parent / "data" / "kip848"
-"""What a broker of Kafka 4.4.0 wrote while `spark_validation.recording.kip848` played."""
+"""The records of a Kafka 4.4.0 broker while `spark_validation.recording.kip848` played."""
 
 
 def story() -> Log:
-    """A group that moves to KIP-848 and back, one that is deleted there and made again, and a classic one."""
+    """A group that moves to KIP-848 and back, a KIP-848 group that is recreated, and a classic group."""
     log = Log()
     moved_to_kip848(log)
     for kind in (8, 7, 5):
@@ -201,7 +201,7 @@ def test_a_real_group_has_all_of_its_epochs_and_what_was_done_to_it_caused_them(
         for each in json.loads((Path(recorded) / "events.json").read_text())
         if each["group"] == "audit-trail"
     )
-    # One of the members (process 22963) was killed before it had joined.
+    # One of the members (process 22963) was killed before it joined.
     assert causes["join"] == happened["start"] - 1 == 29
     assert causes["departure"] == happened["stop"] + happened["killed"] - 1 == 26
     assert causes["partitions-added"] == 2  # of stock and of payments

@@ -1,4 +1,4 @@
-"""What a leader saw of the topics is told from the catalogue, and from what it gave out."""
+"""The leader's view of the topics, derived from the catalogue and from its assignments."""
 
 from __future__ import annotations
 

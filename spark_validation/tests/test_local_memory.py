@@ -1,4 +1,4 @@
-"""What the local engine holds of a history at one time: a bucket of records, however many there are."""
+"""The memory of the local engine: one bucket of records at a time, for a history of any size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BUFFERS = ("MEMORY_BYTES", "_WAITING_BYTES")
 
 
 def options(folder: Path, records: int) -> ReplayOptions:
-    """A history of so many records; a third of them are of one group."""
+    """A history with this many records; a third of them belong to one group."""
     folder.mkdir()
     names = [group_bytes(f"group-{number % GROUPS if number % 3 else 0}") for number in range(records)]
     columns = {
@@ -66,7 +66,7 @@ def test_no_task_has_more_records_than_a_chunk_and_every_record_is_in_one(tmp_pa
 
 
 def peak(given: ReplayOptions) -> int:
-    """The most bytes that are alive while the records are read, divided, and read task by task."""
+    """The peak of allocated memory in bytes while the records are read, divided, and read task by task."""
     tracemalloc.start()
     try:
         with LocalEngine.opened(given) as engine:

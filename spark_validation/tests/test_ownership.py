@@ -1,4 +1,4 @@
-"""Who owned what, and when."""
+"""The owners of partitions over time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_validation.tests.test_rebalances import generation, had
 
 
 def spans(*records: Generation) -> set[tuple[int, str, int, int]]:
-    """Partition, member, and the seconds since `START` at which its time began and ended."""
+    """The partition, its owner, and the seconds since `START` at which the ownership began and ended."""
     folder = OwnershipFold()
     for record in records:
         folder.feed(record)

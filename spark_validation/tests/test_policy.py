@@ -1,4 +1,4 @@
-"""Policies: what is refused with which words, and what holds, is violated, or cannot be judged."""
+"""Policies: error messages for invalid ones, and rules that hold, are violated, or are not judged."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_bounds_are_inclusive_on_both_sides() -> None:
 def test_a_multiple_of_the_least_of_recorded_and_of_another_strategy() -> None:
     assert outcome(max=1.0, relative_to="least") is HOLDS
     assert outcome(max=0.99, relative_to="least") is VIOLATED
-    # Recorded moved 40.
+    # The recorded verdict moved 40.
     assert only_group(max=0.3, relative_to="recorded").high == pytest.approx(12)
     assert outcome(max=0.3, relative_to="recorded") is HOLDS
     assert outcome(max=0.29, relative_to="range") is VIOLATED
@@ -164,7 +164,7 @@ def test_a_rule_whose_groups_are_all_taken_out_is_not_judged() -> None:
 
 
 def test_a_group_of_which_too_little_was_replayed_is_not_judged() -> None:
-    # One of eleven rebalances is missing in the sample.
+    # The sample lacks one of eleven rebalances.
     assert outcome() is HOLDS
     group = only_group(max_not_replayed=0.05)
     assert group.outcome is NOT_JUDGED
@@ -210,7 +210,7 @@ def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() ->
     assert of((12, "missing"), (11, "payments")) is VIOLATED
 
 
-# What a policy asks for
+# What a policy requires
 
 
 def test_a_policy_names_what_has_to_be_replayed() -> None:
@@ -234,7 +234,7 @@ def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_n
     )
 
 
-# What is refused
+# Invalid policies
 
 
 def refused(table: Mapping[str, Any]) -> str:

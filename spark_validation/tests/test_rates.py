@@ -1,4 +1,4 @@
-"""Rates of consumption from kept commits: windows, gaps, resets, and what is not known."""
+"""Rates of consumption from kept commits: windows, gaps, resets, and unknown rates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kafka_assignors_spark.folds.replay_state import read_state, write_state
 S = 1_000_000
 MINUTE = 60 * S
 Commit = tuple[int, "int | None"]
-"""Seconds, and the committed offset."""
+"""The time in seconds, and the committed offset."""
 
 
 def rates_after(commits: Sequence[Commit], interval_s: int = 60) -> RecentRates:
@@ -84,7 +84,7 @@ def test_a_rate_does_not_depend_on_where_readings_were_cut(
     at = commits[rebalance - 1][0] if rebalance else 1_000
 
     def kept(cut_at: set[int]) -> list[Commit]:
-        """The last of each interval and reading, of these what lies before the rebalance."""
+        """The last commit of each interval and reading, as far as it precedes the rebalance."""
         by_place = groupby(
             enumerate(commits),
             lambda each: (each[1][0] // interval_s, sum(cut <= each[0] for cut in cut_at)),
@@ -137,7 +137,7 @@ def test_topics_have_weights_where_a_rate_is_known() -> None:
     assert rates.weigh([orders], from_micros(130 * S) + timedelta(days=1)) == (orders,)
 
 
-# Over any time
+# Rates over any period
 
 
 def history(commits: Sequence[Commit], interval_s: int = 60) -> RateHistory:

@@ -1,4 +1,4 @@
-"""Records of a group become logical rebalances: what had to be decided, and from what."""
+"""Records of a group become logical rebalances: the decisions to make, and their inputs."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_join_during_a_hand_over_makes_it_longer() -> None:
 def test_a_hand_over_without_an_end_takes_no_more_memory_the_longer_it_goes_on() -> None:
     fold, sizes, gets, owned = RebalanceFold(), [], LOW, HIGH
     for number in range(100, 200):
-        # Each generation leaves without an owner what the member had.
+        # Each generation leaves the member's previous partitions without an owner.
         gets, owned = owned, gets
         found = [*fold.feed(generation(number, had("a", gets, owned=owned), protocol="own"))]
         assert len(found) == (number == 100)

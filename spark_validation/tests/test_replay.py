@@ -1,4 +1,4 @@
-"""From a path or a broker to a verdict, and to one clear line where there cannot be one."""
+"""A replay from a path or a broker to a verdict, or to one clear error line."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ NAMES = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-stic
 
 
 ONE: dict[str, object] = {"strategies": ("range",), "modes": (Mode.STEADY_STATE,)}
-"""Enough where it is not about what is replayed."""
+"""The options of tests that do not depend on the replayed strategy."""
 
 SmallRun = tuple[ReplayResult, list[Progress], Path]
 
@@ -74,7 +74,7 @@ def small_path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def small_run(spark: SparkSession, small_path: str, tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
-    """The replay of `small`, with what was reported meanwhile, and its tables."""
+    """The replay of `small`, with its progress reports and its tables."""
     seen: list[Progress] = []
     folder = tmp_path_factory.mktemp("small-tables") / "tables"
     return run_replay(ReplayOptions(path=small_path, tables=str(folder)), seen.append), seen, folder
@@ -82,7 +82,7 @@ def small_run(spark: SparkSession, small_path: str, tmp_path_factory: pytest.Tem
 
 @pytest.fixture(scope="module")
 def result(recorded: str) -> ReplayResult:
-    """The replay of the history that the repository carries; `test_engines` has the same on Spark."""
+    """The replay of the repository's history; `test_engines` replays it on Spark."""
     return run(recorded)
 
 
@@ -297,7 +297,7 @@ def test_progress_names_each_phase_once_and_in_order(
 
 @pytest.fixture
 def live(kafka: Kafka) -> Iterator[tuple[Kafka, str]]:
-    """A topic on a real broker that holds the records of `small`, and a topic `orders` of four partitions."""
+    """A topic on a real broker with the records of `small`, and a topic `orders` of four partitions."""
     log = small()
     topic = f"offsets-{id(log)}"
     kafka.create_topic(topic, partitions=1)

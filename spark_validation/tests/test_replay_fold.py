@@ -1,4 +1,4 @@
-"""One group replayed without Spark: what each strategy would have done, and from what it had to start."""
+"""One group replayed without Spark: the result of each strategy, and the state from which it starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALL = {"orders": [0, 1, 2, 3]}
 NAMES = ("range", "sticky", "cooperative-sticky")
 STRATEGIES = {name: load_strategy(name) for name in NAMES}
 
-# a has everything, b joins, a leaves: any leader must move two partitions, then two.
+# a has all partitions, b joins, a leaves: any leader must move two partitions, then two.
 JOIN_AND_LEAVE = (
     generation(1, had("a", ALL)),
     generation(2, had("a", {"orders": [0, 1]}), had("b", {"orders": [2, 3]})),
@@ -63,7 +63,7 @@ def test_only_a_strategy_that_runs_cooperatively_needs_a_second_round_and_only_w
 
 
 def test_one_step_starts_from_what_production_had_and_steady_state_from_its_own_last_assignment() -> None:
-    # Production gave b what a sticky strategy would have left with a; then c joins.
+    # Production gave b the partitions that a sticky strategy would have left with a.
     swapped = {"a": {"orders": [2, 3]}, "b": {"orders": [0, 1]}}
     records = (
         generation(1, had("a", ALL)),
@@ -228,7 +228,7 @@ def test_a_strategy_is_asked_once_where_both_modes_begin_with_the_same_owners() 
 
     rows = list(replay_group(JOIN_AND_LEAVE, FOUR, {"asked": Asked()}))
     by_mode = {mode: [row for row in rows if (row.strategy, row.mode) == ("asked", mode)] for mode in Mode}
-    # Production ran range, too, so that its owners are those of range's own last assignment.
+    # Production ran range, too, so its owners are those of range's own last assignment.
     assert [row._replace(mode="") for row in by_mode[Mode.ONE_STEP]] == [
         row._replace(mode="") for row in by_mode[Mode.STEADY_STATE]
     ]

@@ -1,5 +1,4 @@
-"""The state of a replay between two chunks: a replay that goes on from it is the same, and no other text is
-taken for one."""
+"""The state of a replay between two chunks: the replay continues from it, and refuses other text."""
 
 from __future__ import annotations
 
@@ -39,7 +38,7 @@ HISTORY = (
 
 
 def new(state: bytes | None = None) -> GroupReplay:
-    """A replay that begins, or goes on from a state."""
+    """A replay that begins, or continues from a state."""
     known = None if state is None else read_state(ReplayState, state)
     return GroupReplay(FOUR, STRATEGIES, tuple(Mode), state=known)
 
@@ -73,7 +72,7 @@ def test_the_text_is_json_that_names_its_fields_and_has_equal_partitions_once() 
 
 
 def takes(text: bytes) -> bool:
-    """Whether a replay takes a text for a state, and can go on from it without an error then."""
+    """Whether a replay accepts a text as its state, and then continues without an error."""
     said = ""
     try:
         replay = new(text)

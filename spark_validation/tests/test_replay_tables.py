@@ -1,4 +1,4 @@
-"""The tables of `kafka-assignors replay` at several widths. They need no Spark."""
+"""The tables of `kafka-assignors replay` at several widths, without Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = {
 
 
 def renderables() -> list[RenderableType]:
-    """A result of groups with real names, one of which moves a million partitions."""
+    """A result of groups with real names; one group moves a million partitions."""
     made = sample()
     return replay_renderables(
         replace(

@@ -1,4 +1,4 @@
-"""Rebalances replayed with the rates of consumption before them: the same on both engines, in any chunks."""
+"""Rebalances replayed with the consumption rates before them: equal on both engines and in any chunks."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from spark_validation.tests.groups import Log, member, write_commits, write_hist
 
 INTERVAL_S = 2
 RATES = {0: 900, 1: 40, 2: 40, 3: 20}
-"""Records between two commits of a partition, which are 4 seconds apart."""
+"""The records between two commits of a partition, which are 4 seconds apart."""
 
 
 def consumed(log: Log, group: str, rounds: int, begin: int = 0) -> None:
-    """So many rounds of commits of four partitions, each a second after the one before."""
+    """Append rounds of commits of four partitions; each commit is one second after the previous one."""
     for number in range(begin, begin + rounds):
         for partition, records in RATES.items():
             log.commit(group, "orders", partition, 1_000 + number * records)
 
 
 def uneven() -> Log:
-    """A group whose partition 0 has nine tenths of the traffic, one without commits, one of commits alone."""
+    """A group with nine tenths of its traffic in partition 0, one without commits, one with commits only."""
     log = Log()
     log.generation("uneven", 1, member("a", gets={"orders": [0, 1, 2, 3]}))
     log.generation("quiet", 1, member("q", gets={"orders": [0, 1, 2, 3]}))
@@ -87,7 +87,7 @@ def verdict(found: ReplayResult, strategy: str, group: str = "uneven") -> Verdic
 
 @dataclass(frozen=True)
 class Whole:
-    """The unchanged history, and on each engine its result, and its tables in a folder of that name."""
+    """The unchanged history, its result on each engine, and its tables in a folder named after the engine."""
 
     path: Path
     results: dict[str, ReplayResult]
@@ -134,7 +134,7 @@ def test_the_rows_have_the_greatest_rate_and_its_bound(whole: Whole) -> None:
     place = {"group": "uneven", "mode": Mode.STEADY_STATE.value, "generation": 2}
     (weighted,) = rows(folder / ENGINES[0], strategy="weighted", **place)
     (by_number,) = rows(folder / ENGINES[0], strategy="range", **place)
-    # 225, 10, 10 and 5 records a second.
+    # The rates are 225, 10, 10 and 5 records a second.
     assert (weighted.greatest_rate, weighted.rate_bound) == (225.0, 225.0)
     assert (by_number.greatest_rate, by_number.rate_bound) == (235.0, 225.0)
     assert weighted.unknown_rates == 0

@@ -1,4 +1,4 @@
-"""What a replay's reports conclude, and that nothing in them can run."""
+"""The conclusions of a replay's reports, and that no text in them can run as code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from spark_validation.tests.report_sample import (
 
 
 def result_of(*verdicts: Verdict) -> ReplayResult:
-    """A result of these verdicts alone."""
+    """A result with only these verdicts."""
     strategies = tuple(dict.fromkeys(v.strategy for v in verdicts if v.strategy != RECORDED))
     groups = tuple(summary(group) for group in dict.fromkeys(v.group for v in verdicts))
     options = replace(sample().options, strategies=strategies)
@@ -308,7 +308,7 @@ def test_totals_sum_up_and_weigh_by_rebalances() -> None:
 
 
 class Elements(HTMLParser):
-    """Every start tag of a document with its attributes, and the text outside of scripts and styles."""
+    """Every start tag of a document with its attributes, and the text outside scripts and styles."""
 
     def __init__(self, document: str) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""The HTML report in a real browser: it draws, it asks for nothing, and hostile names stay text.
+"""The HTML report in a real browser: it draws, it makes no requests, and hostile names stay text.
 
-Without a browser these tests fail under CI. Elsewhere the run ends with a line that names what did not run.
+Without a browser these tests fail under CI. Elsewhere the run ends with a line that names the skipped tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INSTALL = "install chromium, or set CHROMIUM to a Chrome or Chromium executable"
 
 
 class NotRun:
-    """Says at the end of the run which tests had no browser."""
+    """Reports at the end of the run which tests had no browser."""
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
@@ -41,7 +41,7 @@ def groups(request: pytest.FixtureRequest) -> tuple[str, ...]:
 def page(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, groups: tuple[str, ...]
 ) -> Iterator[Page]:
-    """The report of these groups, loaded."""
+    """The loaded report of these groups."""
     executable = find_chromium()
     if executable is None:
         if os.environ.get("CI"):
@@ -63,7 +63,7 @@ def open_all(page: Page) -> None:
 
 
 def show(page: Page, width: int, theme: str) -> None:
-    """The page on a screen of this width, in the light or dark theme, with everything open."""
+    """Show the page at this width, in the light or dark theme, with everything open."""
     page.command(
         "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 500
     )
@@ -94,7 +94,7 @@ def test_every_plot_has_a_legend(page: Page) -> None:
 def test_no_label_is_cut_and_the_page_is_as_wide_as_the_screen(page: Page, width: int) -> None:
     show(page, width, "light")
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-    # The text of a label lies within its plot, and not under the drawing.
+    # The text of a label is within its plot, and not under the drawing.
     cut = """[...document.querySelectorAll('.plot .label, .plot .figure, .plot .times span,'
       + '.plot .ticks span, .plot .labels span, .legend li, .tiles li, .chip, .cards td, summary'
       )].filter(label => {
@@ -112,7 +112,7 @@ def test_no_label_is_cut_and_the_page_is_as_wide_as_the_screen(page: Page, width
 
 
 def test_the_head_of_the_page_takes_less_than_a_third_of_a_narrow_screen(page: Page) -> None:
-    """The verdict is below it."""
+    """The verdict comes after the head."""
     show(page, 390, "light")
     bottom = "document.querySelector('header').getBoundingClientRect().bottom + scrollY"
     assert page.evaluate(bottom) < 844 / 3
@@ -147,7 +147,7 @@ def test_a_row_keeps_its_head_in_view_on_a_narrow_screen(page: Page) -> None:
 
 
 def test_links_to_sections_are_large_enough_to_touch(page: Page) -> None:
-    """WCAG 2.2, 2.5.8: 24 pixels."""
+    """WCAG 2.2, criterion 2.5.8: at least 24 pixels."""
     show(page, 390, "light")
     heights = page.evaluate(
         "[...document.querySelectorAll('nav a')].map(e => e.getBoundingClientRect().height)"
@@ -217,7 +217,7 @@ def test_nothing_is_fetched_but_the_file_itself(page: Page) -> None:
 
 
 def plain(text: str) -> str:
-    """Without nulls, which an HTML parser drops, and with each run of white space as a browser shows it."""
+    """The text as a browser shows it: the HTML parser drops nulls, and white space collapses."""
     return " ".join(text.replace("\0", "").split())
 
 

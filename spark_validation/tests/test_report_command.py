@@ -1,4 +1,4 @@
-"""`kafka-assignors replay` as a user runs it: what it prints and writes, and how it refuses."""
+"""`kafka-assignors replay` as a user runs it: its output, its files, and its errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def generation(number: int, assigned: Mapping[str, Sequence[int]]) -> bytes:
-    """What a broker stores of a generation of `range` with these partitions of the topic `orders`."""
+    """The value that a broker stores for a generation of `range` with these partitions of `orders`."""
     members = tuple(
         GroupMember(
             member_id=member,
@@ -76,7 +76,7 @@ def generation(number: int, assigned: Mapping[str, Sequence[int]]) -> bytes:
 
 
 def write_history(path: Path, records: Sequence[tuple[bytes, bytes | None]]) -> Path:
-    """A history directory with these keys and values, seconds apart, and six partitions of `orders`."""
+    """Write a history with these keys and values, one second apart, and six partitions of `orders`."""
     (path / "raw").mkdir(parents=True)
     rows = [
         {
@@ -110,7 +110,7 @@ GENERATIONS: list[tuple[bytes, bytes | None]] = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _one_spark(spark: SparkSession) -> None:
-    """Spark starts once for all runs of the command in this process, which use what is active."""
+    """Start Spark once: all runs of the command in this process use the active session."""
 
 
 @pytest.fixture

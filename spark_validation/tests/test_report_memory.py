@@ -1,4 +1,4 @@
-"""The memory that a JSON report takes while it is written: what is alive at one time, not its whole text."""
+"""The memory for writing a JSON report: it does not hold the whole text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ from spark_validation.tests.report_sample import sample
 pytestmark = pytest.mark.exhaustive
 
 WRITER = 1 << 20
-"""What a writer may take, in bytes: its buffer, one line, the encoder, and what Python
-has not collected yet."""
+"""The memory limit of a writer in bytes: its buffer, one line, the encoder, and uncollected garbage."""
 
 OF_A_GROUP = 1 << 10
-"""What may be alive of a group, in bytes: its finding, which has a rank among all findings."""
+"""The memory limit for each group in bytes: its finding, which has a rank among all findings."""
 
 
 def written(result: ReplayResult, file: Path) -> tuple[int, int]:
-    """The most bytes alive beside the result while its report was written, and the size of the file."""
+    """The peak of memory for writing the result's report, in bytes, and the size of the file."""
     tracemalloc.start()
     try:
         write_lines(file, json_report_lines(result))

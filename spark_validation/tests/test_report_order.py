@@ -1,4 +1,4 @@
-"""What a reader of the HTML report sees first, and what is behind an expander."""
+"""The first view of the HTML report, and the parts behind expanders."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def section(document: str, name: str) -> str:
 
 
 def without_closed_expanders(html: str) -> str:
-    """What is in view before a reader opens anything."""
+    """The visible part of the page before a reader opens an expander."""
     innermost = re.compile(r"<details[^>]*(?<!open)>(?:(?!<details).)*?</details>", re.DOTALL)
     while (shorter := innermost.sub(_summary, html)) != html:
         html = shorter

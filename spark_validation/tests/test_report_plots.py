@@ -1,4 +1,4 @@
-"""The geometry of the report's plots, and the differences that its tables show."""
+"""The geometry of the report's plots, and the differences in its tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = (RECORDED, "range", "sticky")
 
 
 def rows(strategy: str, *points: tuple[int, int]) -> list[TimelineRow]:
-    """Rebalances of one strategy: seconds since `BEGIN`, and how many partitions moved."""
+    """Rebalances of one strategy: the seconds since `BEGIN`, and the number of moved partitions."""
     [like, *_] = timeline("g", strategy, Mode.STEADY_STATE, 0)
     return [
         replace(like, timestamp=BEGIN + timedelta(seconds=second), generation=number, moved=moved)
@@ -131,7 +131,7 @@ def test_a_long_name_loses_its_middle(name: str, width: int, shown: str) -> None
 
 
 def test_a_difference_is_the_one_of_the_figures_beside_it() -> None:
-    """1,000.4 and 900.6 are shown as 1,000 and 901: the reader's difference is 99, not 100."""
+    """1,000.4 and 900.6 are shown as 1,000 and 901, so the reader's difference is 99, not 100."""
     figures = (
         verdict("g", RECORDED, moved=9, paused_s=1000.4, rack_misses=4),
         verdict("g", "range", moved=10, paused_s=900.6, rack_misses=4, load_stddev=-1.0),

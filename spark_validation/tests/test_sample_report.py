@@ -1,4 +1,4 @@
-"""`docs/sample-report.html` is what `make sample-report` writes."""
+"""`docs/sample-report.html` is the current output of `make sample-report`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def made_by_make(variable: str) -> tuple[str, ...]:
 
 
 def without_versions(document: str) -> str:
-    """The document without the versions that made it, and how long that took."""
+    """The document without the versions that made it and the duration."""
     return re.sub(r"<dt>(?:kafka-assignors|pyarrow|pyspark|python|took)</dt><dd>.*?</dd>\n", "", document)
 
 

@@ -1,4 +1,4 @@
-"""The archive, and the replay of a live cluster, with the rights that they need and no others."""
+"""The archive, and the replay of a live cluster, with exactly the rights that they need."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def history() -> Log:
     low, high, everything = {"orders": [0, 1]}, {"orders": [2, 3]}, {"orders": [0, 1, 2, 3]}
     log.generation("billing", 1, member("a", gets=everything))
     log.generation("billing", 2, member("a", gets=low), member("b", gets=high))
-    # A member may subscribe to what no topic is called, and any client may write a record.
+    # A member may subscribe to an invalid topic name, and any client may write a record.
     log.generation("nameless", 1, member("a", ("orders", "", "a b"), gets=everything))
     log.generation("nameless", 2, member("a", ("orders", "", "a b"), gets=low), member("b", gets=high))
     log.generation("forged", LEAST, member("a", gets=everything))

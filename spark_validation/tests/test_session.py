@@ -1,4 +1,4 @@
-"""How Spark is set up: for whose Python, and for records that are large."""
+"""The setup of Spark: the Python of the workers, and large records."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def test_an_interpreter_that_the_environment_names_is_for_clusters(
 
 
 def test_tables_of_large_records_go_to_the_disk_in_little_memory(spark: SparkSession) -> None:
-    # By Spark's own setting the JVM, which has a gigabyte, would have to remember a hundred batches in each
-    # of two tasks.
+    # With Spark's default, the JVM (a gigabyte) would have to hold a hundred batches in each of two tasks.
     value = F.expr("cast(repeat('x', 8000000) AS binary)").alias("value")
     records = spark.range(0, 240, 1, 2).select(value).persist()
     try:

@@ -1,4 +1,4 @@
-"""What an autoscaler gets from `kafka-assignors size --serve`, over HTTP."""
+"""The responses of `kafka-assignors size --serve` to an autoscaler, over HTTP."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Clock:
 
 
 class Scene:
-    """A recommender, its clock, and the port on which it is served."""
+    """A recommender, its clock, and the port that serves it."""
 
     def __init__(self) -> None:
         self.clock = Clock()

@@ -1,5 +1,7 @@
-"""A replay in chunks is the replay in one; one that was killed goes on where it was; and what Spark computes
-is what a plain loop computes, or the run fails."""
+"""A replay in chunks equals the replay in one piece, and a killed replay continues where it stopped.
+
+Spark's results equal those of a plain loop, or the run fails.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ from spark_validation.tests.test_kip848_groups import story
 FLEET = FleetOptions(groups=12, generations=240, days=0.05, seed=6)
 NAMES = ("range", "cooperative-sticky")
 CHUNKS = Limits(chunk_bytes=64 << 10, slice_bytes=1 << 20)
-"""So that the largest group comes in several chunks."""
+"""The largest group needs several chunks."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,7 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
         CHUNKS,
         engine=engine,
     )
-    # A slice that is quick tells nothing of itself.
+    # A quick slice does not report progress.
     slices = {int(phase.rpartition(" of ")[2]) for phase in phases if "slice" in phase}
     assert min(slices) > 2, "the fleet is too small to come in chunks"
     assert text(in_pieces) == text(in_one)
@@ -153,7 +155,7 @@ def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
     assert resumed.groups == in_one.groups
     assert resumed.timeline == tuple(row for row in in_one.timeline if row.mode is Mode.STEADY_STATE)
 
-    # The same records elsewhere, with another catalogue.
+    # The same records in another place, with another catalogue.
     changed = tmp_path / "changed"
     changed.mkdir()
     (changed / "raw").symlink_to(Path(path) / "raw")
@@ -183,8 +185,7 @@ Folded = tuple[LocalEngine, FoldWork, dict[str, GroupSums]]
 
 @pytest.fixture
 def folded(tmp_path: Path) -> Iterator[Folded]:
-    """An engine that has folded groups of either protocol, and one that changed it twice; the work, and what
-    it found of each group."""
+    """An engine that folded a classic group, a KIP-848 group and one that moved twice; work and sums."""
     options = ReplayOptions(path=write_history(tmp_path, story()), strategies=NAMES)
     with LocalEngine.opened(options) as engine:
         work = work_on(engine.records_of(["g", "again", "old"]), ORDERS, strategies=NAMES)

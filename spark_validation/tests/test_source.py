@@ -1,4 +1,4 @@
-"""The data source over a real broker: everything that is there, nothing else, and never an empty answer."""
+"""The data source over a real broker: every record, no other record, and never an empty answer."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_group_lives_in_the_partition_that_java_computes(group: str, code: int
 
 
 def test_brokers_put_groups_where_the_source_looks_for_them() -> None:
-    # As recorded from a broker whose offsets topic had four partitions.
+    # The partitions are those of a broker whose offsets topic had four partitions.
     groups = ("g-eager-range", "g-roundrobin", "g-coop-sticky", "g-static", "g-kip848-static")
     assert [group_partition(group, 4) for group in groups] == [2, 2, 1, 0, 3]
 

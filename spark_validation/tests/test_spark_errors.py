@@ -1,4 +1,4 @@
-"""Of what Spark raises, the line that says what is wrong."""
+"""The line of a Spark error that tells the cause."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ except ReplayError as error:
 
 
 def test_a_jvm_that_ended_is_said(tmp_path: Path) -> None:
-    """As one does that has no memory left."""
+    """A JVM ends like this when it runs out of memory."""
     log = Log()
     log.generation("g", 1, member("a", gets={"orders": [0]}))
     done = subprocess.run(

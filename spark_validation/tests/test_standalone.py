@@ -1,4 +1,4 @@
-"""The wheel alone makes a replay run by spark-submit, on a cluster that has nothing else of ours."""
+"""The wheel is all that a replay by spark-submit needs, on a cluster without any of our other files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strategies that do not end, or end the process: each is named, and costs no other strategy a figure."""
+"""Strategies that do not end, or end the process: the replay names each, and all other figures stay."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LIMIT_S = 0.5
 
 
 class _Own(Strategy):
-    """A strategy of a user, which behaves until it sees a third member."""
+    """A user's strategy that behaves until it gets a third member."""
 
     name = "own"
 
@@ -54,7 +54,7 @@ class Asleep(_Own):
 
 
 class Suppresses(_Own):
-    """It goes on after each of the first exceptions that end it."""
+    """Continues after each of the first two exceptions that should end it."""
 
     def misbehave(self) -> None:
         for _ in range(2):
@@ -150,7 +150,7 @@ def test_a_strategy_that_ends_its_process_is_named_with_its_group_and_offset(
 
 @pytest.fixture
 def no_timer() -> Iterator[None]:
-    """Without the timer of pytest-timeout: a program with a timer keeps it."""
+    """Suspend the timer of pytest-timeout: a guard keeps the timer of a program."""
     before = signal.setitimer(signal.ITIMER_REAL, 0)
     yield
     signal.setitimer(signal.ITIMER_REAL, *before)

@@ -1,4 +1,4 @@
-"""The stream reader: batches that are bounded, planned without knowing where Spark is, and reported on."""
+"""The stream reader: bounded batches, planned without Spark's position, and reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ GENERATION = encode_key(GroupMetadataKey("g"))
 
 @pytest.fixture(scope="module")
 def topic(kafka: Kafka) -> str:
-    """Two partitions: 40 records, every fourth of a group; and 10, of which the first 6 are deleted."""
+    """Two partitions: 40 records, every fourth one of a group; and 10, of which the first 6 are deleted."""
     name = f"stream-{time.time_ns()}"
     kafka.create_topic(name, partitions=2)
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "enable.idempotence": True})
@@ -84,7 +84,7 @@ def read(stream: GroupRecordsStreamReader, work: OffsetRange) -> tuple[list[int]
 
 
 def test_the_reader_remembers_where_it_is_where_spark_does_not_say(kafka: Kafka, topic: str) -> None:
-    # As PySpark 4.0 calls it: without arguments.
+    # PySpark 4.0 calls it without arguments.
     stream = reader(kafka, topic, maxOffsetsPerBatch="30")
     at = stream.initialOffset()
     assert at == {"0": 0, "1": 6}

@@ -1,4 +1,4 @@
-"""Tables of Delta and Iceberg where Spark has no reader for them: what says so, and what is never read."""
+"""Tables of Delta and Iceberg without Spark's readers for them: the errors, and no wrong reads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def recorded_files(folder: Path) -> dict[str, pa.Table]:
 
 
 def history(folder: Path, form: str, table: str) -> ReplayOptions:
-    """A history with a table in place of the records or the catalogue; its Parquet reads without its log."""
+    """A history with a table for the records or the catalogue; its Parquet files are readable alone."""
     recorded_files(folder)
     log = folder / table / LOGS[form]
     log.parent.mkdir()

@@ -1,4 +1,4 @@
-"""Archive and replay of the groups' own topic: groups with hostile ids, and one broker of three down."""
+"""Archive and replay of the real offsets topic: groups with hostile ids, and one of three brokers down."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GROUPS = set(GROUP_IDS.values())
 
 @pytest.fixture(scope="module")
 def cluster(spark: SparkSession) -> Iterator[KafkaCluster]:
-    """Three brokers, of which the third has the only replica of a topic, and groups that are gone again."""
+    """Three brokers, the third with the only replica of a partition, and groups that members have left."""
     with KafkaCluster(brokers=3, settings={"group.max.session.timeout.ms": 120_000}) as cluster:
         cluster.create_topic("orders", replicas=[[3], [1]])
         with hostile_groups(cluster.bootstrap, "orders"):
@@ -50,7 +50,7 @@ def test_groups_with_hostile_ids_are_archived_and_replayed(
     assert run(["archive", *where, "--to", str(archive), "--once"]) == 0
     assert archived_groups(archive) == GROUPS
     assert {entry.name for entry in tmp_path.iterdir()} == {"archive"}
-    # Hadoop adds hidden files of checksums.
+    # Hadoop adds hidden checksum files.
     entries = {entry.name for entry in archive.iterdir() if not entry.name.startswith(".")}
     assert entries == {"archive.json", "_archive", "raw", "topics"}
     assert {entry.name[:7] for entry in (archive / "raw").iterdir()} == {"date=20"}
@@ -67,7 +67,7 @@ def test_with_one_broker_down_all_groups_are_archived_and_replayed(
     archive, report = tmp_path / "archive", tmp_path / "report.json"
     where = ["--bootstrap-server", cluster.bootstrap, "--timeout", f"{HANG_S:g}"]
     cluster.kill(3)
-    # The two commands wait until the other two brokers lead what the third led.
+    # The two commands wait until the other two brokers lead the partitions of the third.
     assert run(["archive", *where, "--to", str(archive), "--once"]) == 0, capsys.readouterr().err
     assert run(["replay", *where, "--strategy", "range", "--json", str(report)]) == 0, capsys.readouterr().err
     assert archived_groups(archive) == GROUPS

@@ -1,4 +1,4 @@
-"""`kafka-assignors validate` as a user runs it: exit codes, table, JSON verdict, and how it refuses."""
+"""`kafka-assignors validate` as a user runs it: exit codes, table, JSON verdict, and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ relative_to = "least"
 
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
-    """What `replay --json` writes, of `sample()`."""
+    """The output of `replay --json` for `sample()`."""
     path = tmp_path / "report.json"
     path.write_text(json_report(sample()), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""Which records count, which groups are followed, and what bad ones do to the others."""
+"""Which records count, which groups are watched, and how bad groups affect others."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def groups(fleet: Fleet, now: Now | None = None) -> dict[str, GroupSnapshot]:
 
 
 def joined(*names: str) -> Log:
-    """Groups of two members, of which the second joins later."""
+    """Groups with two members; the second joins later."""
     log = Log()
     for name in names:
         log.generation(name, 1, member("a", gets=ALL))
@@ -56,7 +56,7 @@ def test_records_from_before_the_start_are_known_and_do_not_count() -> None:
     later = Log()
     later.generation("g", 3, member("a", gets=ALL))
     feed(fleet, later)
-    # What the history has made known is what the move is measured from.
+    # The move is measured from the assignment in the history.
     counts = groups(fleet)["g"].counts
     assert (counts.generations, counts.rebalances, counts.unjudged) == (1, 1, 0)
     assert counts.causes == {"departure": 1}

@@ -1,4 +1,4 @@
-"""The watch's folds: row for row those of the replay, wherever a run ends and the next one goes on."""
+"""The watch's folds give the rows of the replay, wherever one run ends and the next one continues."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ EVERYTHING = FleetLimits(max_groups=100_000, count_history=True)
 
 @cache
 def records_of(path: Path) -> tuple[Record, ...]:
-    """As a reader of the topic gets them: each partition in order, the partitions one after the other."""
+    """The records in the order of a topic reader: each partition in order, one partition after the other."""
     rows = sorted(raw_rows(path), key=lambda row: (row["partition"], row["offset"]))
     return tuple(
         Record(row["partition"], row["offset"], to_micros(row["timestamp"]), row["key"], row["value"])
@@ -65,7 +65,7 @@ def watched(path: Path) -> tuple[Fleet, list[Step]]:
 
 
 def replayed(path: Path, folder: Path) -> dict[str, list[str]]:
-    """The tables of the local engine, without what it says of hand-overs that are under way when it ends."""
+    """The tables of the local engine, without its rows for unfinished hand-overs at the end."""
     options = ReplayOptions(
         path=str(path), strategies=("range",), modes=(Mode.ONE_STEP,), tables=str(folder), sample_groups=0
     )
@@ -80,7 +80,7 @@ def replayed(path: Path, folder: Path) -> dict[str, list[str]]:
 
 
 def tables_of(steps: Iterable[Step]) -> dict[str, list[str]]:
-    """The same tables of what the watch has seen."""
+    """The same tables, from the steps of the watch."""
     rows: dict[str, list[tuple[Any, ...]]] = {name: [] for name in NAMES}
     for step in steps:
         for generation, causes in step.generations:
@@ -158,6 +158,6 @@ def test_a_run_that_goes_on_from_the_state_of_another_counts_each_record_once(
 
 
 def summary(fleet: Fleet) -> FleetSnapshot:
-    """All but what a run does not hand on: the times of the latest generations."""
+    """The snapshot without the times of the latest generations, which the next run does not get."""
     found = fleet.snapshot(NOW)
     return replace(found, groups=[replace(group, recent=0) for group in found.groups])

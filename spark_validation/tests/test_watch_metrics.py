@@ -1,4 +1,4 @@
-"""What Prometheus gets: its own parser reads every name and every value back."""
+"""The metrics for Prometheus: its own parser reads every name and every value."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_it_is_served_in_the_format_that_is_asked_for_compressed_or_not(port: in
 def test_clients_that_say_nothing_take_a_few_places_and_give_them_back(port: int) -> None:
     silent = [socket.create_connection(("127.0.0.1", port), timeout=HANG_S) for _ in range(40)]
     try:
-        # The first eight wait for a request; the others are closed.
+        # The first eight wait for a request; the server closes the others.
         closed = sum(each.recv(1) == b"" for each in silent[8:])
         assert closed == 32
     finally:

@@ -1,4 +1,4 @@
-"""The picture of `kafka-assignors watch` shows what the watch sees in the recorded history."""
+"""The picture of `kafka-assignors watch` shows the state of the recorded history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def texts(svg: str) -> list[str]:
-    """The words of the picture; how they are drawn depends on the release of rich."""
+    """The words of the picture; their layout depends on the release of rich."""
     found = (text.text or "" for text in ElementTree.fromstring(svg).iter(f"{SVG}text"))
     return " ".join(found).split()
 

@@ -1,4 +1,4 @@
-"""The state file of the watch: what is refused, and what stays when it cannot be written."""
+"""The state file of the watch: which files are refused, and which file remains after a failed write."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ signal.signal(signal.SIGXFSZ, getattr(signal, handling))
 resource.setrlimit(resource.RLIMIT_FSIZE, (half, half))
 save_state(file, state, catalogue)
 """
-"""The kernel lets the process write half of the file. Then it kills the process, or the write fails."""
+"""The kernel lets the process write half of the file; then it kills the process or fails the write."""
 
 
 def save_half(file: Path, handling: str) -> subprocess.CompletedProcess[str]:
@@ -152,7 +152,7 @@ def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_whe
 
 
 class _Broken:
-    """A reader of one batch, in whose middle something unexpected happens."""
+    """A reader that fails unexpectedly in the middle of a batch."""
 
     def close(self) -> None:
         """There is nothing to close."""

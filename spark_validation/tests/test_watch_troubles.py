@@ -1,4 +1,4 @@
-"""The watch and the served size: each kind of trouble is told once until all is well."""
+"""The watch and the served size: each kind of trouble is reported once until it ends."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_no_answer_is_one_kind_in_every_error_that_wraps_it(wrapped: Any) -> Non
 
 
 class _Attempts(threading.Event):
-    """Set after so many waits, none of which takes time."""
+    """An event that is set after `number` waits, none of which takes time."""
 
     def __init__(self, number: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class _Attempts(threading.Event):
 
 
 class _Opening:
-    """A reader that opens, and fails when it reads: the brokers check the right to read then."""
+    """A reader that opens and fails when it reads, which is when brokers check the Read right."""
 
     def close(self) -> None:
         """There is nothing to close."""

@@ -1,6 +1,6 @@
-"""Tables beside the text that they are to print, at several widths.
+"""Tables compared with their golden text, at several widths.
 
-`GOLDEN_TABLES=write` before the tests that use this writes the texts anew:
+`GOLDEN_TABLES=write` makes the tests write the golden files instead of comparing with them:
 
     GOLDEN_TABLES=write python -m pytest tests/test_cli_tables.py spark_validation/tests/test_replay_tables.py
 """
@@ -23,7 +23,7 @@ _FOLDER = Path(__file__).parent
 
 
 def rendered(renderables: Iterable[RenderableType], width: int) -> str:
-    """What a terminal of this width shows, without colours and what is blank at the end of lines."""
+    """The output of a terminal of this width, without colours and trailing blanks."""
     stream = io.StringIO()
     console = Console(file=stream, width=width, force_terminal=False, color_system=None)
     for renderable in renderables:
@@ -32,7 +32,7 @@ def rendered(renderables: Iterable[RenderableType], width: int) -> str:
 
 
 def assert_as_before(name: str, renderables: Sequence[RenderableType], width: int) -> None:
-    """The text is that of the golden file, if these are not written just now."""
+    """Assert that the text equals the golden file, or write the file."""
     text = rendered(renderables, width)
     file = _FOLDER / f"{name}-{width}.txt"
     if os.environ.get("GOLDEN_TABLES") == "write":
@@ -41,7 +41,7 @@ def assert_as_before(name: str, renderables: Sequence[RenderableType], width: in
 
 
 def assert_legible(text: str, width: int, names: Iterable[str], numbers: Iterable[str] = ()) -> None:
-    """No line is too long, nothing is cut, and each name is whole, on one line or on up to three."""
+    """Assert that no line is too long, no text is cut, and each name is complete on up to three lines."""
     lines = text.splitlines()
     assert max(map(cell_len, lines)) <= width
     assert "…" not in text
@@ -60,7 +60,7 @@ def _is_whole(name: str, lines: Sequence[str]) -> bool:
 
 
 def _folds(name: str, column: int, lines: Sequence[str]) -> bool:
-    """Whether the lines have the name, piece after piece, from this column on."""
+    """Whether the lines contain the name from this column on, folded over several lines or not."""
     if not name:
         return True
     return bool(lines) and any(

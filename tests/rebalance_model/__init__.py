@@ -1,2 +1,2 @@
-"""A model checker for `kafka_assignors.rebalance`: the real machine and the real leader beside a model of the
-group coordinator, every interleaving of them explored."""
+"""A model checker for `kafka_assignors.rebalance`: it explores every interleaving of the real state machine
+and the real leader with a model of the group coordinator."""

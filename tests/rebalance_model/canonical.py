@@ -1,39 +1,40 @@
-"""One form for all states that nothing can ever tell apart, so that few states stand for many.
+"""One canonical form for all states that no later step can tell apart, so that few states stand for many.
 
-*Plain* forms make the states finitely many. No rule looks at more than they keep:
+*Plain* forms make the number of states finite. No rule looks at more than they keep:
 
-- generations by their order alone, ages up to the longest timeout, attempts by whether they are current,
-  reasons by whether there is one;
-- the member ids of a process by their order alone, among those still in use.
+- the order of generations; ages up to the longest timeout; whether an attempt is the current one; whether
+  there is a reason to join
+- the order of the member ids of a process, among those still in use
 
-*Reduced* forms leave out more. Two states with the same reduced form allow the same steps, and the states
-these lead to have the same form again; or one of them differs by a message whose arrival changes nothing any
-more, and which may as well have arrived. So what can go wrong from one of them can go wrong from the other:
+*Reduced* forms leave out more. Two states with the same reduced form allow the same steps, and these lead to
+states with the same reduced form. As an exception, one of the two states may have one more message on the
+way; its arrival changes nothing. So a violation that is reachable from one state is reachable from the other:
 
-- *Answers that come too late* are dropped. The machine passes over an answer with an attempt or a membership
-  that is not the present one, and neither ever comes again, since both only go up. Likewise the answer to a
-  heartbeat that brings no news: what it would prove has been proved by a later request, or it would have the
-  member join, which will anyway. When a request was sent matters only if it was accepted.
-- *When the coordinator was heard of* is not kept once a lease has ended with the rebalance timeout: only the
-  answer to SyncGroup begins another. (Where the timeouts are a tick; longer ones may have begun before it.)
-- *A commit that can only be refused*, because its generation is over or its member id removed, is not told
-  from another one: what is sent again depends on what the member still owns. If it is not of the present
-  membership either, it is refused with no consequences, and dropped if nothing of it will be sent again.
-- *A heartbeat that can only be refused*, because the coordinator does not know the member id any more, is
-  taken for sent and answered: nothing keeps a member from sending it, and the coordinator stays as it is.
-- *Fields that are written again before they are read*: what the last JoinGroup said of topics, once there
-  is another reason to join; whether and why a closing member would join; what of a commit is refused already;
+- *Responses that come too late* are dropped. The machine ignores a response with an earlier attempt or
+  membership, and neither comes back, since both only increase. The same is true of a heartbeat response
+  without news: a later request proved the same already, or the member joins again anyway. The time when a
+  request was sent matters only if the coordinator accepted it.
+- *The time of the last response* is dropped once a lease has ended with the rebalance timeout: only the
+  response to SyncGroup begins another lease. (Only where the timeouts are one tick: a longer lease may have
+  begun before.)
+- *A commit that can only be refused*, because its generation is over or its member id removed, looks like any
+  other such commit: what the member sends again depends on what it still owns. If the commit has another
+  membership than the member, its refusal has no effect; it is dropped if none of it will be sent again.
+- *A heartbeat that can only be refused*, because the coordinator no longer knows the member id, counts as
+  sent and answered: the member can send it at any time, and it does not change the coordinator.
+- *Fields that are written again before they are read* are dropped: the topics of the last JoinGroup, once
+  there is another reason to join; whether and why a closing member would join; the refused part of a commit;
   who installed partitions that are in no open commit; the claim in a JoinGroup that has arrived.
-- *What the coordinator keeps of a member.* While it waits for a JoinGroup, the claim of the last one is never
-  read again but for its topics. In a stable group a claim is read only to see whether the same request came
-  again, so it is dropped of the leader (whose JoinGroup always starts a rebalance), of the dead, and of those
-  who know the present generation (they claim with that one from now on). An assignment is read once, unless
-  the same JoinGroup can come again. How long the dead, and those who wait for an answer, have been silent is
-  not looked at; how long a rebalance has gone on, only while it waits for a member.
+- *Parts of the coordinator's entry of a member* are dropped. While the coordinator waits for a JoinGroup, it
+  reads only the topics of the last claim. In a stable group it reads a claim only to recognise a repeated
+  request. So the claim is dropped for the leader (its JoinGroup always starts a rebalance), for dead members,
+  and for members that know the current generation (their next claim has that generation). An assignment is
+  read once, unless the same JoinGroup can come again. The silence of dead members, and of members that wait
+  for a response, is not read; the duration of a rebalance is read only while it waits for a member.
 
-That reasoning is checked: `test_rebalance_model.py` explores both ways and compares what was reached.
+`test_rebalance_model.py` checks this reasoning: it explores both ways and compares the reached states.
 
-`View` is what the coordinator's form depends on in a process; by it the forms are found again in a table.
+`View` is the part of a process that the coordinator's form depends on; it is the key of the table of forms.
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ __all__ = [
 ]
 
 NEVER_AGAIN = -2
-"""The generation of a claim that no member can make any more. Unlike -1, no member claims it."""
+"""The generation of a claim that no member can make again. No member claims it, unlike -1."""
 
 
 class View(NamedTuple):
-    """What the coordinator's form depends on in a process."""
+    """The part of a process that the coordinator's form depends on."""
 
     ids: tuple[str, ...]
     generations: tuple[int, ...]
@@ -86,21 +87,21 @@ class View(NamedTuple):
     asking: str
     """The member id of a JoinGroup or SyncGroup request that has not arrived."""
     commit: Membership
-    """Of a commit that has not arrived; `ids` and `generations` have it if it is the present one."""
+    """The membership of a commit that has not arrived; `ids` and `generations` have it if it is current."""
     heartbeat: bool
-    """Whether one may be sent, or has been and has not arrived."""
+    """Whether the member may send a heartbeat, or has sent one that has not arrived."""
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How a process is written in the form of a state: ids and generations, those not named as they are."""
+    """How a form renames the member ids and generations of a process; all others keep their names."""
 
     ids: tuple[tuple[str, str], ...] = ()
     generations: tuple[tuple[int, int], ...] = ()
     commit_refused: bool = False
-    """Its commit can only be refused."""
+    """The coordinator can only refuse the process's commit."""
     heartbeat_refused: bool = False
-    """Its heartbeat can only be refused."""
+    """The coordinator can only refuse the process's heartbeat."""
 
     def member_id(self, old: str) -> str:
         return next((new for name, new in self.ids if name == old), old)
@@ -150,7 +151,7 @@ def view(process: Process) -> View:
 
 
 def plain_process(process: Process, oldest: int) -> Process:
-    """But for ids and generations."""
+    """The plain form of a process, with its ids and generations unchanged."""
     member, join = process.member, process.join
     if member is None:
         return process
@@ -165,7 +166,7 @@ def plain_process(process: Process, oldest: int) -> Process:
 
 
 def reduced_process(process: Process) -> Process:
-    """Of a plain form."""
+    """The reduced form of a plain form."""
     member, join, heartbeat, commit = process.member, process.join, process.heartbeat, process.commit
     if member is None:
         return process
@@ -204,14 +205,14 @@ def reduced_process(process: Process) -> Process:
     if commit is None or commit.answer in (
         MembershipError.NONE,
         MembershipError.OTHER,
-    ):  # OTHER: some of it was accepted.
+    ):  # OTHER: some partitions were accepted.
         return reduced
-    # NO_MEMBERSHIP: it was found before that it can only be refused.
+    # NO_MEMBERSHIP marks a commit that can only be refused, as found earlier.
     return commit_refused(reduced) if commit.answer or commit.membership == NO_MEMBERSHIP else reduced
 
 
 def _is_old_news(member: MemberState, heartbeat: Heartbeat) -> bool:
-    """Whether the answer changes nothing, now or later."""
+    """Whether the heartbeat response changes nothing, now or later."""
     match heartbeat.answer:
         case MembershipError.NONE:
             return min(member.lease.heard_at, member.lease.stable_at) >= heartbeat.sent_at
@@ -224,7 +225,7 @@ def _is_old_news(member: MemberState, heartbeat: Heartbeat) -> bool:
 
 
 def commit_refused(process: Process) -> Process:
-    """With a commit that can only be refused, or has been."""
+    """The process with its commit in the form of one that can only be refused, or has been."""
     member, commit = process.member, process.commit
     assert member is not None
     assert commit is not None
@@ -247,7 +248,7 @@ def commit_refused(process: Process) -> Process:
 
 
 def heartbeat_refused(process: Process) -> Process:
-    """With a heartbeat that can only be refused."""
+    """The process with a heartbeat that has been refused, which stands for one that can only be refused."""
     assert process.member is not None
     return replace(
         process, heartbeat=Heartbeat(process.member.membership, NOW, MembershipError.UNKNOWN_MEMBER_ID)
@@ -257,7 +258,7 @@ def heartbeat_refused(process: Process) -> Process:
 def canonical_coordinator(
     group: Coordinator, views: tuple[View, ...], reduce: bool, late_refusals: bool
 ) -> tuple[Coordinator, tuple[Names, ...]]:
-    """The coordinator's form, and how each process has to be written beside it."""
+    """The coordinator's form, and the renaming of each process beside it."""
     entries = group.entries
     leader = group.leader if group.get(group.leader) is not None else ""
     group = replace(group, leader=leader)
@@ -288,7 +289,7 @@ def canonical_coordinator(
 
 
 def _is_refused(group: Coordinator, membership: Membership) -> bool:
-    """Whether every request sent with it is refused, now and later."""
+    """Whether the coordinator refuses every request with this membership, now and later."""
     return group.get(membership.member_id) is None or membership.generation != group.generation
 
 
@@ -334,7 +335,7 @@ def _rename_coordinator(group: Coordinator, names: Names) -> Coordinator:
 
 
 def rename_process(process: Process, names: Names) -> Process:
-    """The process as the form of the state writes it."""
+    """The process with the names of the state's form."""
     if names.commit_refused:
         process = commit_refused(process)
     if names.heartbeat_refused:
@@ -363,7 +364,7 @@ def _membership(message: Message) -> Membership:
 
 
 def _memberships(member: MemberState) -> dict[str, Membership]:
-    """By field: a mutation may have one more."""
+    """The memberships by field; a mutation may add a field."""
     return {
         field.name: value
         for field in fields(member)

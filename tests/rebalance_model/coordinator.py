@@ -1,10 +1,9 @@
-"""The coordinator of one classic group, as a broker runs it: what the model explores the machine against.
+"""The coordinator of one classic group, as a broker runs it.
 
-After `GroupCoordinator`/`ClassicGroup` of Apache Kafka: it checks member ids and generations, and knows
-nothing of ownership. Everything is an immutable value. Times are ages in ticks, capped by the code that
-ticks.
+It follows `GroupCoordinator`/`ClassicGroup` of Apache Kafka: it checks member ids and generations, and
+ignores ownership. Everything is an immutable value. Times are ages in ticks; the code that ticks caps them.
 
-A response that the coordinator owes (`replies`) is by member id; who delivers it is `world.py`.
+The responses that the coordinator owes (`replies`) are by member id; `world.py` delivers them.
 """
 
 from __future__ import annotations
@@ -22,13 +21,11 @@ from kafka_assignors.strategy import RebalanceProtocol
 NOTHING: Partitions = frozenset()
 
 Leading: TypeAlias = Literal["ours", "older", "eager"]
-"""`ours` is the leader as shipped. `older` drops claims of older generations altogether, as Java's
-cooperative-sticky does: it neither honours them nor waits for their members. `eager` never waits."""
+"""How the leader assigns. `ours` is the leader as shipped. `older` ignores claims of older generations, as
+Java's cooperative-sticky does: it neither honours them nor waits for their members. `eager` never waits."""
 
 
 class GroupState(enum.IntEnum):
-    """The states of a classic group."""
-
     EMPTY = 0
     PREPARING = 1
     COMPLETING = 2
@@ -37,7 +34,7 @@ class GroupState(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What the coordinator compares to see whether a member has anything new to say."""
+    """What the coordinator compares to decide whether a JoinGroup brings anything new."""
 
     topics: frozenset[str]
     owned: Partitions
@@ -46,18 +43,18 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A member as the coordinator knows it."""
+    """The coordinator's entry of a member."""
 
     claim: Claim
     joining: bool = False
-    """Its JoinGroup waits for the others."""
+    """Its JoinGroup waits for the other members."""
     syncing: bool = False
-    """Its SyncGroup waits for the leader's."""
+    """Its SyncGroup waits for the leader's SyncGroup."""
     synced: bool = False
-    """It has sent SyncGroup in this generation."""
+    """It sent SyncGroup in this generation."""
     assigned: Partitions = NOTHING
     heard: int = 0
-    """Ticks since it was last heard."""
+    """Ticks since its last request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ Replies: TypeAlias = tuple[tuple[str, JoinReply | SyncReply], ...]
 
 
 def standing(known: bool, current: bool, preparing: bool) -> MembershipError:
-    """What the coordinator answers to a member id that it knows or not, in the current generation or not."""
+    """The coordinator's answer, by whether it knows the member id and whether the generation is current."""
     if not known:
         return MembershipError.UNKNOWN_MEMBER_ID
     if not current:
@@ -86,16 +83,16 @@ def standing(known: bool, current: bool, preparing: bool) -> MembershipError:
 
 @dataclass(frozen=True, slots=True)
 class Coordinator:
-    """The group, and how its leader assigns."""
+    """The state of the group, and how its leader assigns."""
 
     state: GroupState = GroupState.EMPTY
     generation: int = 0
     leader: str = ""
     entries: tuple[tuple[str, Entry], ...] = ()
     began: int = 0
-    """Ticks since the rebalance began (PREPARING) or its JoinGroups were answered (later)."""
+    """Ticks since the rebalance began (PREPARING) or since its JoinGroup responses (later)."""
     initial: bool = False
-    """PREPARING from EMPTY: the broker waits a little for others."""
+    """PREPARING from EMPTY: the broker waits a short time for more members."""
     leading: Leading = "ours"
 
     def get(self, member_id: str) -> Entry | None:
@@ -108,7 +105,7 @@ class Coordinator:
         return replace(self, entries=tuple(sorted(others, key=lambda pair: pair[0])))
 
     def late(self) -> list[str]:
-        """The members that the rebalance under way waits for."""
+        """The members that the current rebalance waits for."""
         if self.state is GroupState.PREPARING:
             return [name for name, entry in self.entries if not entry.joining]
         return [name for name, entry in self.entries if not entry.synced]
@@ -122,7 +119,7 @@ class Coordinator:
     # ------------------------------------------------------------------------------------------- requests
 
     def join(self, member_id: str, claim: Claim, new: bool) -> tuple[Coordinator, Replies]:
-        """`new`: the coordinator gave out this id and waits for the member to join with it."""
+        """Receive JoinGroup; `new`: the coordinator gave out this id and waits for its JoinGroup."""
         entry = self.get(member_id)
         if entry is None and not new:
             return self, ((member_id, JoinReply(MembershipError.UNKNOWN_MEMBER_ID, Membership("", -1))),)
@@ -175,7 +172,7 @@ class Coordinator:
         return self.with_entry(member_id, replace(entry, heard=0)), answer
 
     def commit(self, member_id: str, generation: int) -> tuple[Coordinator, MembershipError]:
-        """Accepted or not; ownership is not looked at."""
+        """Accept a commit or refuse it; ownership does not matter."""
         entry = self.get(member_id)
         if (refusal := self._refusal(entry, generation)) is not None or entry is None:
             return self, refusal or MembershipError.UNKNOWN_MEMBER_ID
@@ -184,7 +181,7 @@ class Coordinator:
         return self.with_entry(member_id, replace(entry, heard=0)), MembershipError.NONE
 
     def remove(self, *member_ids: str) -> tuple[Coordinator, Replies]:
-        """Members leave, expire, or have not rejoined in time."""
+        """Remove members that leave, expire or do not rejoin in time."""
         group = self
         for member_id in member_ids:
             group = group.with_entry(member_id, None)
@@ -204,7 +201,7 @@ class Coordinator:
         return group, replies + more
 
     def loaded(self) -> Coordinator:
-        """Another broker has taken over, and restarts the time of every member."""
+        """The group on another broker, which restarts the timers of all members."""
         return replace(self, began=0)._each(heard=0)
 
     # ------------------------------------------------------------------------------------------- inside
@@ -225,7 +222,7 @@ class Coordinator:
             if entry.syncing
         )
         initial = self.state is GroupState.EMPTY
-        # Who is answered is waited for anew.
+        # The session timer of each answered member starts again.
         entries = tuple(
             (name, replace(entry, heard=0) if entry.syncing else entry) for name, entry in self.entries
         )
@@ -240,7 +237,7 @@ class Coordinator:
         return self, ()
 
     def complete(self) -> tuple[Coordinator, Replies]:
-        """All have joined: a new generation."""
+        """Form a new generation, since all members have joined."""
         generation = self.generation + 1
         if not self.entries:
             return Coordinator(generation=generation, leading=self.leading), ()
@@ -260,9 +257,9 @@ _ASSIGNED: dict[tuple[tuple[tuple[str, Claim], ...], Leading], dict[str, Partiti
 
 
 def assign(claims: tuple[tuple[str, Claim], ...], leading: Leading) -> dict[str, Partitions]:
-    """What the leader sends: `lead` with `CooperativeSticky`, both as shipped.
+    """The assignment that the leader sends: `lead` with `CooperativeSticky`, both as shipped.
 
-    The answer depends only on which claims are older than others, so it is computed once for each such case.
+    The result depends only on the order of the claims' generations, so each such case is computed once.
     """
     ranks = {g: rank for rank, g in enumerate(sorted({claim.generation for _, claim in claims} - {-1}))}
     ranks[-1] = -1

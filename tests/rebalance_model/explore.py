@@ -1,10 +1,10 @@
-"""Breadth-first exploration of a model, with the properties that are checked in every state and at rest.
+"""Breadth-first exploration of a model. It checks the properties in every state and at rest.
 
-A state is written as a few small numbers: that of the coordinator's form and those of the processes' forms
-(`canonical.py`). What a process does depends on little of the coordinator (`Known`), what the coordinator
-answers only on the request, and what other processes make of the answer only on what they wait for. So each
-of these is computed once, and found again in every state that has the same parts: the machine itself runs
-once for many states, the rest is looking up numbers.
+A state is stored as a few numbers: that of the coordinator's form and those of the processes' forms
+(`canonical.py`). A step of a process depends on a small part of the coordinator (`Known`). The coordinator's
+response depends only on the request, and its effect on another process only on what that process waits for.
+Each of these is computed once, and looked up in every state with the same parts: the machine runs once for
+many states.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ Parts: TypeAlias = tuple[int, ...]
 
 BITS = 20
 MASK = (1 << BITS) - 1
-"""A state is one number, of the coordinator's and then each process's in so many bits."""
+"""The mask of one number in a state's key: the coordinator's number, then each process's, BITS bits each."""
 
 
 @dataclass
 class Found:
-    """A property that does not hold, with a shortest way there."""
+    """A violated property, with a shortest trace that leads to it."""
 
     what: str
     trace: list[str]
@@ -65,10 +65,10 @@ class Found:
 
 @dataclass
 class Result:
-    """What an exploration found.
+    """The result of an exploration.
 
-    `complete` says that nothing was left to explore within `disturbances`; `fixpoint`, that more of them
-    would not lead any further. `depth` counts disturbances if they are bounded, else steps.
+    `complete` means that every state within `disturbances` was explored; `fixpoint` means that more
+    disturbances reach no further states. `depth` counts disturbances if they are bounded, else steps.
     """
 
     disturbances: int | None = None
@@ -81,7 +81,7 @@ class Result:
     rest_states: int = 0
     rounds: Counter[int] = field(default_factory=Counter)
     settled: float = 0.0
-    """Of all states, the part that has been followed to rest."""
+    """The fraction of all states whose paths to rest are known."""
     cpu_seconds: float = 0.0
 
 
@@ -100,13 +100,13 @@ def delivered(process: Process) -> Partitions:
     member = process.member
     if member is None:
         return NOTHING
-    # A Java-like member delivers without a lease; of that it can only be said when it would have one.
+    # A Java-like member delivers without a lease; the rule applies to it only while it would have one.
     lease = MemberState.has_lease(member, NOW) if isinstance(member, JavaMember) else member.has_lease(NOW)
     return member.deliverable if lease else NOTHING
 
 
 def check_rest(world: World) -> None:
-    """What must hold when nothing happens by itself any more."""
+    """Check the properties of a state at rest, in which no step happens by itself any more."""
     members: list[MemberState] = [process.member for process in world.processes if process.member is not None]
     owners: Counter[tuple[str, int]] = Counter()
     for member in members:
@@ -129,7 +129,7 @@ Value = TypeVar("Value")
 
 
 class Numbers(Generic[Value]):
-    """Values and their numbers, in the order they were first seen."""
+    """Values, numbered in the order in which they were first seen."""
 
     def __init__(self) -> None:
         self.of: dict[Value, int] = {}
@@ -145,8 +145,7 @@ class Numbers(Generic[Value]):
 
 
 class Move(NamedTuple):
-    """A step of a process before the coordinator has answered, in numbers. 0: there is no request, or no
-    effect on other processes."""
+    """A step of a process before the coordinator responds, in numbers. 0: no request, or no effect."""
 
     process: int
     request: int
@@ -157,8 +156,7 @@ class Move(NamedTuple):
 
 
 class Came(NamedTuple):
-    """What the coordinator made of a request, in numbers. 0: no immediate response, or no response to any
-    member."""
+    """What the coordinator does with a request, in numbers. 0: no immediate response, or no mail."""
 
     coordinator: int
     told: int = 0
@@ -168,7 +166,7 @@ class Came(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """A whole step, in numbers. `effect` is 0 if it does nothing to other processes."""
+    """A whole step, in numbers. `effect` is 0 if the step does nothing to other processes."""
 
     coordinator: int
     process: int
@@ -181,7 +179,7 @@ class Arrow(NamedTuple):
 
 
 class Exploration:
-    """States are numbered in the order they were found."""
+    """An exploration; states are numbered in the order in which they were found."""
 
     def __init__(self, model: Model, reduce: bool = True) -> None:
         self.model = model
@@ -201,7 +199,7 @@ class Exploration:
         self._tolds.number(None)
         self._view_of: list[int] = []
         self._delivers: list[int] = []
-        # Tables: what was computed once.
+        # Tables of computed results.
         self._known = functools.cache(self._compute_known)
         self._moves = functools.cache(self._compute_moves)
         self._came = functools.cache(self._compute_came)
@@ -218,7 +216,7 @@ class Exploration:
         self._keys: list[int] = []
         self._parents = array("q")
         self._settling = array("q")
-        """Successor by settling steps, times four, with two for a round and one for a change."""
+        """For each settling step: 4 times the next state's number, plus 2 for a round and 1 for a change."""
         self._settling_ends = array("q")
 
     def run(
@@ -229,10 +227,10 @@ class Exploration:
         max_disturbances: int | None = None,
         progress: Callable[[Result], None] = lambda result: None,
     ) -> Result:
-        """Explore to the fixpoint, or to one of the limits, or until a property fails.
+        """Explore until the fixpoint, a limit or a violated property.
 
-        Depth counts steps. With `max_disturbances` it counts disturbances: all states that so many of them
-        can lead to are visited, however many steps there are between and after them.
+        `max_depth` counts steps. `max_disturbances` bounds the disturbances instead: the exploration visits
+        all states that this many of them can lead to, with any number of other steps.
         """
         began = time.process_time()
         result = Result(disturbances=max_disturbances)
@@ -256,11 +254,11 @@ class Exploration:
         until: float,
         progress: Callable[[Result], None],
     ) -> bool:
-        """Whether nothing is left, within the number of disturbances."""
+        """Whether every state within the number of disturbances was explored."""
         start = self.model.start()
         processes = [self._process(one) for one in start.processes]
         self._add(self._key(self._coordinators.number(start.coordinator), processes), -1, "")
-        waiting: dict[int, int] = {}  # states that take one disturbance more, and where they were found
+        waiting: dict[int, int] = {}  # states one disturbance further, and the states that lead to them
         level_end, at = 1, 0
         while True:
             if result.disturbances is None and at == level_end:
@@ -455,7 +453,7 @@ class Exploration:
         return self._coordinators.number(group), tuple(map(self._names.number, names))
 
     def _add(self, key: int, parent: int, label: str) -> int:
-        """Raises `Failed` if the state is not as it must be."""
+        """Number a new state. Raises `Failed` if the state violates a property."""
         processes = self._parts(key)[1:]
         taken = 0
         for number in processes:
@@ -481,7 +479,7 @@ class Exploration:
         raise AssertionError("nothing is wrong")
 
     def _parts(self, key: int) -> Parts:
-        """The coordinator's number, then those of the processes."""
+        """The number of the coordinator, then the numbers of the processes."""
         places = reversed(range(self.model.members + 1))
         return tuple(key >> BITS * place & MASK for place in places)
 
@@ -496,7 +494,7 @@ class Exploration:
         return (self._world(state) for state in range(len(self._keys)))
 
     def find(self, world: World) -> int:
-        """The number of a state. Raises KeyError if it was not found."""
+        """The number of a state. Raises KeyError if the state was not found."""
         processes = [self._process(one) for one in world.processes]
         return self._numbers[self._key(self._coordinators.number(world.coordinator), processes)]
 
@@ -504,7 +502,7 @@ class Exploration:
         return next(arrow.label for arrow, after in self._successors(parent) if after == key)
 
     def _trace(self, state: int, label: str) -> list[str]:
-        """The labels are found again on the way, they would take too much room."""
+        """The labels of the steps to a state; storing them would take too much memory."""
         labels = [label]
         while (parent := self._parents[state]) >= 0:
             labels.append(self._label(parent, self._keys[state]))
@@ -512,9 +510,10 @@ class Exploration:
         return labels[::-1]
 
     def _rounds(self) -> Counter[int]:
-        """For every state: the most rounds from the last change to rest, on any way. Raises on a cycle.
+        """For each state, the most rounds between the last change and rest, over all paths.
 
-        A way is made of settling steps. Rounds before the last change on the way do not count.
+        A path consists of settling steps. Rounds before the last change of a path do not count. Raises
+        `Failed` on a cycle.
         """
         count, edges, ends = len(self._keys), self._settling, self._settling_ends
         cursor = array("q", [0]) + ends[:-1]
@@ -522,7 +521,7 @@ class Exploration:
         plain, after_change = (
             array("b", bytes(count)),
             array("b", b"\xff" * count),
-        )  # -1: there is no such way
+        )  # -1: no such path
         for state in range(count):
             if cursor[state] < ends[state]:
                 plain[state] = -1
@@ -551,7 +550,7 @@ class Exploration:
 
 
 class Broken(Exception):
-    """A property does not hold in a step, wherever it is taken."""
+    """A step violates a property, in every state that allows the step."""
 
     def __init__(self, what: str, label: str) -> None:
         super().__init__(what)
@@ -559,7 +558,7 @@ class Broken(Exception):
 
 
 class Failed(Exception):
-    """A property does not hold, in a state or in a step out of it."""
+    """A property is violated in a state, or in a step from that state."""
 
     def __init__(self, what: str, state: int, label: str) -> None:
         super().__init__(what)

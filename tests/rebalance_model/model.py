@@ -1,6 +1,6 @@
-"""The steps that lead out of a state of `world.py`.
+"""The steps from a state of `world.py`.
 
-Time is a tick: it ages all that has an age, up to the longest timeout.
+Time advances in ticks: a tick ages everything that has an age, up to the longest timeout.
 """
 
 from __future__ import annotations
@@ -70,15 +70,15 @@ from tests.rebalance_model.world import (
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """A process in the middle of a step. What the step does to other processes is `installed`, and what the
-    coordinator answers to the request; see `received`."""
+    """A process in the middle of a step. The step affects other processes through `installed` and through the
+    coordinator's response to the request; see `received`."""
 
     index: int
     process: Process
     known: Known | None = None
-    """None where nothing of it may matter: when an answer comes, it is as old as the answer."""
+    """What the process sees of the coordinator. None while it handles a response."""
     installed: Partitions = NOTHING
-    """Partitions that the process has installed as a member of the present generation."""
+    """Partitions that the process has installed as a member of the current generation."""
 
     @property
     def name(self) -> str:
@@ -86,11 +86,11 @@ class Here:
 
 
 class Step(NamedTuple):
-    """What a process does, up to the request that arrives with it.
+    """A step of a process, up to the request that arrives with it.
 
-    `settling` steps happen by themselves, the others come from outside. Of these, a `disturbance` is one that
-    nothing led to; the others follow from one (a session expires because time has passed, a process that
-    crashed starts again).
+    `settling` steps happen by themselves; the other steps come from outside. A `disturbance` comes from
+    outside without a cause. The remaining steps have a cause: a session expires because time has passed, a
+    crashed process starts again.
     """
 
     label: str
@@ -101,7 +101,7 @@ class Step(NamedTuple):
 
 
 class Told(NamedTuple):
-    """A response that the coordinator gives at once, to the sender."""
+    """An immediate response of the coordinator to the sender."""
 
     to: Literal["heartbeat", "commit"]
     answer: MembershipError
@@ -110,8 +110,8 @@ class Told(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """What the coordinator makes of a request, or does by itself. `round` says that a generation was formed,
-    `change` that the coordinator saw the group's members or subscriptions change."""
+    """What the coordinator does with a request or by itself. `round` means that it formed a generation,
+    `change` that it saw the members or their subscriptions change."""
 
     coordinator: Coordinator
     told: Told | None = None
@@ -122,7 +122,7 @@ class Arrival(NamedTuple):
 
 
 class OwnStep(NamedTuple):
-    """What the coordinator does by itself."""
+    """A step that the coordinator takes by itself."""
 
     label: str
     arrival: Arrival
@@ -134,7 +134,7 @@ Kind: TypeAlias = Literal["ours", "java", "eager"]
 
 @dataclass(frozen=True)
 class Model:
-    """What is explored: how many members of which kind, how many partitions, which events.
+    """The parameters of a model: the number and kinds of members, the number of partitions, the events.
 
     Topics have one partition each, so that a subscription can name any set of partitions.
     """
@@ -149,8 +149,8 @@ class Model:
     session_timeout: int = 1
     rebalance_timeout: int = 1
     late_requests: bool = False
-    """Whether JoinGroup, SyncGroup and heartbeat requests are on their way for some time too. Otherwise they
-    arrive when they are sent and only their answers are late. Commits are late in any case."""
+    """Whether JoinGroup, SyncGroup and heartbeat requests can be delayed too. Otherwise they arrive when they
+    are sent, and only their responses can be late. Commits can be late in either case."""
     machine: type[MemberState] = MemberState
 
     @property
@@ -166,12 +166,12 @@ class Model:
 
     @property
     def late_answers(self) -> bool:
-        """Whether answers to heartbeats are on their way for some time."""
+        """Whether heartbeat responses can be late."""
         return self.late_requests or "late" in self.events
 
     @property
     def late_refusals(self) -> bool:
-        """Whether a heartbeat that can only be refused is on its way for some time, and refused for sure."""
+        """Whether a heartbeat that can only be refused can be late, and is certain to be refused."""
         return self.late_answers and "load" not in self.events
 
     @property
@@ -196,14 +196,14 @@ class Model:
         return Known(index, ids, group.generation, group.state is GroupState.PREPARING)
 
     def process_steps(self, known: Known, process: Process) -> Iterator[Step]:
-        """The steps of one process, and of the coordinator with that process."""
+        """The steps of one process, and the coordinator's steps that concern that process."""
         here = Here(known.index, process, known)
         yield from self._user_steps(here)
         yield from self._network_steps(here)
         yield from self._expiries(here)
 
     def coordinator_steps(self, group: Coordinator) -> Iterator[OwnStep]:
-        """The steps of the coordinator that look at no process."""
+        """The coordinator's steps that depend on no process."""
         if group.initial and all(entry.joining for _, entry in group.entries):
             after, mail = group.complete()
             yield OwnStep("the initial delay is over", Arrival(after, mail=mail, round=True), True)
@@ -212,7 +212,7 @@ class Model:
             yield OwnStep(label, self.arrive(group, Removal(tuple(late))), False)
 
     def arrive(self, group: Coordinator, request: Request) -> Arrival:
-        """A request arrives."""
+        """Let a request arrive at the coordinator."""
         match request:
             case JoinSent(_, membership, claim):
                 entry = group.get(membership.member_id)
@@ -242,7 +242,7 @@ class Model:
                 return Arrival(after, None, mail, after.generation != group.generation, after != group)
 
     def told(self, index: int, process: Process, told: Told) -> Process:
-        """The process after the answer to its heartbeat or commit has been given."""
+        """The process after the coordinator has answered its heartbeat or commit."""
         here = Here(index, process)
         if told.to == "heartbeat":
             assert process.heartbeat is not None
@@ -368,7 +368,7 @@ class Model:
             yield _disturbance(f"{name}'s {what} {how} is lost", self._tell(empty, failed))
 
     def _at_once(self, step: Step) -> Step:
-        """The step, and the arrival of the JoinGroup or SyncGroup request that it sends."""
+        """The step, with the arrival of the JoinGroup or SyncGroup request that it sends."""
         sent = step.here.process.join
         if self.late_requests or not isinstance(sent, (JoinSent, SyncSent)) or sent.arrived:
             return step
@@ -422,14 +422,14 @@ class Model:
                 yield Step(f"{member_id}'s session expires", here, False, Removal((member_id,)))
 
     def _is_silent(self, entry: Entry) -> bool:
-        # The coordinator does not count the time of members that wait for its answer.
+        # The coordinator does not count the silence of members that wait for its response.
         waiting = entry.joining or entry.syncing
         return "time" in self.events and not waiting and entry.heard >= self.session_timeout
 
     # ------------------------------------------------------------------------------------------- parts
 
     def _tell(self, here: Here, event: Event) -> Here:
-        """The member hears of an event; its actions are carried out at once."""
+        """Give the member an event, and carry out its actions at once."""
         before = here.process.member
         assert before is not None
         member, actions = before.handle(event, NOW)
@@ -452,7 +452,7 @@ class Model:
         match action:
             case SendJoin(attempt, membership, claimed, _):
                 if not membership.member_id:
-                    # MEMBER_ID_REQUIRED: the coordinator gives an id out, in one step with the request.
+                    # MEMBER_ID_REQUIRED: the coordinator gives out a member id in the same step.
                     failed = JoinFailed(attempt, MembershipError.OTHER, self._unused_id(here))
                     return self._tell(self._tell(here, failed), AboutToJoin(self.protocol(here.index)))
                 claim = Claim(member.topics, claimed, membership.generation)
@@ -473,19 +473,19 @@ class Model:
 
     @staticmethod
     def _unused_id(here: Here) -> str:
-        """One after the highest in use: `canonical.py` makes them small again."""
+        """The member id after the highest one in use; `canonical.py` makes ids small again."""
         used = {name for name, _ in _seen(here).ids} | set(member_ids(here.process)) - {""}
         return f"{LETTERS[here.index]}{max((int(name[1:]) for name in used), default=-1) + 1}"
 
     @staticmethod
     def _ghosts(here: Here) -> bool:
-        """Whether the coordinator still knows an earlier id of the process: one at a time is enough."""
+        """Whether the coordinator still knows an earlier id of the process; the model needs only one."""
         process = here.process
         own = process.member.membership.member_id if process.member else ""
         return bool(process.leaving) or any(name != own for name, _ in _seen(here).ids)
 
     def _should_heartbeat(self, here: Here) -> bool:
-        """Whether a heartbeat could make a difference: all others leave the state as it is."""
+        """Whether a heartbeat could change the state."""
         member, seen = here.process.member, _seen(here)
         assert member is not None
         answer = seen.answer(member.membership)
@@ -506,7 +506,7 @@ class Model:
 
     @staticmethod
     def _is_current(here: Here) -> bool:
-        """Whether the coordinator would accept a commit of the member: a late assignment makes no owner."""
+        """Whether the coordinator would accept the member's commit: a late assignment makes no owner."""
         member, seen = here.process.member, _seen(here)
         return (
             member is not None
@@ -521,7 +521,7 @@ class Model:
     # ------------------------------------------------------------------------------------------- time
 
     def older_coordinator(self, group: Coordinator) -> Coordinator:
-        """After a tick."""
+        """The coordinator one tick later."""
         entries = tuple(
             (name, replace(entry, heard=min(entry.heard + 1, self.session_timeout)))
             for name, entry in group.entries
@@ -530,7 +530,7 @@ class Model:
         return replace(group, entries=entries, began=began)
 
     def older_process(self, process: Process) -> Process:
-        """After a tick."""
+        """The process one tick later."""
         member, join, heartbeat = process.member, process.join, process.heartbeat
         if member is not None:
             lease = member.lease

@@ -1,7 +1,7 @@
-"""The machine with one of its rules broken at a time, each with the smallest model that shows it.
+"""The state machine with one rule broken at a time, each with the smallest model that detects it.
 
-The checker must catch every one of them, and nothing in the same model with the machine as it is: otherwise
-it would not be known to look at the rule at all.
+The checker must find a violation in each of them, and none in the same model with the correct machine.
+Otherwise it might not check the rule at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["LEADER_MUTATIONS", "MUTATIONS"]
 
 
 class AnnouncesOwnershipAfterALoss(MemberState):
-    """Claims and keeps what was lost when it joins anew."""
+    """Claims and keeps lost partitions when it joins again."""
 
     def _join(self, protocol: RebalanceProtocol) -> Step:
         if self.in_group or not self.owned:
@@ -38,7 +38,7 @@ class AnnouncesOwnershipAfterALoss(MemberState):
 
 
 class InstallsBeforeRevoking(MemberState):
-    """Changes the assignment first and calls the listener then."""
+    """Changes the assignment first and calls the listener afterwards."""
 
     def _take(self, assigned: Partitions) -> Step:
         revoked = self.owned - assigned
@@ -50,7 +50,7 @@ class InstallsBeforeRevoking(MemberState):
 
 
 class RejoinsBeforeTheListenerIsDone(MemberState):
-    """Says that it let go while the listener may still commit."""
+    """Gives partitions up in JoinGroup while the listener may still commit them."""
 
     @property
     def must_join(self) -> bool:
@@ -62,7 +62,7 @@ class RejoinsBeforeTheListenerIsDone(MemberState):
 
 
 class DoesNotRejoinAfterRevoking(MemberState):
-    """Gives partitions up without joining again."""
+    """Revokes partitions without joining again."""
 
     def _listener_returned(self) -> Step:
         told = self.join.reason
@@ -79,28 +79,28 @@ class IgnoresTheLease(MemberState):
 
 
 class CountsTheLeaseFromTheAnswer(MemberState):
-    """Takes the arrival of a response, which may be old, for a sign of life."""
+    """Starts the lease when a response arrives instead of when its request was sent."""
 
     def _accepted(self, sent_at: float, rebalancing: bool) -> MemberState:
         return MemberState._accepted(self, NOW, rebalancing)
 
 
 class TrustsACoordinatorThatLoads(MemberState):
-    """Takes every heartbeat that is answered OK for a sign that it is counted in."""
+    """Renews the lease for every OK heartbeat response, even of a coordinator that still loads the group."""
 
     def _heartbeat_accepted(self, sent_at: float, now: float) -> MemberState:
         return self._accepted(sent_at, rebalancing=False)
 
 
 class ForgetsTheRebalanceTimeout(MemberState):
-    """Takes answered heartbeats for a lease while the group may rebalance without it."""
+    """Renews the lease with heartbeats while the group may complete a rebalance without it."""
 
     def has_lease(self, now: float) -> bool:
         return self.in_group and now - self.lease.heard_at < self.settings.session_timeout
 
 
 class DeliversAfterThePollInterval(MemberState):
-    """Leaves the group and goes on with its partitions."""
+    """Leaves the group and keeps delivering its partitions."""
 
     def _poll_interval_checked(self, polled_at: float, now: float) -> Step:
         member, actions = MemberState._poll_interval_checked(self, polled_at, now)
@@ -111,15 +111,14 @@ class DeliversAfterThePollInterval(MemberState):
 
 
 class ResendsCommitsOfWhatItGaveUp(MemberState):
-    """Sends a commit again under the new generation, although another member may own the partition by
-    then."""
+    """Resends a commit in the new generation, although another member may own the partition already."""
 
     def _given_up(self, partitions: Partitions) -> Step:
         return replace(self, owned=self.owned - partitions), ()
 
 
 class ResendsCommitsAfterALoss(MemberState):
-    """Keeps open commits through a loss, for the time when it is a member again."""
+    """Keeps open commits through a loss, and resends them when it is a member again."""
 
     def _out_of_group(self, membership: Membership, reason: str) -> Step:
         member, actions = MemberState._out_of_group(replace(self, commits=NO_COMMITS), membership, reason)
@@ -132,7 +131,7 @@ class ResendsCommitsAfterALoss(MemberState):
 
 
 class TriesAgainWhatIsSettled(MemberState):
-    """Sends all of a commit again of which a part was accepted or has failed for good."""
+    """Resends a whole commit, although some of its partitions were accepted or have failed permanently."""
 
     def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
         if accepted == commit.sent:
@@ -141,7 +140,7 @@ class TriesAgainWhatIsSettled(MemberState):
 
 
 class TakesAPartForAll(MemberState):
-    """Takes a commit for done as soon as some of it is."""
+    """Treats a commit as done as soon as some of its partitions are accepted."""
 
     def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
         return MemberState._settled(self, commit, commit.sent if accepted else accepted, failed)
@@ -168,14 +167,14 @@ class ClaimsTheOldGeneration(MemberState):
 
 
 class EagerKeepsItsPartitions(MemberState):
-    """Offers an eager strategy and does not revoke before it joins."""
+    """Uses an eager strategy without revoking before it joins."""
 
     def _revoked_before_join(self, protocol: RebalanceProtocol) -> Partitions:
         return MemberState._revoked_before_join(self, RebalanceProtocol.COOPERATIVE)
 
 
 class RevokesOnCloseAfterALoss(MemberState):
-    """Tells the listener `revoked` of partitions that another member may own."""
+    """Calls `revoked` for partitions that another member may own."""
 
     def _give_everything_up(self) -> Step:
         if not self.owned:
@@ -205,10 +204,10 @@ MUTATIONS: tuple[Model, ...] = (
     _model(EagerKeepsItsPartitions, leading="eager", kinds=("eager", "eager")),
     _model(RevokesOnCloseAfterALoss, "close", "time"),
 )
-"""Broken machines, each in the smallest model that catches it."""
+"""The broken machines, each in the smallest model that detects it."""
 
 LEADER_MUTATIONS: tuple[Model, ...] = (
     Model(leading="eager", events=frozenset()),
     Model(leading="older", events=frozenset({"lose"})),
 )
-"""Leaders that do not withhold: nothing at all, or nothing that is claimed with an older generation."""
+"""Leaders that withhold nothing, or nothing that is claimed with an older generation."""

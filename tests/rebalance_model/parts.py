@@ -1,6 +1,4 @@
-"""Commits whose partitions have errors of their own: some are accepted, some fail for good, the others may be
-tried again.
-"""
+"""Commits with an error code for each partition: accepted, failed permanently, or retriable."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from tests.rebalance_model.world import Commit, TakenInPart, Violation
 
 
 def parts_of(sent: Commit) -> Iterator[tuple[str, TakenInPart]]:
-    """All that a coordinator that knows the member can make of a commit, but for accepting the whole."""
+    """Every partial answer of a coordinator that knows the member: all except accepting the whole commit."""
     partitions = sorted(sent.partitions)
     for fates in itertools.product(("accepted", "failed", "again"), repeat=len(partitions)):
         fate_of = dict(zip(partitions, fates, strict=True))
@@ -27,7 +25,7 @@ def parts_of(sent: Commit) -> Iterator[tuple[str, TakenInPart]]:
 
 
 def check_parts(name: str, before: MemberState, event: CommitAnswered, after: MemberState) -> None:
-    """What is settled is not sent again, and what may be tried again is not forgotten."""
+    """Check that a settled partition is not sent again, and that a retriable one is not forgotten."""
     settled, undecided = event.accepted | event.failed, _undecided(after)
     if again := settled & undecided:
         raise Violation(f"{name} commits {names_of(again)} again, which is settled")

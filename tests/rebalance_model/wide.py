@@ -1,11 +1,10 @@
-"""The same exploration compiled, for hundreds of millions of states.
+"""The exploration of `explore.py`, compiled for hundreds of millions of states.
 
-What is computed once is computed as in `explore.py`, by the machine itself. The looking up, which is nearly
-all of the work, is compiled here (numba): a question that has no answer yet is noted, Python answers it, and
-the states that need it are tried again. There are two members: a state is one number of 63 bits. The search
-does not keep
-from where a state was reached, so that a property that fails is found without the story that leads to it;
-`explore.py` has the story.
+The machine itself computes each result once, as in `explore.py`. Looking the results up is nearly all of the
+work, so numba compiles the lookups. If a lookup has no result yet, the compiled code notes the question,
+Python answers it, and the affected states are tried again. There are two members: a state is one number of 63
+bits. The search does not store the predecessor of a state, so it finds a violated property without a trace;
+`explore.py` finds the trace.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ Bytes: TypeAlias = NDArray[np.int8]
 
 MEMBERS = 2
 AT_ONCE = 1 << 16
-"""So many states are tried before what was missing is computed."""
+"""The number of states that are tried before Python computes the missing answers."""
 PORTIONS = 256
-"""In so many the states are followed to rest, with a sign of progress after each."""
+"""The number of portions in which states are followed to rest, with a progress report after each portion."""
 MOST_STEPS = 256
-"""Out of one state."""
+"""The maximum number of steps from one state."""
 MOST_ON_PATH = 1 << 16
-"""States on one way to rest."""
+"""The maximum number of states on one path to rest."""
 
 KNOWN, MOVES, CAME, TOLD, RECEIVED, OWN, AGED, AGED_COORDINATOR, FORM, RENAMED = range(10)
-"""The tables of `Exploration`, in one here: a question is which of them, and up to three numbers of BITS."""
+"""The tables of `Exploration` in one: a question is the table and up to three numbers of BITS bits."""
 NOTHING_THERE = -1
-"""A free place in a table, and an answer that is not known."""
+"""A free slot in a table, or an unknown answer."""
 
 NOT_VISITED, ON_PATH, NO_WAY = -4, -3, -1
-"""Instead of a number of rounds."""
+"""These values stand in place of a number of rounds."""
 
 
 class Tables(NamedTuple):
-    """All that has been computed: the answers to questions, and the rows that some answers point to."""
+    """All computed results: the answers to questions, and the rows that some answers refer to."""
 
     questions: Ints
     answers: Ints
@@ -58,17 +57,17 @@ class Tables(NamedTuple):
 
 
 class Room(NamedTuple):
-    """What is found of one state at a time: the steps out of it, and the questions without an answer."""
+    """The buffers for one state: the steps from it, and the questions without an answer."""
 
     keys: Ints
     said: Bytes
-    """Of the step there. 4: it settles; 2: a generation was formed; 1: the coordinator saw a change."""
+    """Flags of each step. 4: it settles; 2: a generation was formed; 1: the coordinator saw a change."""
     missing: Ints
-    """How many, and then these."""
+    """The number of missing questions, followed by the questions."""
 
 
 class Column:
-    """Numbers in an array that grows."""
+    """An array of numbers that grows."""
 
     def __init__(self) -> None:
         self.values = np.zeros(1024, np.int64)
@@ -86,7 +85,7 @@ class Column:
 
 
 class WideExploration(Exploration):
-    """`Exploration`, to the fixpoint."""
+    """`Exploration` without limits, up to the fixpoint."""
 
     def __init__(self, model: Model) -> None:
         if model.members != MEMBERS:
@@ -103,7 +102,7 @@ class WideExploration(Exploration):
         self._count = 0
 
     def explore(self, progress: Callable[[Result], None] = lambda result: None) -> Result:
-        """Explore to the fixpoint, or until a property fails."""
+        """Explore until the fixpoint or a violated property."""
         began = time.process_time()
         result = Result()
         try:
@@ -128,10 +127,10 @@ class WideExploration(Exploration):
             result.states = self._count
             progress(result)
             level = np.concatenate([one for keys in _chunks(level) for one in self._beyond(keys, result)])
-            level.sort()  # Neighbours have most of their answers in common, which are in the cache then.
+            level.sort()  # Neighbours share most of their answers, which are in the cache then.
 
     def _beyond(self, keys: Ints, result: Result) -> Iterator[Ints]:
-        """What leads out of these states, as far as it has not been seen."""
+        """The new states that one step from these states reaches."""
         later, resting, new = np.zeros_like(keys), np.zeros_like(keys), np.zeros(8 * AT_ONCE, np.int64)
         while len(keys):
             if self._count + len(new) > len(self._seen) * 3 // 4:
@@ -248,13 +247,13 @@ def _chunks(keys: Ints) -> Iterator[Ints]:
 
 
 def free(size: int) -> Ints:
-    """A set of numbers with room for so many: a power of two. Each is near the place that its hash says."""
+    """An empty hash set with `size` slots, a power of two. A number is at or after the slot of its hash."""
     return np.full(size, NOTHING_THERE, np.int64)
 
 
 @njit
 def place(numbers: Ints, number: int) -> int:
-    """Where it is, or the free place where it would be."""
+    """The slot of the number, or the free slot where it belongs."""
     mask = len(numbers) - 1
     mixed = (np.uint64(number) ^ np.uint64(number) >> np.uint64(31)) * np.uint64(0x9E3779B97F4A7C15)
     at = np.int64(mixed >> np.uint64(32)) & mask
@@ -265,7 +264,7 @@ def place(numbers: Ints, number: int) -> int:
 
 @njit
 def insert(numbers: Ints, number: int) -> int:
-    """Where it is now."""
+    """Add the number; return its slot."""
     at = place(numbers, number)
     numbers[at] = number
     return at
@@ -279,7 +278,7 @@ def insert_all(numbers: Ints, into: Ints) -> None:
 
 
 def grown(numbers: Ints) -> Ints:
-    """The same in twice the room."""
+    """The same set with twice the slots."""
     wider = free(2 * len(numbers))
     insert_all(numbers, wider)
     return wider
@@ -287,7 +286,7 @@ def grown(numbers: Ints) -> Ints:
 
 @njit
 def moved(old: Ints, values: Ints, new: Ints) -> Ints:
-    """The values beside the numbers in their new places."""
+    """The values of the numbers, at the numbers' slots in the new set."""
     there = np.full(len(new), NOTHING_THERE, np.int64)
     for at in range(len(old)):
         if old[at] != NOTHING_THERE:
@@ -300,7 +299,7 @@ def moved(old: Ints, values: Ints, new: Ints) -> Ints:
 
 @njit
 def ask(tables: Tables, room: Room, table: int, one: int, two: int, three: int) -> int:
-    """The answer, or NOTHING_THERE and a note that it is missing."""
+    """The answer, or NOTHING_THERE; a missing answer is noted in `room`."""
     question = table << 3 * BITS | one << 2 * BITS | two << BITS | three
     at = place(tables.questions, question)
     if tables.questions[at] == NOTHING_THERE:
@@ -312,7 +311,7 @@ def ask(tables: Tables, room: Room, table: int, one: int, two: int, three: int) 
 
 @njit
 def key_of(tables: Tables, room: Room, coordinator: int, first: int, second: int) -> int:
-    """The key of a state in its form; NOTHING_THERE also for those of whom something is missing."""
+    """The key of the canonical form of a state; NOTHING_THERE if an answer is missing."""
     if coordinator < 0 or first < 0 or second < 0:
         return NOTHING_THERE
     form = ask(tables, room, FORM, coordinator, tables.view_of[first], tables.view_of[second])
@@ -338,7 +337,7 @@ def receive(tables: Tables, room: Room, effect: int, index: int, process: int) -
 
 @njit
 def steps_of(key: int, tables: Tables, room: Room, settling_only: bool) -> int:
-    """Put the steps out of a state into the room: how many. Some may be NOTHING_THERE."""
+    """Write the steps from a state into the room; return their number. A step may be NOTHING_THERE."""
     coordinator, first, second = key >> 2 * BITS, key >> BITS & MASK, key & MASK
     count = 0
     for index in range(MEMBERS):
@@ -402,10 +401,10 @@ def tick(key: int, tables: Tables, room: Room) -> int:
 def expand(
     keys: Ints, tables: Tables, room: Room, seen: Ints, new: Ints, resting: Ints, later: Ints, ticks: bool
 ) -> tuple[int, int, int, int, int, int]:
-    """Take the steps out of these states until there is no more room for what they lead to.
+    """Take the steps from these states until the room for new states is full.
 
-    Returns how many states were tried, how many of them have to be tried again `later`, how many are at rest
-    and how many `new` ones were found; the number of steps; and a state that must not be, or NOTHING_THERE.
+    Returns the number of states tried, of states to try again (`later`), of states at rest, of `new` states
+    and of steps, and a state that violates a property, or NOTHING_THERE.
     """
     tried_later = rests = found = steps = 0
     for tried in range(len(keys)):
@@ -449,10 +448,12 @@ def expand(
 
 @njit
 def settle(roots: Ints, seen: Ints, tables: Tables, room: Room, plain: Bytes, after_change: Bytes) -> bool:
-    """As `Exploration._rounds`, by the places of the states: from these, and all that they settle into.
-    False: there is a way round in circles."""
+    """Count as `Exploration._rounds` does, from these states and all states that they settle into, by slot.
+
+    Returns False if there is a cycle.
+    """
     path, cursor = np.zeros(MOST_ON_PATH, np.int64), np.zeros(MOST_ON_PATH, np.int64)
-    # Where each state on the path settles into, one after the other; `ends` of those of one begin the next's.
+    # The next states of each state on the path, in one array; the `ends` of a state begin the next part.
     to, said = np.zeros(MOST_ON_PATH, np.int64), np.zeros(MOST_ON_PATH, np.int8)
     ends = np.zeros(MOST_ON_PATH, np.int64)
     for key in roots:

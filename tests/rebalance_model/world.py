@@ -1,8 +1,8 @@
-"""One state of the model: members and their coordinator, with everything that is on the way between them.
+"""One state of the model: the processes, their coordinator, and all messages on the way between them.
 
-Requests and responses are apart from each other and from what the user does, so each of them can be early,
+Requests and responses are separate from each other and from the user's actions, so each of them can be early,
 late or lost. A member has at most one JoinGroup or SyncGroup, one heartbeat and one commit on the way, each
-on a connection of its own. The present is always 0.
+on its own connection. The current time is always 0.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NOTHING: Partitions = frozenset()
 NOW = 0
 
 LETTERS, NAMES = "abcde", "ABCDE"
-"""A process, and the first letter of all member ids that it ever has."""
+"""The first letter of all member ids of a process, and the name of the process."""
 
 
 class Violation(Exception):
-    """A property does not hold; the message says which and where."""
+    """A property is violated; the message says which one, and where."""
 
 
 class JoinSent(NamedTuple):
@@ -69,7 +69,7 @@ class Commit(NamedTuple):
     partitions: Partitions
     answer: MembershipError | None
     accepted: Partitions = NOTHING
-    """With an answer that takes a part of it."""
+    """Partitions that a partial answer accepts."""
     failed: Partitions = NOTHING
 
 
@@ -84,7 +84,7 @@ class Process:
     leaving: tuple[str, ...] = ()
     """Member ids in LeaveGroup requests on the way."""
     overtaken: Partitions = NOTHING
-    """Of the open commit: what a member of the present generation has installed since it was asked for."""
+    """Partitions of the open commit that a current member installed after the commit was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +94,19 @@ class World:
 
 
 class Removal(NamedTuple):
-    """Members leave, expire, or have not rejoined in time."""
+    """Members that leave, expire or do not rejoin in time."""
 
     member_ids: tuple[str, ...]
 
 
 class Loading(NamedTuple):
-    """A heartbeat that comes to a coordinator which has taken over and has not loaded the group yet."""
+    """A heartbeat at a coordinator that has taken over the group and has not loaded it yet."""
 
     membership: Membership
 
 
 class TakenInPart(NamedTuple):
-    """A commit whose partitions have errors of their own, at a coordinator that knows the member."""
+    """A commit with an error code for each partition, at a coordinator that knows the member."""
 
     membership: Membership
     accepted: Partitions
@@ -114,15 +114,15 @@ class TakenInPart(NamedTuple):
 
 
 Request: TypeAlias = JoinSent | SyncSent | Heartbeat | Loading | Commit | TakenInPart | Removal
-"""What comes to the coordinator."""
+"""What arrives at the coordinator."""
 
 
 class Known(NamedTuple):
-    """All that the steps of a process see of the coordinator before it answers."""
+    """All that a process's steps see of the coordinator before it responds."""
 
     index: int
     ids: tuple[tuple[str, bool], ...]
-    """The member ids of the process that are in the group, and whether their session is over."""
+    """The process's member ids in the group, and whether the session of each has expired."""
     generation: int
     preparing: bool
 
@@ -130,16 +130,17 @@ class Known(NamedTuple):
         return any(name == member_id for name, _ in self.ids)
 
     def answer(self, membership: Membership) -> MembershipError:
-        """To a heartbeat."""
+        """The response to a heartbeat."""
         return standing(
             self.knows(membership.member_id), membership.generation == self.generation, self.preparing
         )
 
 
 class JavaMember(MemberState):
-    """As Java's consumer in what others notice: it has no lease, and knows only loss that it is told of.
+    """A member that looks like Java's consumer to other members.
 
-    It sends no heartbeats while it joins, commits nothing then, and never sends a commit again.
+    It has no lease, and detects only a loss that it is told of. It sends no heartbeats and no commits while
+    it joins, and never resends a commit.
     """
 
     def has_lease(self, now: float) -> bool:
@@ -151,13 +152,13 @@ def may_send_heartbeat(member: MemberState) -> bool:
 
 
 def waits_for_sync(member: MemberState) -> bool:
-    """Whether nothing but SyncGroup's answer brings the lease back, whose time is then all that counts."""
+    """Whether only the SyncGroup response can renew the lease, so that its time alone counts."""
     longest = max(member.settings.session_timeout, member.settings.rebalance_timeout)
     return longest == 1 and member.lease.stable_at + longest <= NOW and not member.has_lease(NOW)
 
 
 def received(process: Process, index: int, mail: Replies, installed: Partitions) -> Process:
-    """A process after another one, or the coordinator, has done something."""
+    """The process after another process, or the coordinator, has taken a step."""
     for member_id, reply in mail:
         waiting = process.join
         if member_id[0] != LETTERS[index] or not isinstance(waiting, (JoinSent, SyncSent)):
@@ -174,7 +175,7 @@ def received(process: Process, index: int, mail: Replies, installed: Partitions)
 
 
 def member_ids(process: Process) -> Iterator[str]:
-    """Every id that the process or a message of its still uses."""
+    """Every member id that the process or one of its messages still uses."""
     yield from process.leaving
     if process.member is not None:
         yield process.member.membership.member_id

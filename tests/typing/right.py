@@ -1,7 +1,7 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-"""What users of the library write, for the type checkers: nothing here is run.
+"""Correct uses of the library, for the type checkers. Nothing here runs.
 
-mypy and pyright read it as part of the linters, and fail when a type of the public API has changed.
+mypy and pyright read this file as part of the linters, and fail when a type of the public API changes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ else:
 
 @dataclass(frozen=True, slots=True)
 class AllToOne(Strategy):
-    """A frozen dataclass may be a strategy, ..."""
+    """A strategy may be a frozen dataclass, ..."""
 
     everything: bool = True
     name: str = "all-to-one"
@@ -56,7 +56,7 @@ class AllToOne(Strategy):
 
 
 class WithMemberData(Strategy):
-    """... so may any class with a name, here with data of its own ..."""
+    """... any class with a name, here with its own member data ..."""
 
     name = "with-member-data"
 
@@ -74,7 +74,7 @@ class WithMemberData(Strategy):
 
 
 class Derived(Sticky):
-    """... and a subclass of one of ours."""
+    """... or a subclass of one of our strategies."""
 
 
 strategies: list[Strategy] = [AllToOne(), WithMemberData(), Derived()]

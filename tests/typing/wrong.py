@@ -1,8 +1,8 @@
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
-"""What users of the library get wrong, for the type checkers: nothing here is run.
+"""Wrong uses of the library, for the type checkers. Nothing here runs.
 
-Each comment says which error mypy has to find on its line; pyright has to find one too. A line that has
-become right by a change of the public API fails the linters, because its comment is then not needed.
+Each comment names the error that mypy has to find on its line; pyright has to find an error, too. If a change
+of the public API makes a line valid, the linters fail, because its comment is no longer needed.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ OfKafkaPython(["orders"], group_id="g")  # type: ignore[arg-type]
 OfKafkaPython(group_id="g").subscribe(topic=["orders"])  # type: ignore[call-arg]
 
 
-# What pyright alone can find: mypy knows no types of the clients.
+# Only pyright finds these errors: mypy does not know the types of the clients.
 async def reads_records(one: OfAiokafka, other: OfKafkaPython) -> None:
     text: str
     for records in (await one.getmany()).values():
