@@ -11,6 +11,7 @@ import pytest
 
 from kafka_assignors.wire import GroupMetadataKey, decode_group_metadata, decode_key
 from kafka_assignors_spark.history import rates_of_history
+from spark_validation.recording import kip848
 from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Act
 from spark_validation.recording.record import main
 
@@ -98,3 +99,18 @@ def test_every_group_is_named_once() -> None:
     names = [group.name for group in GROUPS]
     assert len(names) == len(set(names)) >= 12
     assert all(set(role.topics) | set(role.other_topics) <= set(TOPICS) for g in GROUPS for role in g.roles)
+
+
+def test_a_recording_of_kip848_groups_is_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # One short scene stands for the four, which take five minutes.
+    for scene in ("_pods", "_patterns", "_again"):
+        monkeypatch.setattr(kip848, scene, lambda *_: None)
+    monkeypatch.setattr(kip848, "_moved", lambda members: members.join("moved-1", "moved", "orders"))
+    folder = tmp_path / "history"
+
+    kip848.record(folder)
+
+    files = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    assert files == {"raw/part-0.parquet", "topics.parquet"}
+    keys = map(decode_key, pq.read_table(folder / "raw")["key"].to_pylist())
+    assert {key.group for key in keys} == {"moved"}

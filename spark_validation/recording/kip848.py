@@ -117,7 +117,7 @@ def record(folder: Path) -> None:
             _pods(kafka, catalogue, members)
             _patterns(kafka, catalogue, members)
             _again(kafka, members)
-        read_group_records(kafka.bootstrap).write(folder / "raw")
+        read_group_records(kafka.bootstrap).write(folder)
         catalogue.write(folder / "topics.parquet")
 
 
