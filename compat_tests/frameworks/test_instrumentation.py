@@ -111,7 +111,7 @@ settings = dict(group_id=topic, bootstrap_servers=bootstrap, auto_offset_reset="
 async def consume():
     from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
     async with CooperativeAIOKafkaConsumer(topic, **settings) as consumer:
-        await asyncio.wait_for(consumer.getone(), HANG_S)
+        await consumer.getone()
 
 asyncio.run(consume())
 tags = ("kafka.topic", "kafka.group_id")
