@@ -92,7 +92,7 @@ TABLE = (
         reason="Of a partition that is not assigned these raise the error that the stock consumer "
         "documents; before a first assignment that one fails an assertion.",
         anchor=_CALLS,
-        line="raise `IllegalStateError`, before the first assignment too",
+        line="raise `IllegalStateError`, also before the first assignment",
     ),
     Difference(
         states=(*_OWNING, "stalled"),
@@ -102,7 +102,7 @@ TABLE = (
         ours=f"* {_ALL}",
         reason="`stop()` tells the listener what is revoked, or lost.",
         anchor=_COOPERATIVE,
-        line="commits, calls `on_partitions_revoked`, in the middle of a rebalance too, and leaves",
+        line="commits, calls `on_partitions_revoked`, and leaves, also in the middle of a rebalance",
     ),
     Difference(
         states=(*_OWNING, "stalled"),
@@ -112,7 +112,7 @@ TABLE = (
         ours=_NONE,
         reason="What `stop()` has revoked is not assigned any more.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("owning*", "rejoining", "stalled"),
@@ -122,7 +122,7 @@ TABLE = (
         ours="nothing",
         reason="The same: so it has no position.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closing", "closed", "lost"),
@@ -133,7 +133,7 @@ TABLE = (
         reason="After `stop()`, and after a loss, nothing is assigned. The stock consumer keeps the "
         "assignment until it has the next one.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closing", "closed", "lost"),
@@ -143,7 +143,7 @@ TABLE = (
         ours="nothing",
         reason="The same: so it has no position.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closing", "closed", "lost"),
@@ -153,7 +153,7 @@ TABLE = (
         ours="returns {}",
         reason="The same.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closing", "closed", "lost", "stalled"),
@@ -164,7 +164,7 @@ TABLE = (
         reason="The same: what needs an assigned partition raises as for any partition that is not "
         "assigned. So a commit that would overwrite that of the next owner is refused.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closing", "closed", "lost", "stalled"),
@@ -180,7 +180,7 @@ TABLE = (
         ours="as before",
         reason="The same: what is refused changes nothing.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closing", "closed", "stalled"),
@@ -191,7 +191,7 @@ TABLE = (
         reason="The same: what the stock consumer commits for a member that has left, and the next owner "
         "may have committed already, is refused.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closing", "closed", "stalled"),
@@ -201,7 +201,7 @@ TABLE = (
         ours="returns None",
         reason="The same: what was refused is not found afterwards.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("stalled",),
@@ -212,7 +212,7 @@ TABLE = (
         reason="A member that was out for longer than `max_poll_interval_ms` is told so by the call that "
         "brings it back.",
         anchor="settings-that-matter",
-        line="With the next call the listener is told what was lost",
+        line="At the next call the listener is told which partitions were lost",
     ),
     Difference(
         states=("stalled",),
@@ -222,7 +222,7 @@ TABLE = (
         ours=_NONE,
         reason="The same: and it is not assigned any more.",
         anchor="settings-that-matter",
-        line="With the next call the listener is told what was lost",
+        line="At the next call the listener is told which partitions were lost",
     ),
     Difference(
         states=("stalled",),
@@ -232,7 +232,7 @@ TABLE = (
         ours=f"lost {_ALL}",
         reason="The same: it is a call that waits for records, so it counts.",
         anchor="settings-that-matter",
-        line="With the next call the listener is told what was lost",
+        line="At the next call the listener is told which partitions were lost",
     ),
     Difference(
         states=("stalled",),
@@ -242,7 +242,7 @@ TABLE = (
         ours=_NONE,
         reason="The same: what was lost goes when the listener has returned.",
         anchor="settings-that-matter",
-        line="With the next call the listener is told what was lost",
+        line="At the next call the listener is told which partitions were lost",
     ),
     Difference(
         states=("stalled",),
@@ -252,7 +252,7 @@ TABLE = (
         ours="nothing",
         reason="The same: so it has no position.",
         anchor="settings-that-matter",
-        line="With the next call the listener is told what was lost",
+        line="At the next call the listener is told which partitions were lost",
     ),
     Difference(
         states=("stalled",),
@@ -262,7 +262,7 @@ TABLE = (
         ours="returns False",
         reason="The same: a position that goes meanwhile is not found.",
         anchor="settings-that-matter",
-        line="With the next call the listener is told what was lost",
+        line="At the next call the listener is told which partitions were lost",
     ),
     Difference(
         states=("rejoining", "revoking"),
@@ -272,7 +272,7 @@ TABLE = (
         ours="returns {}",
         reason="What stays is delivered all through a rebalance, and `getmany` returns after its timeout.",
         anchor=_COOPERATIVE,
-        line="delivers, commits and sends heartbeats for all it owns",
+        line="delivers, commits and sends heartbeats for all partitions that it owns",
     ),
     Difference(
         states=("rejoining",),
@@ -282,7 +282,7 @@ TABLE = (
         ours="returns *",
         reason="What stays is committed all through a rebalance.",
         anchor=_COOPERATIVE,
-        line="delivers, commits and sends heartbeats for all it owns",
+        line="delivers, commits and sends heartbeats for all partitions that it owns",
     ),
     Difference(
         states=("rejoining",),
@@ -292,7 +292,7 @@ TABLE = (
         ours="0@*",
         reason="The same: these commits have arrived.",
         anchor=_COOPERATIVE,
-        line="delivers, commits and sends heartbeats for all it owns",
+        line="delivers, commits and sends heartbeats for all partitions that it owns",
     ),
     Difference(
         states=("joining", "rejoining", "lost"),
@@ -303,7 +303,7 @@ TABLE = (
         reason="A JoinGroup has a connection of its own; in the stock consumer other requests wait "
         "behind it.",
         anchor=_COOPERATIVE,
-        line="delivers, commits and sends heartbeats for all it owns",
+        line="delivers, commits and sends heartbeats for all partitions that it owns",
     ),
     Difference(
         states=("rejoining",),
@@ -353,7 +353,7 @@ TABLE = (
         ours="returns None",
         reason="`stop()` does not wait for a JoinGroup that is under way.",
         anchor=_COOPERATIVE,
-        line="in the middle of a rebalance too, and leaves",
+        line="and leaves, also in the middle of a rebalance",
     ),
     Difference(
         states=("joining", "lost"),
@@ -363,7 +363,7 @@ TABLE = (
         ours="nothing",
         reason="The same: the stock consumer, which waits for it, announces what that gives it.",
         anchor=_COOPERATIVE,
-        line="in the middle of a rebalance too, and leaves",
+        line="and leaves, also in the middle of a rebalance",
     ),
     Difference(
         states=(
@@ -423,7 +423,7 @@ TABLE = (
         ours="nothing",
         reason="A new listener is not told of revocations that do not happen.",
         anchor=_COOPERATIVE,
-        line="those that go, after the join",
+        line="the revoked partitions, after the join",
     ),
     Difference(
         states=(
@@ -443,7 +443,7 @@ TABLE = (
         reason="A subscription that no request can carry makes calls for records raise a KafkaError; "
         "with the stock consumer they wait for ever.",
         anchor=_CALLS,
-        line="A subscription that no request can carry",
+        line="A subscription that cannot be encoded in a request",
     ),
     Difference(
         states=("closing",),
@@ -473,7 +473,7 @@ TABLE = (
         reason="An offset that no request can carry ends the fetcher of both. The `stop()` of ours "
         "closes everything nevertheless.",
         anchor=_CALLS,
-        line="`stop()` closes connections and tasks, also after a failure",
+        line="connections and ends all tasks, also after a failure",
     ),
     Difference(
         states=("revoking", "lost", "stalled"),
@@ -483,7 +483,7 @@ TABLE = (
         ours="delivers",
         reason="The same: nothing is fetched there of a partition that is being revoked, or was lost.",
         anchor=_CALLS,
-        line="Nothing is fetched of a partition that is being revoked or was lost",
+        line="The consumer does not fetch a partition that is being revoked or was lost",
     ),
     Difference(
         states=("revoking", "lost", "stalled"),
@@ -493,7 +493,7 @@ TABLE = (
         ours="returns None",
         reason="The same: so the fetcher goes on.",
         anchor=_CALLS,
-        line="Nothing is fetched of a partition that is being revoked or was lost",
+        line="The consumer does not fetch a partition that is being revoked or was lost",
     ),
     Difference(
         states=("closing",),
@@ -503,7 +503,7 @@ TABLE = (
         ours="returns None",
         reason="The same: so the fetcher goes on until it is closed.",
         anchor=_CALLS,
-        line="Nothing is fetched of a partition that is being revoked or was lost",
+        line="The consumer does not fetch a partition that is being revoked or was lost",
     ),
     Difference(
         states=("lost",),
@@ -513,7 +513,7 @@ TABLE = (
         ours="returns None",
         reason="After a loss there is nothing to commit, which needs no waiting.",
         anchor=_CALLS,
-        line="After `stop()` nothing is assigned",
+        line="After `stop()` no partition is assigned",
     ),
     Difference(
         states=("closed before start",),

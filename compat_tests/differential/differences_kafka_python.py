@@ -119,7 +119,7 @@ TABLE = (
         ours="returns None",
         reason="Leaving is the machine's: nothing has to wait for the LeaveGroup of `close()`.",
         anchor=_COOPERATIVE,
-        line="joins go on between and beside the polls",
+        line="joins go on during and between polls",
     ),
     Difference(
         states=("not polled",),
@@ -141,7 +141,7 @@ TABLE = (
         reason="The broker closes the connection at such a request. That looks like any lost connection, "
         "after which the commit is tried again, for at most `request_timeout_ms`.",
         anchor=_CALLS,
-        line="is tried again for at most `request_timeout_ms`",
+        line="retries the commit for at most `request_timeout_ms`",
     ),
     Difference(
         states=("rejoining",),
@@ -229,7 +229,7 @@ TABLE = (
         reason="A JoinGroup has a connection of its own; in the stock consumer other requests wait "
         "behind it.",
         anchor=_COOPERATIVE,
-        line="joins go on between and beside the polls",
+        line="joins go on during and between polls",
     ),
     Difference(
         states=("rejoining", "lost"),
@@ -256,7 +256,7 @@ TABLE = (
         ours="returns None",
         reason="The same: a LeaveGroup does not wait for the JoinGroup.",
         anchor=_COOPERATIVE,
-        line="in the middle of a rebalance too",
+        line="also in the middle of a rebalance",
     ),
     Difference(
         states=("owning*", "rejoining", "stalled"),
@@ -425,7 +425,7 @@ TABLE = (
         reason="After `close()` these raise their error before they change anything; the stock consumer "
         "after that.",
         anchor=_CALLS,
-        line="After `close()`, `subscribe`, `unsubscribe` and `assign([])`",
+        line="`subscribe`, `unsubscribe` and `assign([])` after `close()`",
     ),
     Difference(
         states=("closed before first poll",),
@@ -436,7 +436,7 @@ TABLE = (
         reason="After `close()` a subscription can have no effect. The stock consumer takes one to the "
         "same topics.",
         anchor=_CALLS,
-        line="After `close()`, `subscribe`, `unsubscribe` and `assign([])`",
+        line="`subscribe`, `unsubscribe` and `assign([])` after `close()`",
     ),
     Difference(
         states=("closed before first poll",),
@@ -446,7 +446,7 @@ TABLE = (
         ours="raises TypeError",
         reason="Arguments are checked before the state.",
         anchor=_CALLS,
-        line="Arguments are checked first",
+        line="They check the arguments first",
     ),
     Difference(
         states=("*",),
