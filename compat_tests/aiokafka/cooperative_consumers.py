@@ -14,7 +14,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
-__all__ = ["Listener", "consuming", "of", "until"]
+__all__ = ["Listener", "consumer_of", "consuming", "of", "until"]
 
 
 class Listener(ConsumerRebalanceListener):
@@ -41,21 +41,24 @@ class Listener(ConsumerRebalanceListener):
         return [partitions for call, partitions in self.calls if call == what and partitions]
 
 
-@contextlib.asynccontextmanager
-async def consuming(
-    group: GroupOfMembers, listener: Listener | None = None, **settings: Any
-) -> AsyncIterator[CooperativeAIOKafkaConsumer]:
-    consumer = CooperativeAIOKafkaConsumer(
+def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaConsumer:
+    return CooperativeAIOKafkaConsumer(
         **{
             "bootstrap_servers": group.kafka.bootstrap,
             "group_id": group.id,
-            "auto_offset_reset": "earliest",
-            "heartbeat_interval_ms": 200,
             "session_timeout_ms": 30_000,  # Longer than a busy machine stalls.
             "enable_auto_commit": False,
             **settings,
         }
     )
+
+
+@contextlib.asynccontextmanager
+async def consuming(
+    group: GroupOfMembers, listener: Listener | None = None, **settings: Any
+) -> AsyncIterator[CooperativeAIOKafkaConsumer]:
+    defaults: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200}
+    consumer = consumer_of(group, **{**defaults, **settings})
     consumer.subscribe(list(group.topics), listener=listener)
     try:
         await asyncio.wait_for(consumer.start(), HANG_S)

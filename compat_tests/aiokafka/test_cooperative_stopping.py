@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import ConsumerStoppedError, KafkaConnectionError
 from aiokafka.protocol.fetch import FetchRequest
 
-from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
+from compat_tests.aiokafka.cooperative_consumers import Listener, consumer_of, consuming, of, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -20,16 +20,6 @@ from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
-
-
-def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaConsumer:
-    return CooperativeAIOKafkaConsumer(
-        bootstrap_servers=group.kafka.bootstrap,
-        group_id=group.id,
-        session_timeout_ms=30_000,
-        enable_auto_commit=False,
-        **settings,
-    )
 
 
 @contextlib.asynccontextmanager

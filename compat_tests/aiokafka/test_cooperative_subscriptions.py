@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import IllegalStateError
 
-from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
+from compat_tests.aiokafka.cooperative_consumers import Listener, consumer_of, consuming, of, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
-
-
-def consumer_of(group: GroupOfMembers, **settings: Any) -> CooperativeAIOKafkaConsumer:
-    return CooperativeAIOKafkaConsumer(
-        bootstrap_servers=group.kafka.bootstrap,
-        group_id=group.id,
-        session_timeout_ms=30_000,
-        enable_auto_commit=False,
-        **settings,
-    )
 
 
 def test_with_a_pattern_start_returns_with_the_first_assignment(kafka: Kafka) -> None:
