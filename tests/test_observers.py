@@ -178,7 +178,7 @@ def test_a_member_that_unsubscribes_during_a_rebalance_does_not_count_the_time_u
 def test_events_that_are_no_rebalance_are_none() -> None:
     member = Member().joined()
     told = len(member.recorder.told)
-    member.handle(HeartbeatAnswered(FIRST, MembershipError.NONE, 6.0), CommitRequested(1, ORDERS_0))
+    member.handle(HeartbeatAnswered(FIRST, MembershipError.NONE, 6.0), CommitRequested(ORDERS_0))
     assert len(member.recorder.told) == told
 
 

@@ -12,9 +12,9 @@ from kafka_assignors.rebalance.events import (
     Assigned,
     CloseRequested,
     CommitAnswered,
-    CommitDone,
     CommitRefused,
     CommitRequested,
+    CommitsCanBeSent,
     Fail,
     HeartbeatAnswered,
     Install,
@@ -130,7 +130,8 @@ class TestRevoking:
     def test_revoked_partitions_are_delivered_no_more_but_can_be_committed(self) -> None:
         driver = self.revoking()
         assert driver.member.deliverable == orders(0)
-        assert driver.tell(CommitRequested(1, orders(1))) == (SendCommit(1, Membership("a", 2), orders(1)),)
+        driver.tell(CommitRequested(orders(1)))
+        assert driver.tell(CommitsCanBeSent(orders(1))) == (SendCommit(Membership("a", 2), orders(1)),)
 
     def test_the_member_rejoins_at_once_without_the_claim(self) -> None:
         driver = self.revoking()
@@ -315,11 +316,14 @@ class TestClose:
         request = driver.join()
         assert driver.tell(CloseRequested()) == (Revoke(orders(0)),)
         old, new = driver.member.membership, Membership("a", 2)
-        assert driver.tell(CommitRequested(7, orders(0))) == (SendCommit(7, old, orders(0)),)
+        driver.tell(CommitRequested(orders(0)))
+        assert driver.tell(CommitsCanBeSent(orders(0))) == (SendCommit(old, orders(0)),)
         assert driver.tell(Joined(request.attempt, new)) == (SendSync(new),)
-        assert driver.tell(CommitAnswered(7, old, MembershipError.ILLEGAL_GENERATION)) == ()
-        assert driver.assigned(0, 1) == (SendCommit(7, new, orders(0)),)
-        assert driver.tell(CommitAnswered(7, new, MembershipError.NONE)) == (CommitDone(7),)
+        driver.tell(CommitAnswered(old, MembershipError.ILLEGAL_GENERATION, orders(0)))
+        assert not driver.member.can_commit
+        driver.assigned(0, 1)
+        assert driver.tell(CommitsCanBeSent(orders(0))) == (SendCommit(new, orders(0)),)
+        driver.tell(CommitAnswered(new, MembershipError.NONE))
         assert driver.tell(ListenerReturned()) == (
             Install(frozenset()),
             SendLeave("a", "the consumer is being closed"),
@@ -367,7 +371,7 @@ class TestClose:
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         membership = driver.joined(2)
         driver.tell(CloseRequested())
-        assert driver.tell(CommitRequested(7, orders(0))) == ()
+        assert driver.tell(CommitRequested(orders(0))) == ()
         (refused,) = driver.tell(SyncFailed(membership, MembershipError.UNKNOWN_MEMBER_ID))
         assert isinstance(refused, CommitRefused)
         assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
@@ -377,8 +381,9 @@ class TestClose:
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         membership = driver.joined(2)
         assert driver.tell(SubscriptionChanged(frozenset())) == (Revoke(orders(0)),)
-        assert driver.tell(CommitRequested(7, orders(0))) == ()
-        assert driver.assigned(0) == (SendCommit(7, membership, orders(0)),)
+        assert driver.tell(CommitRequested(orders(0))) == ()
+        driver.assigned(0)
+        assert driver.tell(CommitsCanBeSent(orders(0))) == (SendCommit(membership, orders(0)),)
 
     def test_partitions_are_lost_when_the_generation_is(self) -> None:
         driver = Driver().owning(0)
@@ -420,11 +425,9 @@ class TestMisuse:
         with pytest.raises(OutOfOrderError, match="second time"):
             driver.tell(CloseRequested())
 
-    def test_a_second_commit_with_the_same_number_is_an_error(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        with pytest.raises(OutOfOrderError, match="commit 1"):
-            driver.tell(CommitRequested(1, orders(0)))
+    def test_an_answer_to_a_commit_that_was_not_sent(self) -> None:
+        with pytest.raises(OutOfOrderError, match="no commit was sent"):
+            Driver().owning(0).tell(CommitAnswered(Membership("a", 1), MembershipError.NONE))
 
 
 def test_an_eager_strategy_makes_the_member_eager() -> None:

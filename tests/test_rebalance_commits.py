@@ -1,43 +1,60 @@
-"""The commits of one member: which ones it allows, and how a rebalance affects them."""
+"""The commits of one member: when the machine lets them be sent, which offset is sent, and how each ends."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from kafka_assignors.rebalance import MemberState
 from kafka_assignors.rebalance.error_codes import decisive_error, membership_error, read_commit_response
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
     CommitAbandoned,
     CommitAnswered,
-    CommitDone,
     CommitRefused,
     CommitRequested,
+    CommitsCanBeSent,
+    Event,
     Install,
     Joined,
     ListenerReturned,
     Lose,
     Membership,
     MembershipError,
+    Partition,
     Partitions,
     RejoinRequested,
     Revoke,
     SendCommit,
     SendJoin,
 )
-from kafka_assignors.rebalance.session_commits import CommitQueue
+from kafka_assignors.rebalance.member import OutOfOrderError
+from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
+
+A1, A2 = Membership("a", 1), Membership("a", 2)
 
 
 class TestCommits:
+    """The machine: partitions alone, and one request at a time."""
+
+    def committing(self, *owned: int) -> Driver:
+        """A commit of all owned partitions was sent in generation 1."""
+        driver = Driver().owning(*owned)
+        assert driver.tell(CommitRequested(orders(*owned))) == ()
+        assert self.sent(driver) == SendCommit(A1, orders(*owned))
+        return driver
+
     def crossing(self, *kept: int) -> Driver:
         """A commit of 0 and 1 was sent in generation 1; in generation 2 the member keeps `kept`."""
-        driver = Driver().owning(0, 1)
-        assert driver.tell(CommitRequested(1, orders(0, 1))) == (
-            SendCommit(1, Membership("a", 1), orders(0, 1)),
-        )
+        driver = self.committing(0, 1)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
         if driver.assigned(*kept) and driver.member.owned != orders(*kept):
@@ -45,39 +62,30 @@ class TestCommits:
         driver.tell(ListenerReturned())
         return driver
 
-    def revoking(self, *owned: int) -> Driver:
-        """In generation 2 the member has to give up the last owned partition; its listener runs."""
-        driver = Driver().owning(*owned)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        assert driver.assigned(*owned[:-1]) == (Revoke(orders(owned[-1])),)
-        return driver
-
-    def answered(self, driver: Driver, answer: MembershipError, generation: int = 1) -> tuple[Action, ...]:
-        return driver.tell(CommitAnswered(1, Membership("a", generation), answer))
+    def sent(self, driver: Driver, *fitting: int) -> Action:
+        (action,) = driver.tell(CommitsCanBeSent(orders(*(fitting or range(9)))))
+        return action
 
     def test_a_commit_that_a_rebalance_overtook_is_sent_again_for_the_kept_partitions(self) -> None:
         driver = self.crossing(0)
-        assert self.answered(driver, MembershipError.ILLEGAL_GENERATION) == (
-            SendCommit(1, Membership("a", 2), orders(0)),
-        )
-        (refused,) = self.answered(driver, MembershipError.NONE, generation=2)
-        assert isinstance(refused, CommitRefused)
-        assert refused.partitions == orders(1)
+        driver.tell(CommitAnswered(A1, MembershipError.ILLEGAL_GENERATION, orders(0, 1)))
+        assert self.sent(driver) == SendCommit(A2, orders(0))
 
-    def test_a_commit_accepted_before_the_rebalance_is_done(self) -> None:
-        assert self.answered(self.crossing(0), MembershipError.NONE) == (CommitDone(1),)
+    def test_a_partition_that_was_given_up_is_refused_at_once(self) -> None:
+        driver = self.committing(0, 1)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+        driver.joined(2)
+        driver.assigned(0)
+        assert CommitRefused(orders(1)) in driver.tell(ListenerReturned())
 
     def test_a_commit_that_lost_all_its_partitions_is_refused(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        (refused,) = self.answered(driver, MembershipError.UNKNOWN_MEMBER_ID)
-        assert isinstance(refused, CommitRefused)
+        driver = self.committing(0)
+        assert CommitRefused(orders(0)) in driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        driver.tell(CommitAnswered(A1, MembershipError.UNKNOWN_MEMBER_ID, orders(0)))
+        assert not driver.member.commits
 
     def test_a_commit_is_never_sent_for_a_partition_that_was_lost_and_assigned_again(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
+        driver = self.committing(0)
         driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
         driver.tell(AboutToJoin(COOPERATIVE))
         (_, request) = driver.tell(ListenerReturned())
@@ -85,185 +93,91 @@ class TestCommits:
         driver.tell(Joined(request.attempt, Membership("a", 3)))
         driver.assigned(0)
         driver.tell(ListenerReturned())
-        (refused,) = self.answered(driver, MembershipError.OTHER)
-        assert isinstance(refused, CommitRefused)
+        driver.tell(CommitAnswered(A1, MembershipError.OTHER, orders(0)))
+        assert not driver.member.can_commit
 
     def test_a_commit_requested_during_the_sync_waits_for_its_end(self) -> None:
         driver = Driver().owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.joined(2)
-        assert driver.tell(CommitRequested(1, orders(0))) == ()
-        assert driver.assigned(0)[0] == SendCommit(1, Membership("a", 2), orders(0))
+        driver.tell(CommitRequested(orders(0)))
+        assert not driver.member.can_commit
+        driver.assigned(0)
+        assert self.sent(driver) == SendCommit(A2, orders(0))
 
     def test_a_commit_refused_during_a_join_waits_for_the_end_of_the_join(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
+        driver = self.committing(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         driver.join()
-        assert self.answered(driver, MembershipError.ILLEGAL_GENERATION) == ()
+        driver.tell(CommitAnswered(A1, MembershipError.ILLEGAL_GENERATION, orders(0)))
+        assert not driver.member.can_commit
+
+    def test_a_commit_that_met_a_rebalance_waits_for_the_next_sync(self) -> None:
+        driver = self.committing(0)
+        driver.tell(CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
+        assert driver.member.must_join
+        assert not driver.member.can_commit
+        driver.joined(2)
+        driver.assigned(0)
+        assert self.sent(driver) == SendCommit(A2, orders(0))
 
     def test_a_commit_of_the_listener_before_a_join_does_not_wait_for_that_join(self) -> None:
         driver = Driver(protocol=EAGER).owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         assert driver.tell(AboutToJoin(EAGER)) == (Revoke(orders(0)),)
-        sent = driver.tell(CommitRequested(1, orders(0)))
-        assert self.answered(driver, MembershipError.REBALANCE_IN_PROGRESS) == sent
-        assert self.answered(driver, MembershipError.NONE) == (CommitDone(1),)
+        driver.tell(CommitRequested(orders(0)))
+        self.sent(driver)
+        driver.tell(CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
+        assert self.sent(driver) == SendCommit(A1, orders(0))
 
-    def test_a_commit_whose_response_is_lost_is_sent_again(self) -> None:
-        driver = Driver().owning(0)
-        sent = driver.tell(CommitRequested(1, orders(0)))
-        assert self.answered(driver, MembershipError.OTHER) == sent
+    def test_the_next_request_waits_for_the_end_of_the_one_under_way(self) -> None:
+        driver = self.committing(0, 1)
+        driver.tell(CommitRequested(orders(1)))
+        assert not driver.member.can_commit
+        with pytest.raises(OutOfOrderError, match="CommitsCanBeSent"):
+            driver.tell(CommitsCanBeSent(orders(1)))
+        driver.tell(CommitAnswered(A1, MembershipError.NONE))
+        assert self.sent(driver) == SendCommit(A1, orders(1))
 
-    def test_a_retry_never_follows_a_later_commit_of_the_partition(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.tell(CommitRequested(2, orders(0)))
-        assert self.answered(driver, MembershipError.OTHER) == ()
-        done = driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.NONE))
-        assert done == (CommitDone(1), CommitDone(2))
+    def test_a_request_under_way_outlasts_the_membership_and_the_next_one_waits_for_its_end(self) -> None:
+        driver = self.committing(0)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        driver.tell(AboutToJoin(COOPERATIVE))
+        (_, request) = driver.tell(ListenerReturned())
+        assert isinstance(request, SendJoin)
+        driver.tell(Joined(request.attempt, Membership("b", 3)))
+        driver.assigned(0)
+        driver.tell(ListenerReturned())
+        driver.tell(CommitRequested(orders(0)))
+        assert not driver.member.can_commit
+        driver.tell(CommitAnswered(A1, MembershipError.UNKNOWN_MEMBER_ID, orders(0)))
+        assert self.sent(driver) == SendCommit(Membership("b", 3), orders(0))
 
-    def test_a_superseded_commit_is_not_done_before_the_later_commit(self) -> None:
-        """Otherwise the listener returns too early, and its partitions are removed from the later commit."""
-        driver = self.revoking(0, 1)
-        driver.tell(CommitRequested(1, orders(1)))
-        driver.tell(CommitRequested(2, orders(0, 1)))
-        assert self.answered(driver, MembershipError.OTHER, generation=2) == ()
-        again = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.OTHER))
-        assert again == (SendCommit(2, Membership("a", 2), orders(0, 1)),)
-        done = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.NONE))
-        assert done == (CommitDone(1), CommitDone(2))
+    def test_only_what_fits_into_the_request_is_sent(self) -> None:
+        driver = Driver().owning(0, 1, 2)
+        driver.tell(CommitRequested(orders(0, 1, 2)))
+        assert self.sent(driver, 0, 2) == SendCommit(A1, orders(0, 2))
+        driver.tell(CommitAnswered(A1, MembershipError.NONE))
+        assert self.sent(driver) == SendCommit(A1, orders(1))
 
-    def test_a_commit_superseded_in_part_waits_for_both_parts(self) -> None:
-        driver = Driver().owning(0, 1)
-        driver.tell(CommitRequested(1, orders(0, 1)))
-        driver.tell(CommitRequested(2, orders(0)))
-        assert self.answered(driver, MembershipError.OTHER) == (SendCommit(1, Membership("a", 1), orders(1)),)
-        assert driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.NONE)) == (CommitDone(2),)
-        assert self.answered(driver, MembershipError.NONE) == (CommitDone(1),)
-
-    def test_a_superseded_commit_is_refused_with_the_later_commit(self) -> None:
-        driver = Driver().owning(0)
-        for number in (1, 2, 3):
-            driver.tell(CommitRequested(number, orders(0)))
-        assert self.answered(driver, MembershipError.OTHER) == ()
-        assert driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.OTHER)) == ()
-        refused = driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        refused += driver.tell(CommitAnswered(3, Membership("a", 1), MembershipError.UNKNOWN_MEMBER_ID))
-        assert [(type(one), one.commit) for one in refused if isinstance(one, CommitRefused)] == [
-            (CommitRefused, 1),
-            (CommitRefused, 2),
-            (CommitRefused, 3),
-        ]
-
-    def test_a_commit_taken_over_by_a_later_one_does_not_wait_for_it_alone(self) -> None:
-        driver = Driver().owning(0)
-        for number in (1, 2, 3):
-            driver.tell(CommitRequested(number, orders(0)))
-        self.answered(driver, MembershipError.OTHER)
-        assert driver.tell(CommitAbandoned(2)) == ()
-        (refused,) = driver.tell(CommitAbandoned(3))
-        assert isinstance(refused, CommitRefused)
-        assert (refused.commit, refused.partitions) == (1, orders(0))
-
-    def test_none_waits_for_one_that_its_caller_gave_up(self) -> None:
-        driver = Driver().owning(0)
-        for number in (1, 2, 3):
-            driver.tell(CommitRequested(number, orders(0)))
-        self.answered(driver, MembershipError.OTHER)
-        driver.tell(CommitAnswered(2, Membership("a", 1), MembershipError.OTHER))
-        refused = driver.tell(CommitAbandoned(3))
-        assert {one.commit for one in refused if isinstance(one, CommitRefused)} == {1, 2}
-
-    def test_a_held_commit_superseded_in_part_waits_for_the_later_commit(self) -> None:
-        driver = Driver().owning(0, 1)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        driver.tell(CommitRequested(1, orders(0, 1)))
-        driver.tell(CommitRequested(2, orders(0)))
-        driver.assigned(0, 1)
-        assert self.answered(driver, MembershipError.NONE, generation=2) == ()
-        done = driver.tell(CommitAnswered(2, Membership("a", 2), MembershipError.NONE))
-        assert done == (CommitDone(1), CommitDone(2))
+    def test_only_what_needs_another_request_is_sent_again(self) -> None:
+        driver = self.committing(0, 1, 2)
+        driver.tell(CommitAnswered(A1, MembershipError.OTHER, orders(2)))
+        assert self.sent(driver) == SendCommit(A1, orders(2))
 
     def test_a_commit_of_a_partition_that_is_not_owned_is_refused(self) -> None:
-        (refused,) = Driver().owning(0).tell(CommitRequested(1, orders(7)))
-        assert isinstance(refused, CommitRefused)
-        assert refused.partitions == orders(7)
+        assert Driver().owning(0).tell(CommitRequested(orders(0, 7))) == (CommitRefused(orders(7)),)
 
-    def test_an_abandoned_commit_is_forgotten(self) -> None:
+    def test_an_abandoned_commit_is_not_sent(self) -> None:
         driver = Driver().owning(0)
-        driver.tell(CommitRequested(1, orders(0)))
-        driver.tell(CommitAbandoned(1))
-        assert self.answered(driver, MembershipError.OTHER) == ()
+        driver.tell(CommitRequested(orders(0)))
+        driver.tell(CommitAbandoned(orders(0)))
+        assert not driver.member.commits
 
-
-class TestCommitsTakenInPart:
-    """The coordinator returns an error code for each partition of a commit."""
-
-    A = Membership("a", 1)
-
-    def requested(self, *numbers: int) -> Driver:
-        driver = Driver().owning(0, 1, 2)
-        for number in numbers:
-            driver.tell(CommitRequested(number, orders(0, 1, 2)))
-        return driver
-
-    def test_only_what_may_be_tried_again_is_sent_again(self) -> None:
-        driver = self.requested(1)
-        again = driver.tell(
-            CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0), failed=orders(1))
-        )
-        assert again == (SendCommit(1, self.A, orders(2)),)
-        assert driver.tell(CommitAnswered(1, self.A, MembershipError.NONE)) == (CommitDone(1),)
-
-    def test_a_commit_is_over_when_no_retry_is_allowed(self) -> None:
-        driver = self.requested(1)
-        done = driver.tell(
-            CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0, 2), failed=orders(1))
-        )
-        assert done == (CommitDone(1),)
-
-    def test_accepted_partitions_of_a_commit_are_not_refused_when_the_member_is_lost(self) -> None:
-        driver = self.requested(1)
-        driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER, accepted=orders(0)))
-        (refused,) = driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID) + driver.tell(
-            CommitAnswered(1, self.A, MembershipError.UNKNOWN_MEMBER_ID)
-        )
-        assert isinstance(refused, CommitRefused)
-        assert refused.partitions == orders(1, 2)
-
-    def test_earlier_commits_are_done_with_what_was_accepted(self) -> None:
-        driver = self.requested(1, 2)
-        driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER))
-        assert driver.tell(CommitAnswered(2, self.A, MembershipError.OTHER, accepted=orders(0, 1))) == (
-            SendCommit(2, self.A, orders(2)),
-        )
-        assert driver.tell(CommitAnswered(2, self.A, MembershipError.NONE)) == (CommitDone(1), CommitDone(2))
-
-    def test_earlier_commits_are_refused_what_failed_for_good(self) -> None:
-        driver = self.requested(1, 2)
-        driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER))
-        refused, done = driver.tell(
-            CommitAnswered(2, self.A, MembershipError.OTHER, accepted=orders(0, 1), failed=orders(2))
-        )
-        assert isinstance(refused, CommitRefused)
-        assert (refused.commit, refused.partitions) == (1, orders(2))
-        assert done == CommitDone(2)
-
-    def test_a_later_commit_does_not_mind_that_an_earlier_one_failed(self) -> None:
-        driver = self.requested(1, 2)
-        done = driver.tell(CommitAnswered(1, self.A, MembershipError.OTHER, failed=orders(0, 1, 2)))
-        assert done == (CommitDone(1),)
-        assert driver.tell(CommitAnswered(2, self.A, MembershipError.NONE)) == (CommitDone(2),)
-
-    def test_a_membership_refused_beside_it_is_lost(self) -> None:
-        driver = self.requested(1)
-        (refused,) = driver.tell(
-            CommitAnswered(1, self.A, MembershipError.UNKNOWN_MEMBER_ID, accepted=orders(0), failed=orders(1))
-        )
-        assert isinstance(refused, CommitRefused)
-        assert refused.partitions == orders(2)
+    def test_a_membership_refused_in_the_response_is_lost(self) -> None:
+        driver = self.committing(0, 1)
+        refused = driver.tell(CommitAnswered(A1, MembershipError.UNKNOWN_MEMBER_ID, orders(0)))
+        assert CommitRefused(orders(0)) in refused
         assert not driver.member.in_group
 
 
@@ -311,128 +225,458 @@ class TestCommitResponse:
         assert decisive_error({c: 12, b: 29, a: 12}) == (12, (a, c))
 
 
-class QueueDriver:
-    """An adapter that queues commits before the machine, while partitions come and go."""
+class ClientError(Exception):
+    """An error of Kafka's that a retry may help."""
 
-    def __init__(self, most_in_machine: int) -> None:
-        self.queue = CommitQueue(most_in_machine)
-        self.driver = Driver().owning(0, 1, 2)
-        self.owned = orders(0, 1, 2)
-        self.tenure = dict.fromkeys(orders(0, 1, 2), 0)
-        """How often the member got each partition."""
-        self.requested: dict[int, dict[tuple[str, int], int]] = {}
-        """For each commit, the tenure of its owned partitions at the time of the request."""
-        self.sent: dict[int, SendCommit] = {}
-        self.outcomes: dict[int, Partitions] = {}
-        """The refused partitions of each finished commit."""
-        self.order: list[int] = []
+    retriable = True
+
+
+class CommitFailed(ClientError):
+    """The client's CommitFailedError."""
+
+
+@dataclass
+class Outcome:
+    """What `commit` waits for; a timeout is the test's."""
+
+    ended: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    def resolve(self, error: Exception | None = None) -> None:
+        if not self.ended.done():
+            if error is None:
+                self.ended.set_result(None)
+            else:
+                self.ended.set_exception(error)
+
+    async def wait(self, timeout_s: float | None) -> None:
+        await self.ended
+
+
+class Committer:
+    """The consumer and the transport in one. The test says when a request can be written, and answers it."""
+
+    errors = SimpleNamespace(
+        KafkaError=ClientError,
+        CommitFailedError=CommitFailed,
+        for_code=lambda code: lambda text: ClientError(code),
+    )
+    retries_commits = True
+
+    def __init__(self, *owned: int) -> None:
+        self.driver = Driver().owning(*owned)
+        self.commits = SessionCommits(self, self, "g")  # type: ignore[arg-type]  # all that it needs
+        self.ready = True
+        self.connecting: asyncio.Future[None] | None = None
+        self.under_way: tuple[Membership, dict[Partition, int], asyncio.Future[Any]] | None = None
+        self.written: list[dict[Partition, int]] = []
+        self.tasks: set[asyncio.Future[None]] = set()
+        self.on_write: Callable[[dict[Partition, int]], None] = lambda offsets: None
+        self.on_install: Callable[[Partitions], None] = lambda partitions: None
+
+    @property
+    def member(self) -> MemberState:
+        return self.driver.member
+
+    def handle(self, event: Event) -> None:
+        self.do(self.driver.tell(event))
 
     def do(self, actions: tuple[Action, ...]) -> None:
         for action in actions:
-            match action:
-                case Install(partitions):
-                    for new in partitions - self.owned:
-                        self.tenure[new] += 1
-                    self.owned = partitions
-                    self.queue.installed(partitions)
-                case SendCommit():
-                    if action.commit not in self.order:
-                        self.order.append(action.commit)
-                    assert all(
-                        self.requested[action.commit][one] == self.tenure[one] for one in action.partitions
-                    )
-                    self.sent[action.commit] = action
-                case CommitDone(number):
-                    self.end(number, frozenset())
-                case CommitRefused(number, partitions, _):
-                    self.end(number, partitions)
-        while (request := self.queue.next()) is not None:
-            self.do(self.driver.tell(request))
-            assert len(self.driver.member.commits) <= 3
+            if isinstance(action, SendCommit):
+                self.commits.write(action)
+            elif isinstance(action, CommitRefused):
+                self.commits.refuse(action)
+            elif isinstance(action, Install):
+                self.on_install(action.partitions)
+        self.commits.look()
 
-    def end(self, number: int, refused: Partitions) -> None:
-        assert number not in self.outcomes
-        self.outcomes[number] = refused
-        self.queue.end(number)
+    # ---- the transport
 
-    def request(self, number: int, partitions: Partitions) -> None:
-        member = self.driver.member
-        self.requested[number] = {one: self.tenure[one] for one in partitions & member.committable}
-        self.queue.add(number, partitions, member.committable)
-        self.do(())
+    def now(self) -> float:
+        return 0.0
 
-    def answer(self, number: int, answer: MembershipError) -> None:
-        sent = self.sent.pop(number)
-        self.do(self.driver.tell(CommitAnswered(number, sent.membership, answer)))
+    def outcome(self) -> Outcome:
+        return Outcome()
 
-    def rebalance(self, assigned: Partitions) -> None:
-        driver = self.driver
-        self.do(driver.tell(RejoinRequested("a test")))
-        actions = driver.tell(AboutToJoin(COOPERATIVE))
-        self.do(actions)
-        if isinstance(actions[-1], Lose):
-            actions = driver.tell(ListenerReturned())
-            self.do(actions)
-        join = actions[-1]
-        assert isinstance(join, SendJoin)
-        self.do(driver.tell(Joined(join.attempt, Membership("a", max(join.membership.generation, 0) + 1))))
-        actions = driver.assigned(*(number for _, number in assigned))
-        self.do(actions)
-        if isinstance(actions[-1], Revoke):
-            self.do(driver.tell(ListenerReturned()))
-        self.do(driver.tell(ListenerReturned()))
+    def spawn(self, task: Coroutine[Any, Any, None]) -> object:
+        started = asyncio.ensure_future(task)
+        self.tasks.add(started)
+        started.add_done_callback(self.tasks.discard)
+        return started
+
+    def check_offsets(self, offsets: Mapping[Any, Any]) -> None:
+        if None in offsets.values():
+            raise ValueError("no offset")
+
+    def is_ready(self) -> bool:
+        return self.ready
+
+    async def back_off(self) -> None:
+        await asyncio.sleep(0)
+
+    async def connect(self, timeout_s: float) -> None:
+        if not self.ready:
+            self.connecting = asyncio.get_running_loop().create_future()
+            await self.connecting
+
+    def forget_coordinator(self, error_code: int) -> None:
+        pass
+
+    def offset_commit(self, membership: Membership, offsets: Mapping[Any, Any]) -> Awaitable[Any]:
+        assert self.ready
+        assert self.under_way is None, "a request is written while another is under way"
+        self.under_way = (membership, dict(offsets), asyncio.get_running_loop().create_future())
+        self.written.append(dict(offsets))
+        self.on_write(dict(offsets))
+        return self.under_way[2]
+
+    # ---- the test
+
+    def commit(self, offset: int, *numbers: int) -> asyncio.Future[None]:
+        """Begin a commit of this offset for partitions of `orders`."""
+        return asyncio.ensure_future(self.commits.commit(dict.fromkeys(orders(*numbers), offset), None))
+
+    async def connects(self) -> None:
+        self.ready = True
+        if self.connecting is not None and not self.connecting.done():
+            self.connecting.set_result(None)
+        await settled()
+
+    async def answers(self, code: int = 0, **other: int) -> None:
+        """The coordinator answers the request; `p1=14` is the error code of partition 1."""
+        assert self.under_way is not None
+        _, offsets, response = self.under_way
+        self.under_way = None
+        response.set_result({one: other.get(f"p{one[1]}", code) for one in offsets})
+        await settled()
+
+    async def closes(self) -> None:
+        """The connection is closed before there is a response."""
+        assert self.under_way is not None
+        _, _, response = self.under_way
+        self.under_way = None
+        response.set_exception(ClientError("closed"))
+        await settled()
 
 
-class TestCommitQueue:
-    @pytest.mark.parametrize("seed", range(60))
-    def test_no_commit_that_waits_outlives_the_ownership_of_its_partitions(self, seed: int) -> None:
-        """Partitions come and go while commits wait; `do` checks each request that is sent."""
-        chance, adapter = random.Random(seed), QueueDriver(most_in_machine=3)
-        number = 0
+async def settled() -> None:
+    for _ in range(12):
+        await asyncio.sleep(0)
+
+
+def of(offset: int, *numbers: int) -> dict[Partition, int]:
+    return dict.fromkeys(sorted(orders(*numbers)), offset)
+
+
+def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scene())
+
+
+async def error_of(commit: asyncio.Future[None]) -> type[BaseException] | None:
+    await settled()
+    assert commit.done()
+    return type(commit.exception()) if commit.exception() is not None else None
+
+
+class TestCommitsOfASession:
+    """Which offset is written, and what each caller is told."""
+
+    def test_one_request_is_under_way_and_the_next_has_the_newest_offset_of_all_that_wait(self) -> None:
+        async def scene() -> None:
+            client = Committer(0, 1)
+            commits = [client.commit(1, 0), client.commit(2, 0), client.commit(3, 0, 1), client.commit(4, 1)]
+            await settled()
+            assert client.written == [of(1, 0)]
+            await client.answers()
+            assert client.written[1:] == [{("orders", 0): 3, ("orders", 1): 4}]
+            assert [one.done() for one in commits] == [True, False, False, False]
+            await client.answers()
+            assert [await error_of(one) for one in commits] == [None] * 4
+            assert not len(client.commits)
+
+        run(scene)
+
+    @pytest.mark.parametrize("how", ["superseded", "abandoned", "lost"])
+    def test_what_ends_while_the_connection_is_being_opened_is_never_written(self, how: str) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            client.ready = False
+            first = client.commit(1, 0)
+            await settled()
+            if how == "superseded":
+                second = client.commit(2, 0)
+            elif how == "abandoned":
+                first.cancel()
+            else:
+                client.do(client.driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID))
+            await settled()
+            await client.connects()
+            assert client.written == ([of(2, 0)] if how == "superseded" else [])
+            if how == "superseded":
+                await client.answers()
+                assert (await error_of(first), await error_of(second)) == (None, None)
+            elif how == "lost":
+                assert await error_of(first) is CommitFailed
+
+        run(scene)
+
+    def test_what_met_a_rebalance_is_not_written_after_a_later_commit(self) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            first = client.commit(1, 0)
+            await settled()
+            await client.answers(27)
+            second = client.commit(2, 0)
+            await settled()
+            client.driver.joined(2)
+            client.do(client.driver.assigned(0))
+            client.handle(ListenerReturned())
+            await settled()
+            assert client.written == [of(1, 0), of(2, 0)]
+            await client.answers()
+            assert (await error_of(first), await error_of(second)) == (None, None)
+
+        run(scene)
+
+    def test_a_commit_is_tried_again_when_the_later_one_was_abandoned_before_it_was_written(self) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            first = client.commit(1, 0)
+            await settled()
+            second = client.commit(2, 0)
+            await settled()
+            second.cancel()
+            await settled()
+            await client.closes()
+            assert client.written == [of(1, 0), of(1, 0)]
+            await client.answers()
+            assert await error_of(first) is None
+
+        run(scene)
+
+    @pytest.mark.parametrize("when", ["while it is sent", "afterwards"])
+    def test_no_commit_is_tried_again_when_a_later_one_may_have_been_accepted(self, when: str) -> None:
+        async def scene() -> None:
+            client = Committer(0, 1)
+            held = client.commit(0, 1)
+            await settled()
+            first, second = client.commit(1, 0), client.commit(2, 0)
+            await settled()
+            await client.answers()
+            assert client.written[1:] == [of(2, 0)]
+            client.ready = False
+            if when == "afterwards":
+                await client.closes()
+                second.cancel()
+                await settled()
+            else:
+                second.cancel()
+                await client.closes()
+            await client.connects()
+            assert await error_of(held) is None
+            assert await error_of(first) is CommitFailed
+            assert len(client.written) == 2
+
+        run(scene)
+
+    def test_a_partition_that_failed_for_good_fails_the_commit_in_the_request_alone(self) -> None:
+        async def scene() -> None:
+            client = Committer(0, 1)
+            held = client.commit(0, 1)
+            await settled()
+            first, second = client.commit(1, 0), client.commit(2, 0)
+            await settled()
+            await client.answers()
+            await client.answers(12)
+            assert client.written == [of(0, 1), of(2, 0), of(1, 0)]
+            await client.answers()
+            assert [await error_of(one) for one in (held, first, second)] == [None, None, ClientError]
+
+        run(scene)
+
+    def test_beside_partitions_that_failed_or_were_accepted_the_others_are_tried_again(self) -> None:
+        async def scene() -> None:
+            client = Committer(0, 1, 2)
+            commit = client.commit(1, 0, 1, 2)
+            await settled()
+            await client.answers(p0=3, p1=14)
+            assert client.written[1:] == [of(1, 1)]
+            await client.answers()
+            assert await error_of(commit) is ClientError
+
+        run(scene)
+
+    def test_an_offset_that_cannot_be_sent_fails_its_own_commit_alone(self) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            good, bad = client.commit(1, 0), client.commit(None, 0)  # type: ignore[arg-type]  # on purpose
+            assert await error_of(bad) is ValueError
+            await client.answers()
+            assert await error_of(good) is None
+            assert not len(client.commits)
+
+        run(scene)
+
+    def test_an_error_that_no_retry_helps_fails_all_that_wait_for_the_connection(self) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            client.ready = False
+            commit = client.commit(1, 0)
+            await settled()
+            assert client.connecting is not None
+            client.connecting.set_exception(ValueError("no error of Kafka"))
+            assert await error_of(commit) is ValueError
+            assert not client.member.commits
+
+        run(scene)
+
+    def test_without_retries_a_closed_connection_fails_the_commit(self) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            client.retries_commits = False
+            commit = client.commit(1, 0)
+            await settled()
+            await client.closes()
+            assert await error_of(commit) is ClientError
+            assert not client.member.commits
+
+        run(scene)
+
+    def test_commits_of_many_partitions_go_in_requests_of_whole_commits_and_take_turns(self) -> None:
+        async def scene() -> None:
+            numbers = range(2 * MOST_PARTITIONS)
+            client = Committer(*numbers)
+            client.ready = False
+            half = [*numbers][: MOST_PARTITIONS - 1]
+            commits = [client.commit(1, *half), client.commit(2, *numbers[-2:]), client.commit(3, 0)]
+            await settled()
+            await client.connects()
+            assert len(client.written[0]) == MOST_PARTITIONS - 1
+            assert client.written[0]["orders", 0] == 3
+            await client.answers()
+            assert client.written[1] == of(2, *numbers[-2:])
+            await client.answers()
+            assert [await error_of(one) for one in commits] == [None] * 3
+
+        run(scene)
+
+
+class Chance:
+    """Partitions come and go, and connections break, while commits are requested and abandoned at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.client = Committer(0, 1, 2)
+        self.client.on_write, self.client.on_install = self.write, self.install
+        self.generation = 1
+        self.tenure = dict.fromkeys(orders(0, 1, 2), 0)
+        """How often the member got each partition."""
+        self.owned = orders(0, 1, 2)
+        self.requested: list[tuple[asyncio.Future[None], dict[Partition, int]]] = []
+        """For each commit, the tenure of its owned partitions at the time of the request."""
+        self.possible = dict.fromkeys(orders(0, 1, 2), -1)
+        """The highest offset of each partition that the coordinator may have accepted."""
+        self.accepted = dict.fromkeys(orders(0, 1, 2), -1)
+
+    def install(self, partitions: Partitions) -> None:
+        for new in partitions - self.owned:
+            self.tenure[new] += 1
+        self.owned = partitions
+
+    def write(self, offsets: dict[Partition, int]) -> None:
+        for partition, offset in offsets.items():
+            commit, tenures = self.requested[offset]
+            assert not commit.done()
+            assert tenures[partition] == self.tenure[partition], "written after the partition was given up"
+            assert offset >= self.possible[partition], "written after a later commit"
+
+    def request(self, *numbers: int) -> None:
+        mine = orders(*numbers) & self.client.member.committable
+        commit = self.client.commit(len(self.requested), *numbers)
+        self.requested.append((commit, {one: self.tenure[one] for one in mine}))
+
+    async def answer(self) -> None:
+        client = self.client
+        assert client.under_way is not None
+        membership, offsets, _ = client.under_way
+        if membership.generation != self.generation or not client.member.in_group:
+            await client.answers(22)
+            return
+        kind = self.chance.choice(["accepted", "accepted", "in part", "rebalance", "closed", "no response"])
+        codes = dict.fromkeys(offsets, 0 if kind in ("accepted", "no response") else 27)
+        if kind == "in part":
+            codes = {one: self.chance.choice([0, 12, 14]) for one in offsets}
+        for partition, code in codes.items():
+            if code == 0:
+                self.accepted[partition] = self.possible[partition] = offsets[partition]
+            elif kind == "closed":
+                self.possible[partition] = offsets[partition]
+        if kind in ("closed", "no response"):
+            client.ready = self.chance.random() < 0.5
+            await client.closes()
+        else:
+            await client.answers(**{f"p{one[1]}": code for one, code in codes.items()})
+
+    async def rebalance(self) -> None:
+        client, driver = self.client, self.client.driver
+        client.handle(RejoinRequested("a test"))
+        if not driver.member.must_join:
+            return
+        client.handle(AboutToJoin(COOPERATIVE))
+        if driver.member.call is not None and isinstance(driver.member.call.asked, Lose):
+            client.handle(ListenerReturned())
+        self.generation += 1
+        client.handle(Joined(driver.member.join.attempt, Membership("a", self.generation)))
+        await settled()
+        client.do(driver.assigned(*self.chance.sample(range(3), self.chance.randint(0, 3))))
+        if driver.member.call is not None and isinstance(driver.member.call.asked, Revoke):
+            await settled()
+            client.handle(ListenerReturned())
+        client.handle(ListenerReturned())
+
+    async def step(self) -> None:
+        client = self.client
+        match self.chance.choice(
+            ["request"] * 6 + ["answer"] * 5 + ["rebalance", "lost", "abandon", "connection"]
+        ):
+            case "request":
+                self.request(*self.chance.sample(range(3), self.chance.randint(1, 3)))
+            case "answer" if client.under_way is not None:
+                await self.answer()
+            case "rebalance":
+                await self.rebalance()
+            case "lost" if client.member.in_group:
+                client.do(client.driver.heartbeat(MembershipError.ILLEGAL_GENERATION))
+                await self.rebalance()
+            case "abandon" if self.requested:
+                self.chance.choice(self.requested[-4:])[0].cancel()
+            case "connection":
+                if client.ready:
+                    client.ready = False
+                else:
+                    await client.connects()
+        await settled()
+
+    async def run(self) -> None:
+        client = self.client
         for _ in range(120):
-            match chance.choice(["request"] * 6 + ["answer"] * 5 + ["rebalance", "lost", "abandoned"]):
-                case "request":
-                    number += 1
-                    adapter.request(number, orders(*chance.sample(range(3), chance.randint(1, 3))))
-                case "answer" if adapter.sent:
-                    which = chance.choice(list(adapter.sent))
-                    adapter.answer(
-                        which,
-                        chance.choice([MembershipError.NONE, MembershipError.NONE, MembershipError.OTHER]),
-                    )
-                case "rebalance":
-                    adapter.rebalance(orders(*chance.sample(range(3), chance.randint(0, 3))))
-                case "lost" if adapter.driver.member.in_group:
-                    adapter.do(adapter.driver.heartbeat(MembershipError.ILLEGAL_GENERATION))
-                    adapter.rebalance(orders(*chance.sample(range(3), chance.randint(0, 3))))
-                case "abandoned" if number:
-                    which = chance.randint(1, number)
-                    if which not in adapter.outcomes:
-                        adapter.outcomes[which] = frozenset()
-                        adapter.sent.pop(which, None)
-                        if adapter.queue.end(which):
-                            adapter.do(adapter.driver.tell(CommitAbandoned(which)))
-        while adapter.sent:
-            adapter.answer(min(adapter.sent), MembershipError.NONE)
-        assert set(adapter.outcomes) == set(range(1, number + 1))
-        assert len(adapter.queue) == 0
-        assert adapter.order == sorted(adapter.order)
+            await self.step()
+        while client.member.commits or client.member.must_join:
+            await client.connects()
+            if client.under_way is not None:
+                await self.answer()
+            elif client.member.must_join:
+                await self.rebalance()
+            await settled()
+        for offset, (commit, tenures) in enumerate(self.requested):
+            assert commit.done()
+            if not commit.cancelled() and commit.exception() is None:
+                assert all(self.accepted[partition] >= offset for partition in tenures)
+        assert not len(client.commits)
 
-    def test_the_machine_has_a_few_at_a_time_and_the_others_follow_in_order(self) -> None:
-        adapter = QueueDriver(most_in_machine=2)
-        for number in range(1, 6):
-            adapter.request(number, orders(0))
-        assert set(adapter.sent) == {1, 2}
-        for number in range(1, 6):
-            adapter.answer(number, MembershipError.NONE)
-        assert adapter.order == [1, 2, 3, 4, 5]
-        assert not any(adapter.outcomes.values())
 
-    def test_a_waiting_commit_of_a_partition_assigned_later_is_refused(self) -> None:
-        adapter = QueueDriver(most_in_machine=1)
-        adapter.rebalance(orders(0))
-        adapter.request(1, orders(0))
-        adapter.request(2, orders(1))
-        adapter.rebalance(orders(0, 1))
-        adapter.answer(1, MembershipError.NONE)
-        assert adapter.outcomes == {1: frozenset(), 2: orders(1)}
+@pytest.mark.parametrize("seed", range(60))
+def test_no_commit_goes_back_or_outlives_its_ownership_and_each_has_its_outcome(
+    seed: int,
+) -> None:
+    run(lambda: Chance(seed).run())

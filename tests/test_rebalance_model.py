@@ -26,7 +26,15 @@ def explore(model: Model, max_states: int | None = None) -> Result:
 
 @pytest.mark.parametrize(
     "events",
-    [(), ("close",), ("commit", "partly"), ("subscribe",), ("time", "load"), ("time", "timeout")],
+    [
+        (),
+        ("close",),
+        ("commit", "partly"),
+        ("commit", "abandon"),
+        ("subscribe",),
+        ("time", "load"),
+        ("time", "timeout"),
+    ],
     ids="+".join,
 )
 def test_every_rule_holds_to_the_fixpoint_and_two_rounds_are_enough(events: tuple[str, ...]) -> None:
@@ -59,6 +67,7 @@ def test_a_message_lost_after_the_last_change_may_cost_one_round_more() -> None:
     [
         "close,commit",
         "commit,partly",
+        "commit,abandon",
         "late,close",
         "late,commit",
         "lose",

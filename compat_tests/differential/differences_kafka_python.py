@@ -137,11 +137,21 @@ TABLE = (
         calls=("commit_async({orders-0: offset(1, <40000 characters>)})",),
         what=("result",),
         stock="*Error'",
-        ours="*waits*",
-        reason="The broker closes the connection at such a request. That looks like any lost connection, "
-        "after which the commit is tried again, for at most `request_timeout_ms`.",
+        ours="returns 'error'",
+        reason="The broker closes the connection at such a request, which is refused (by `struct.error`) "
+        "before it is sent.",
         anchor=_CALLS,
-        line="retries the commit for at most `request_timeout_ms`",
+        line="metadata of more than 32,767 bytes",
+    ),
+    Difference(
+        states=("owning*",),
+        calls=("commit({orders-0: offset(1, <40000 characters>)}*",),
+        what=("result",),
+        stock="raises KafkaTimeoutError",
+        ours="raises error",
+        reason="The same.",
+        anchor=_CALLS,
+        line="metadata of more than 32,767 bytes",
     ),
     Difference(
         states=("rejoining",),
@@ -175,10 +185,7 @@ TABLE = (
     ),
     Difference(
         states=("rejoining",),
-        calls=(
-            "commit({orders-0: offset(1, <40000 characters>)}*",
-            "commit({orders-0: offset(1, '')}, timeout_ms=-1)",
-        ),
+        calls=("commit({orders-0: offset(1, '')}, timeout_ms=-1)",),
         what=("result",),
         stock="raises RebalanceInProgressError",
         ours="raises KafkaTimeoutError",
@@ -192,6 +199,7 @@ TABLE = (
             "commit({orders-0: offset('1', '')}*",
             "commit({orders-0: offset(None, '')}*",
             "commit({orders-0: offset(18446744073709551616, '')}*",
+            "commit({orders-0: offset(1, <40000 characters>)}*",
         ),
         what=("result",),
         stock="raises RebalanceInProgressError",
@@ -303,10 +311,7 @@ TABLE = (
     ),
     Difference(
         states=("revoking",),
-        calls=(
-            "commit({orders-0: offset(1, <40000 characters>)}*",
-            "commit({orders-0: offset(1, '')}, timeout_ms=-1)",
-        ),
+        calls=("commit({orders-0: offset(1, '')}, timeout_ms=-1)",),
         what=("result",),
         stock="raises RuntimeError",
         ours="raises KafkaTimeoutError",
@@ -320,6 +325,7 @@ TABLE = (
             "commit({orders-0: offset('1', '')}*",
             "commit({orders-0: offset(None, '')}*",
             "commit({orders-0: offset(18446744073709551616, '')}*",
+            "commit({orders-0: offset(1, <40000 characters>)}*",
         ),
         what=("result",),
         stock="raises RuntimeError",

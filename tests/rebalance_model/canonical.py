@@ -19,12 +19,12 @@ way; its arrival changes nothing. So a violation that is reachable from one stat
   begun before.)
 - *A commit that can only be refused*, because its generation is over or its member id removed, looks like any
   other such commit: what the member sends again depends on what it still owns. If the commit has another
-  membership than the member, its refusal has no effect; it is dropped if none of it will be sent again.
+  membership than the member, its refusal has no effect but to let the next commit be sent.
 - *A heartbeat that can only be refused*, because the coordinator no longer knows the member id, counts as
   sent and answered: the member can send it at any time, and it does not change the coordinator.
 - *Fields that are written again before they are read* are dropped: the topics of the last JoinGroup, once
-  there is another reason to join; whether and why a closing member would join; the refused part of a commit;
-  who installed partitions that are in no open commit; the claim in a JoinGroup that has arrived.
+  there is another reason to join; whether and why a closing member would join; the claim in a JoinGroup that
+  has arrived.
 - *Parts of the coordinator's entry of a member* are dropped. While the coordinator waits for a JoinGroup, it
   reads only the topics of the last claim. In a stable group it reads a claim only to recognise a repeated
   request. So the claim is dropped for the leader (its JoinGroup always starts a rebalance), for dead members,
@@ -43,8 +43,7 @@ from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.rebalance.commits import NO_COMMITS, OpenCommits
-from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partitions
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError
 from kafka_assignors.rebalance.lease import Lease
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
@@ -196,12 +195,8 @@ def reduced_process(process: Process) -> Process:
             generation_refused=progress.generation_refused and progress.phase is Phase.JOINING,
         ),
         poll_interval_exceeded=member.poll_interval_exceeded and not member.closing,
-        commits=OpenCommits(tuple(replace(one, refused=NOTHING) for one in member.commits)),
     )
-    wanted: Partitions = commit.partitions if commit is not None else NOTHING
-    for one in member.commits:
-        wanted |= one.resendable | one.sent
-    reduced = Process(member, join, heartbeat, commit, process.leaving, process.overtaken & wanted)
+    reduced = replace(process, member=member, join=join, heartbeat=heartbeat, commit=commit)
     if commit is None or commit.answer in (
         MembershipError.NONE,
         MembershipError.OTHER,
@@ -229,21 +224,15 @@ def commit_refused(process: Process) -> Process:
     member, commit = process.member, process.commit
     assert member is not None
     assert commit is not None
-    resendable: Partitions = frozenset().union(*(one.resendable for one in member.commits))
     if commit.membership != member.membership:
-        if not resendable:
-            return replace(
-                process, member=replace(member, commits=NO_COMMITS), commit=None, overtaken=NOTHING
-            )
         answer = None if commit.answer is None else MembershipError.UNKNOWN_MEMBER_ID
         commit = commit._replace(membership=NO_MEMBERSHIP, answer=answer)
+    again = NOTHING if commit.abandoned else member.commits.resendable & commit.partitions
+    commits = replace(member.commits, resendable=again)
     return replace(
         process,
-        member=replace(
-            member, commits=OpenCommits(tuple(replace(one, sent=SOMETHING) for one in member.commits))
-        ),
-        commit=commit._replace(partitions=NOTHING),
-        overtaken=process.overtaken & resendable,
+        member=replace(member, commits=commits),
+        commit=commit._replace(partitions=again, overtaken=commit.overtaken & again, abandoned=False),
     )
 
 
@@ -356,7 +345,7 @@ def rename_process(process: Process, names: Names) -> Process:
     if commit is not None:
         commit = commit._replace(membership=names.membership(commit.membership))
     leaving = tuple(sorted(map(names.member_id, process.leaving)))
-    return Process(member, join, heartbeat, commit, leaving, process.overtaken)
+    return Process(member, join, heartbeat, commit, leaving, process.wanted, process.overtaken)
 
 
 def _membership(message: Message) -> Membership:
@@ -372,5 +361,4 @@ def _memberships(member: MemberState) -> dict[str, Membership]:
     }
 
 
-SOMETHING: Partitions = frozenset({("p", 0)})
 NO_CLAIM = Claim(frozenset(), NOTHING, NO_GENERATION)

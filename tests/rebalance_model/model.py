@@ -15,8 +15,11 @@ from kafka_assignors.rebalance.events import (
     Announce,
     Assigned,
     CloseRequested,
+    CommitAbandoned,
     CommitAnswered,
+    CommitRefused,
     CommitRequested,
+    CommitsCanBeSent,
     Event,
     HeartbeatAnswered,
     Install,
@@ -144,7 +147,20 @@ class Model:
     kinds: tuple[Kind, ...] = ()
     leading: Leading = "ours"
     events: frozenset[str] = frozenset(
-        {"crash", "close", "poll", "subscribe", "lose", "time", "timeout", "load", "commit", "late", "partly"}
+        {
+            "crash",
+            "close",
+            "poll",
+            "subscribe",
+            "lose",
+            "time",
+            "timeout",
+            "load",
+            "commit",
+            "abandon",
+            "late",
+            "partly",
+        }
     )
     session_timeout: int = 1
     rebalance_timeout: int = 1
@@ -163,6 +179,10 @@ class Model:
     def protocol(self, index: int) -> RebalanceProtocol:
         eager = self.kind(index) == "eager"
         return RebalanceProtocol.EAGER if eager else RebalanceProtocol.COOPERATIVE
+
+    @property
+    def _every_partition(self) -> Partitions:
+        return frozenset((topic, 0) for topic in self.topics)
 
     @property
     def late_answers(self) -> bool:
@@ -251,7 +271,7 @@ class Model:
         sent = process.commit
         assert sent is not None
         accepted = sent.partitions if told.answer is MembershipError.NONE else told.accepted
-        if overtaken := accepted & process.overtaken:
+        if overtaken := accepted & sent.overtaken:
             raise Violation(
                 f"{here.name}'s commit of {names_of(overtaken)} is accepted after another member installed it"
             )
@@ -277,13 +297,8 @@ class Model:
             yield self._at_once(Step(f"{name} is about to join", after, True))
         if member.poll_interval_exceeded:
             yield Step(f"{name} polls again", self._tell(here, Polled()), True)
-        if "commit" in self.events and not member.commits and process.commit is None:
-            wanted = member.deliverable
-            if member.call is not None:
-                wanted |= member.call.asked.partitions & member.owned
-            if wanted and not (self.kind(here.index) == "java" and member.phase is not Phase.IDLE):
-                after = self._tell(here, CommitRequested(0, wanted))
-                yield _disturbance(f"{name} commits {names_of(wanted)}", after)
+        if "commit" in self.events:
+            yield from self._callers_steps(here, member)
         if member.closing:
             return
         if "crash" in self.events and not self._ghosts(here):
@@ -382,12 +397,35 @@ class Model:
             label = f"{here.name}'s JoinGroup arrives, claiming {claim}"
         return Step(label, self._put(here, join=sent._replace(arrived=True)), True, sent)
 
+    def _callers_steps(self, here: Here, member: MemberState) -> Iterator[Step]:
+        """Commits are requested, and callers wait no longer, also while a request is under way."""
+        process, name = here.process, here.name
+        if not process.wanted:
+            wanted = member.deliverable
+            if member.call is not None:
+                wanted |= member.call.asked.partitions & member.owned
+            java = self.kind(here.index) == "java" and (member.phase is not Phase.IDLE or process.commit)
+            if wanted and not java:
+                after = self._tell(self._put(here, wanted=wanted), CommitRequested(wanted))
+                yield _disturbance(f"{name} commits {names_of(wanted)}", after)
+        if "abandon" not in self.events:
+            return
+        if process.wanted:
+            left = self._put(here, wanted=NOTHING, overtaken=NOTHING)
+            after = self._tell(left, CommitAbandoned(process.wanted))
+            yield _disturbance(f"{name} waits no longer for what is not sent", after)
+        if process.commit is not None and not process.commit.abandoned:
+            after = self._put(here, commit=process.commit._replace(abandoned=True))
+            yield _disturbance(f"{name} waits no longer for what is sent", after)
+
     def _commit_steps(self, here: Here) -> Iterator[Step]:
         process, name = here.process, here.name
         sent = process.commit
+        if process.member is not None and process.member.can_commit:
+            after = self._tell(here, CommitsCanBeSent(self._every_partition))
+            yield Step(f"{name}'s commit can be written", after, True)
         if sent is None:
             return
-        empty = self._put(here, commit=None)
         if sent.answer is None:
             yield Step(f"{name}'s commit arrives", here, True, sent)
             if "partly" in self.events:
@@ -399,16 +437,24 @@ class Model:
             after = self._commit_learned(here, sent)
             yield Step(f"{name} learns of its commit: {sent.answer.name}", after, True)
         if "lose" in self.events:
-            after = self._tell(empty, CommitAnswered(0, sent.membership, MembershipError.OTHER))
-            yield _disturbance(f"{name}'s commit is lost", after)
+            lost = sent._replace(answer=MembershipError.OTHER, accepted=NOTHING, failed=NOTHING)
+            yield _disturbance(f"{name}'s commit is lost", self._commit_learned(here, lost))
 
     def _commit_learned(self, here: Here, sent: Commit) -> Here:
         assert sent.answer is not None
         before = here.process.member
-        event = CommitAnswered(0, sent.membership, sent.answer, sent.accepted, sent.failed)
-        here = self._tell(self._put(here, commit=None), event)
-        if before is not None and here.process.member is not None and sent.answer is MembershipError.OTHER:
-            check_parts(here.name, before, event, here.process.member)
+        again = sent.partitions - sent.accepted - sent.failed
+        if sent.answer is MembershipError.NONE or sent.abandoned:
+            again = NOTHING
+        assert before is not None
+        mine = again & before.commits.resendable
+        wanted, overtaken = here.process.wanted, here.process.overtaken
+        here = self._put(
+            here, commit=None, wanted=wanted | mine, overtaken=overtaken | (sent.overtaken & mine - wanted)
+        )
+        here = self._tell(here, CommitAnswered(sent.membership, sent.answer, again))
+        if here.process.member is not None and sent.answer is MembershipError.OTHER:
+            check_parts(here.name, sent.partitions - again, wanted, mine, here.process.member)
         return here
 
     def _expiries(self, here: Here) -> Iterator[Step]:
@@ -435,8 +481,6 @@ class Model:
         member, actions = before.handle(event, NOW)
         if not before.owned <= member.owned and Install(member.owned) not in actions:
             raise Violation(f"{here.name} gives a partition up without saying what it has left")
-        if isinstance(event, CommitRequested):
-            here = self._put(here, overtaken=NOTHING)
         here = self._put(here, member=member)
         for action in actions:
             here = self._act(here, action, before.owned)
@@ -461,8 +505,12 @@ class Model:
                 raise Violation(f"{here.name} calls revoked what was lost")
             case SendSync(membership):
                 return self._put(here, join=SyncSent(membership, NOW, False))
-            case SendCommit(_, membership, partitions):
-                return self._put(here, commit=Commit(membership, partitions, None))
+            case SendCommit(membership, partitions):
+                return self._written(here, Commit(membership, partitions, None))
+            case CommitRefused(partitions):
+                process = here.process
+                left = {"wanted": process.wanted - partitions, "overtaken": process.overtaken - partitions}
+                return self._put(here, **left)
             case SendLeave(member_id):
                 return self._put(here, leaving=tuple(sorted({*here.process.leaving, member_id})))
             case Install(partitions) if (added := partitions - owned) and self._is_current(here):
@@ -470,6 +518,17 @@ class Model:
                 return replace(here, process=mine, installed=here.installed | added)
             case _:
                 return here
+
+    def _written(self, here: Here, commit: Commit) -> Here:
+        """The process after it has written an OffsetCommit request."""
+        process = here.process
+        if process.commit is not None:
+            raise Violation(f"{here.name} writes a commit while an earlier request is under way")
+        if gone := commit.partitions - process.wanted:
+            raise Violation(f"{here.name} writes a commit of {names_of(gone)}, for which no caller waits")
+        sent = commit._replace(overtaken=process.overtaken & commit.partitions)
+        left = {"wanted": process.wanted - sent.partitions, "overtaken": process.overtaken - sent.partitions}
+        return self._put(here, commit=sent, **left)
 
     @staticmethod
     def _unused_id(here: Here) -> str:

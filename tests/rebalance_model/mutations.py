@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafka_assignors.rebalance.commits import NO_COMMITS, Commit
+from kafka_assignors.rebalance.commits import NO_COMMITS
 from kafka_assignors.rebalance.events import (
     NO_MEMBERSHIP,
+    CommitAnswered,
     Install,
     Membership,
+    MembershipError,
     Partitions,
     Revoke,
     SendJoin,
@@ -133,17 +135,40 @@ class ResendsCommitsAfterALoss(MemberState):
 class TriesAgainWhatIsSettled(MemberState):
     """Resends a whole commit, although some of its partitions were accepted or have failed permanently."""
 
-    def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
-        if accepted == commit.sent:
-            return MemberState._settled(self, commit, accepted, failed)
-        return MemberState._settled(self, commit, NOTHING, NOTHING)
+    def _commit_answered(self, event: CommitAnswered) -> Step:
+        everything = NOTHING if event.error is MembershipError.NONE else self.commits.resendable
+        return MemberState._commit_answered(self, replace(event, again=everything))
 
 
 class TakesAPartForAll(MemberState):
     """Treats a commit as done as soon as some of its partitions are accepted."""
 
-    def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
-        return MemberState._settled(self, commit, commit.sent if accepted else accepted, failed)
+    def _commit_answered(self, event: CommitAnswered) -> Step:
+        return MemberState._commit_answered(self, replace(event, again=NOTHING))
+
+
+class SendsTwoCommitsAtOnce(MemberState):
+    """Writes the next commit before the earlier request is answered."""
+
+    @property
+    def can_commit(self) -> bool:
+        return bool(self.commits.waiting) and self.phase is not Phase.SYNCING
+
+
+class WritesWhatWasAbandoned(MemberState):
+    """Writes a commit whose caller waits no longer."""
+
+    def _commit_abandoned(self, partitions: Partitions) -> Step:
+        return self, ()
+
+
+class ForgetsWhatItGaveUpWhileACommitIsUnderWay(MemberState):
+    """Tries a commit again for partitions that it gave up after the request was written."""
+
+    def _given_up(self, partitions: Partitions) -> Step:
+        member, actions = MemberState._given_up(self, partitions)
+        commits = replace(member.commits, resendable=self.commits.resendable)
+        return replace(member, commits=commits), actions
 
 
 @dataclass(frozen=True)
@@ -200,6 +225,9 @@ MUTATIONS: tuple[Model, ...] = (
     _model(ResendsCommitsAfterALoss, "commit", "poll"),
     _model(TriesAgainWhatIsSettled, "commit", "partly"),
     _model(TakesAPartForAll, "commit", "partly"),
+    _model(SendsTwoCommitsAtOnce, "commit"),
+    _model(WritesWhatWasAbandoned, "commit", "abandon"),
+    _model(ForgetsWhatItGaveUpWhileACommitIsUnderWay, "commit", "lose"),
     _model(ClaimsTheOldGeneration, "subscribe", leading="older"),
     _model(EagerKeepsItsPartitions, leading="eager", kinds=("eager", "eager")),
     _model(RevokesOnCloseAfterALoss, "close", "time"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from kafka_assignors.rebalance.events import CommitAnswered, Partitions
+from kafka_assignors.rebalance.events import Partitions
 from kafka_assignors.rebalance.member import MemberState
 from tests.rebalance_model.world import Commit, TakenInPart, Violation
 
@@ -24,18 +24,18 @@ def parts_of(sent: Commit) -> Iterator[tuple[str, TakenInPart]]:
             yield label, TakenInPart(sent.membership, accepted, failed)
 
 
-def check_parts(name: str, before: MemberState, event: CommitAnswered, after: MemberState) -> None:
-    """Check that a settled partition is not sent again, and that a retriable one is not forgotten."""
-    settled, undecided = event.accepted | event.failed, _undecided(after)
-    if again := settled & undecided:
-        raise Violation(f"{name} commits {names_of(again)} again, which is settled")
-    if forgotten := (_undecided(before) - settled) & after.committable - undecided:
+def check_parts(
+    name: str, settled: Partitions, newer: Partitions, again: Partitions, after: MemberState
+) -> None:
+    """Check that a settled partition is not sent again, and that a retriable one is not forgotten.
+
+    `newer` are the partitions with another open commit.
+    """
+    if more := (settled - newer) & after.commits.waiting:
+        raise Violation(f"{name} commits {names_of(more)} again, which is settled")
+    if forgotten := again & after.committable - after.commits.waiting:
         raise Violation(f"{name} forgets to commit {names_of(forgotten)}")
 
 
 def names_of(partitions: Partitions) -> str:
     return "+".join(topic for topic, _ in sorted(partitions)) or "nothing"
-
-
-def _undecided(member: MemberState) -> Partitions:
-    return frozenset().union(*(commit.undecided for commit in member.commits))

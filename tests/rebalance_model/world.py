@@ -71,6 +71,10 @@ class Commit(NamedTuple):
     accepted: Partitions = NOTHING
     """Partitions that a partial answer accepts."""
     failed: Partitions = NOTHING
+    overtaken: Partitions = NOTHING
+    """Partitions that a current member installed after their commit was requested."""
+    abandoned: bool = False
+    """Its callers wait no longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +87,10 @@ class Process:
     commit: Commit | None = None
     leaving: tuple[str, ...] = ()
     """Member ids in LeaveGroup requests on the way."""
+    wanted: Partitions = NOTHING
+    """Partitions with an open commit that is not in the request under way: it waits to be written."""
     overtaken: Partitions = NOTHING
-    """Partitions of the open commit that a current member installed after the commit was requested."""
+    """Those of them that a current member installed after the commit was requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +175,12 @@ def received(process: Process, index: int, mail: Replies, installed: Partitions)
             process = replace(process, join=JoinAnswered(waiting.attempt, reply))
         elif isinstance(waiting, SyncSent) and isinstance(reply, SyncReply):
             process = replace(process, join=SyncAnswered(waiting.membership, waiting.sent_at, reply))
-    if installed and _has_commit(process):
-        process = replace(process, overtaken=process.overtaken | installed)
+    if installed & process.wanted:
+        process = replace(process, overtaken=process.overtaken | (installed & process.wanted))
+    if process.commit is not None and installed & process.commit.partitions:
+        commit = process.commit
+        overtaken = commit.overtaken | (installed & commit.partitions)
+        process = replace(process, commit=commit._replace(overtaken=overtaken))
     return process
 
 
@@ -183,7 +193,3 @@ def member_ids(process: Process) -> Iterator[str]:
         if message is not None:
             membership = message.reply.membership if isinstance(message, JoinAnswered) else message.membership
             yield membership.member_id
-
-
-def _has_commit(process: Process) -> bool:
-    return process.commit is not None or (process.member is not None and bool(process.member.commits))

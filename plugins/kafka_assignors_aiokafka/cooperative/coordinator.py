@@ -117,6 +117,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._subscription.lease_until = self._member.lease_until if self._is_installed else -math.inf
         self._subscription.wake()
         self._look_again()
+        self._session.commits.look()
 
     def _look_again(self) -> None:
         """Wake the tasks that wait for the machine to want a join, or to be closed."""
@@ -179,7 +180,6 @@ class CooperativeCoordinator(RequestingCoordinator):
     def _install(self, partitions: events.Partitions) -> None:
         self._is_installed = True
         self._subscription.was_assigned = bool(self._member.topics)
-        self._session.commits.installed(partitions)
         for tp in self._assignment.become(TopicPartition(*partition) for partition in partitions):
             self._fetcher._records.pop(tp, None)
         self._fetcher._notify(self._fetcher._wait_consume_future)

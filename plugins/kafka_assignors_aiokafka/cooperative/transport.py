@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import aiokafka.errors as Errors
 from aiokafka.client import ConnectionGroup
@@ -33,7 +33,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
-from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
 from kafka_assignors_aiokafka._leading import ask_for_weights, in_thread
 
 log = logging.getLogger("kafka_assignors_aiokafka")
@@ -75,9 +75,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
                 await self._open_for_joining(node_id)
             response = await self._client.send(node_id, request, group=connection)
         except Errors.KafkaError as error:
-            log.warning("group %r: its coordinator does not answer: %r", self.group_id, error)
-            self.coordinator_dead()
-            raise
+            self._does_not_answer(node_id, error)
         if response.API_KEY == _OFFSET_FETCH and (code := int(getattr(response, "error_code", 0))):
             # The error code of the response as a whole, in the version that aiokafka uses from 0.13 on.
             # aiokafka ignores it, and takes the response for "nothing is committed".
@@ -85,6 +83,51 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
                 self.coordinator_dead()
             raise Errors.for_code(code)()
         return response
+
+    @property
+    def open_connection(self) -> Any:
+        """The connection for all requests except joins, if it is open; else None."""
+        connection = self._client._conns.get((self.coordinator_id, ConnectionGroup.COORDINATION))
+        return connection if connection is not None and connection.connected() else None
+
+    async def open(self) -> None:
+        """Open that connection, to a coordinator that is known."""
+        node_id = self.coordinator_id
+        if node_id is None or not await self._client.ready(node_id, group=ConnectionGroup.COORDINATION):
+            self._does_not_answer(node_id, Errors.NodeNotReadyError(node_id))
+        if self.open_connection is None:
+            raise Errors.NodeNotReadyError(node_id)
+
+    def write(self, request: Any) -> Awaitable[Any]:
+        """Write a request to the open connection, before returning; the response.
+
+        If there is none, the connection is closed, and what of the request it has not sent is dropped.
+        """
+        node_id, connection = self.coordinator_id, self.open_connection
+        if connection is None:
+            raise Errors.NodeNotReadyError(node_id)
+        writer = connection._writer
+        response = connection.send(request)
+        drop_unsent(writer.get_extra_info("socket"), when_closed=True)
+        return self._response(node_id, connection, writer, response)
+
+    async def _response(self, node_id: Any, connection: Any, writer: Any, response: Awaitable[Any]) -> Any:
+        try:
+            answered = await response
+        except (asyncio.TimeoutError, Errors.KafkaError) as error:
+            writer.transport.abort()
+            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+            if isinstance(error, Errors.KafkaError):
+                self._does_not_answer(node_id, error)
+            self._does_not_answer(node_id, Errors.RequestTimedOutError())
+        drop_unsent(writer.get_extra_info("socket"), when_closed=False)
+        return answered
+
+    def _does_not_answer(self, node_id: Any, error: Exception) -> NoReturn:
+        log.warning("group %r: its coordinator does not answer: %r", self.group_id, error)
+        if node_id == self.coordinator_id:
+            self.coordinator_dead()
+        raise error
 
     async def _open_for_joining(self, node_id: int) -> None:
         """Wait for JoinGroup and SyncGroup for as long as the group waits for its slowest member.
@@ -202,21 +245,40 @@ class AiokafkaTransport:
     async def leave_group(self, member_id: str, reason: str) -> None:
         await self._coordinator.send_with_timeout(_LEAVE_GROUP(self._member[0], member_id))
 
-    async def offset_commit(
+    def check_offsets(self, offsets: Mapping[Any, Any]) -> None:
+        for tp, offset in offsets.items():
+            _COMMITTED.encode(_committed(tp, offset))
+
+    def is_ready(self) -> bool:
+        return self._coordinator.open_connection is not None
+
+    async def connect(self, timeout_s: float) -> None:
+        await self.find_coordinator(timeout_s)
+        await self._coordinator.open()
+
+    def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]
-    ) -> Mapping[Partition, int]:
+    ) -> Awaitable[Mapping[Partition, int]]:
         by_topic: dict[str, list[tuple[int, int, int, str]]] = {}
         for tp, offset in offsets.items():
-            of_partition = (tp.partition, offset.offset, _UNKNOWN_LEADER_EPOCH, offset.metadata)
-            by_topic.setdefault(tp.topic, []).append(of_partition)
+            by_topic.setdefault(tp.topic, []).append(_committed(tp, offset))
         request = OffsetCommitRequest_v7(*self._of(membership), list(by_topic.items()))
-        response = await self._coordinator._send_req(request)
+        return self._error_codes(self._coordinator.write(request))
+
+    @staticmethod
+    async def _error_codes(sent: Awaitable[Any]) -> Mapping[Partition, int]:
+        response = await sent
         return {(topic, number): code for topic, partitions in response.topics for number, code in partitions}
 
     def _of(self, membership: Membership) -> tuple[str, int, str, str | None]:
         """The first fields of every request of a member that has joined."""
         group_id, instance_id = self._member
         return group_id, membership.generation, membership.member_id, instance_id
+
+
+def _committed(tp: Any, offset: Any) -> tuple[int, int, int, str]:
+    """The fields of a partition in an OffsetCommit request."""
+    return tp.partition, offset.offset, _UNKNOWN_LEADER_EPOCH, offset.metadata
 
 
 class _Wakeup:
@@ -343,6 +405,15 @@ class OffsetCommitResponse_v7(_Response):  # type: ignore[misc]
     )
 
 
+_COMMITTED_FIELDS = (
+    ("partition", Int32),
+    ("offset", Int64),
+    ("leader_epoch", Int32),
+    ("metadata", _NAME),
+)
+_COMMITTED = Schema(*_COMMITTED_FIELDS)
+
+
 class OffsetCommitRequest_v7(_OneVersion):
     API_KEY = 8
     API_VERSION = 7
@@ -353,15 +424,7 @@ class OffsetCommitRequest_v7(_OneVersion):
             "topics",
             Array(
                 ("topic", _NAME),
-                (
-                    "partitions",
-                    Array(
-                        ("partition", Int32),
-                        ("offset", Int64),
-                        ("leader_epoch", Int32),
-                        ("metadata", _NAME),
-                    ),
-                ),
+                ("partitions", Array(*_COMMITTED_FIELDS)),
             ),
         ),
     )

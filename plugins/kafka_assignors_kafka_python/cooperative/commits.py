@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,12 +44,16 @@ class TooManyCommitsError(Errors.RetriableError):  # type: ignore[misc]  # kafka
 
 
 class AsyncCommits:
-    """The commits of one coordinator that `commit_async` has begun."""
+    """The commits of one coordinator that `commit_async` has begun.
+
+    Their callbacks are called in the order in which the commits were begun.
+    """
 
     def __init__(self, coordinator: CooperativeCoordinator, commits: SessionCommits) -> None:
         self._coordinator = coordinator
         self._commits = commits
-        self._started = self._ended = 0
+        self._begun: deque[_Begun] = deque()
+        """The user's thread alone appends, and the I/O thread alone takes."""
 
     def start(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], callback: Callable[..., Any]) -> Any:
         """Begin a commit on the user's thread: a future, and `callback(offsets, outcome)` in a later poll.
@@ -58,21 +63,36 @@ class AsyncCommits:
         require_offsets(offsets)
         coordinator = self._coordinator
         completed = coordinator.completed_offset_commits
-        if self._started - self._ended >= MOST_OPEN:
+        if len(self._begun) >= MOST_OPEN:
             refused = TooManyCommitsError(
                 f"group {coordinator.group_id!r}: {MOST_OPEN} commits are open; poll() until some have ended"
             )
             completed.append((callback, offsets, refused))
             return Future().failure(refused)
-        self._started += 1  # By the user's thread alone; `_ended` is changed by the I/O thread alone.
+        self._begun.append(begun := _Begun(callback, offsets))
         timeout_s = coordinator.config["request_timeout_ms"] / 1000
         committing = coordinator.start(self._commits.commit, offsets, timeout_s)
 
         def end(outcome: object) -> None:
-            self._ended += 1
-            completed.append((callback, offsets, outcome))
+            begun.outcome = outcome
+            while self._begun and (first := self._begun[0]).outcome is not first:
+                self._begun.popleft()
+                completed.append((first.callback, first.offsets, first.outcome))
 
         return committing.add_both(end)
+
+
+class _Begun:
+    """A commit that `commit_async` has begun; `outcome` is the object itself until the commit has ended."""
+
+    __slots__ = ("callback", "offsets", "outcome")
+
+    def __init__(
+        self, callback: Callable[..., Any], offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
+        self.callback = callback
+        self.offsets = offsets
+        self.outcome: object = self
 
 
 def require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

@@ -123,12 +123,12 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._join_wanted.notify()
         if not before.has_lease(now) and self._member.has_lease(now):
             self._fetcher.wake()
+        self._session.commits.look()
 
     def _carry_out(self, action: events.Action) -> None:
         match action:
             case events.Install(partitions):
                 self._subscription.install(partitions)
-                self._session.commits.installed(partitions)
                 # A lookup for partitions that leave must not answer for them when they come back.
                 self._offset_fetch_futures.clear()
                 self._fetcher.wake()

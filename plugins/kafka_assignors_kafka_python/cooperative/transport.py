@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent import futures
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -37,8 +37,8 @@ from kafka_assignors.group import Topic
 from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
-from kafka_assignors.rebalance.events import Membership, MembershipError, Partition
-from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partition
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
 from kafka_assignors_kafka_python._client import (
     Leading,
     ask_for_weights,
@@ -114,6 +114,53 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             if not isinstance(error, Errors.Cancelled):  # This member has closed the connection of joins.
                 self._failed_request(node_id, request, error)
             raise
+
+    @property
+    def open_connection(self) -> Any:
+        """The connection for all requests except joins, if it writes a request at once; else None.
+
+        kafka-python keeps requests back while a connection is being opened or authenticated again, is
+        throttled, or has its share of requests without a response.
+        """
+        connection = None if self.coordinator_unknown() else self._manager._conns.get(self.coordinator_id)
+        if connection is None or not connection.connected or connection.paused:
+            return None
+        if connection._reauth.is_reauthenticating or connection.transport.is_closing():
+            return None
+        return connection
+
+    async def open(self) -> None:
+        """Open that connection, to a coordinator that is known."""
+        node_id = self.coordinator_id
+        try:
+            await self._manager.get_connection(node_id)
+        except Errors.KafkaError as error:
+            self._failed_request(node_id, OffsetCommitRequest, error)
+            raise
+        if self.open_connection is None:
+            raise Errors.NodeNotReadyError(node_id)
+
+    def write(self, request: Any) -> Awaitable[Any]:
+        """Write a request to the open connection, before returning; the response.
+
+        If there is none, the connection is closed, and what of the request it has not sent is dropped.
+        """
+        node_id, connection = self.coordinator_id, self.open_connection
+        if connection is None:
+            raise Errors.NodeNotReadyError(node_id)
+        connected = connection.transport._sock
+        response = connection.send_request(request)
+        drop_unsent(connected, when_closed=True)
+        return self._response(node_id, request, connected, response)
+
+    async def _response(self, node_id: str, request: Any, connected: Any, response: Any) -> Any:
+        try:
+            answered = await response
+        except Errors.KafkaError as error:
+            self._failed_request(node_id, request, error)
+            raise
+        drop_unsent(connected, when_closed=False)
+        return answered
 
     async def send_heartbeat(self, request: Any) -> int:
         """The error code of the response; KafkaTimeoutError after `session_timeout_ms`."""
@@ -294,9 +341,23 @@ class KafkaPythonTransport:
         request = LeaveGroupRequest(group_id=self._group_id, member_id=member_id, members=[leaving])
         await self._coordinator.send(request)
 
-    async def offset_commit(
+    def check_offsets(self, offsets: Mapping[Any, Any]) -> None:
+        # Version 8 takes texts of any length, but a broker closes the connection at one over 32 KiB.
+        self._commit(NO_MEMBERSHIP, offsets).encode(version=7)
+
+    def is_ready(self) -> bool:
+        return self._coordinator.open_connection is not None
+
+    async def connect(self, timeout_s: float) -> None:
+        await self.find_coordinator(timeout_s)
+        await self._coordinator.open()
+
+    def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]
-    ) -> Mapping[Partition, int]:
+    ) -> Awaitable[Mapping[Partition, int]]:
+        return self._error_codes(self._coordinator.write(self._commit(membership, offsets)))
+
+    def _commit(self, membership: Membership, offsets: Mapping[Any, Any]) -> Any:
         of_topic = OffsetCommitRequest.OffsetCommitRequestTopic
         by_topic: dict[str, list[Any]] = defaultdict(list)
         for tp, offset in offsets.items():
@@ -308,13 +369,16 @@ class KafkaPythonTransport:
                     committed_metadata=offset.metadata,
                 )
             )
-        request = OffsetCommitRequest(
+        return OffsetCommitRequest(
             **self._of(membership),
             generation_id_or_member_epoch=membership.generation,
             topics=[of_topic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()],
             max_version=8,
         )
-        response = await self._coordinator.send(request)
+
+    @staticmethod
+    async def _error_codes(sent: Awaitable[Any]) -> Mapping[Partition, int]:
+        response = await sent
         return {
             (topic.name, partition.partition_index): partition.error_code
             for topic in response.topics

@@ -1,186 +1,93 @@
-"""The open commits of a member: which partitions of each may still be sent, and how it ends.
+"""The open commits of a member: of which partitions an offset may be sent, and when.
 
 A commit never outlives the ownership of its partitions. The coordinator checks member and generation, not
 ownership: an old offset sent again under a new generation can overwrite what the new owner committed. So
 giving a partition up strikes it from every open commit. A commit that crossed a change of generation is sent
-again for the partitions that were owned all the while, and is refused for the rest. Between the responses to
-JoinGroup and SyncGroup the coordinator accepts no commit, so it is held. A retry never follows a later commit
-of the same partition: the earlier commit then has the outcome of the later one. A response that accepts some
-partitions of a commit settles them: only partitions that were neither accepted nor failed for good are tried
-again.
+again for the partitions that were owned all the while, and is refused for the rest.
 
-`kafka_assignors.rebalance.member` decides *when* a commit may be sent. `OpenCommits` is immutable; its
-methods return the next value, and the actions to carry out. The number of commits is small: `CommitQueue`
-keeps the others back."""
+**One request at a time.** OffsetCommit has no sequence number, and a request that waits for the coordinator,
+or for a connection, may be overtaken. So the machine hands out a request only at the moment at which it can
+be written (`CommitsCanBeSent`), and the next one only when that was answered or its connection is closed. A
+request has the newest offset of each partition: earlier open commits of a partition have the outcome of the
+later one.
+
+**Held.** Between the responses to JoinGroup and SyncGroup the coordinator accepts no commit.
+
+`OpenCommits` knows partitions alone. `kafka_assignors.rebalance.session_commits` has the commits and their
+offsets; `kafka_assignors.rebalance.member` decides *when* they may be sent. `OpenCommits` is immutable; its
+methods return the next value. Each takes time in proportion to the partitions of the member."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from kafka_assignors.rebalance.events import (
-    Action,
-    CommitDone,
-    CommitRefused,
-    Membership,
-    Partitions,
-    SendCommit,
-)
+from kafka_assignors.rebalance.events import Action, CommitRefused, Membership, Partitions, SendCommit
 
 _NOTHING: Partitions = frozenset()
-
-_GAVE_UP = (
-    "the partitions were revoked or lost after the commit was requested, or never owned, or a later commit "
-    "of them failed"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """An open commit.
-
-    Attributes:
-        resendable: the partitions that may be sent again.
-        refused: the partitions that are never sent again.
-        sent: the partitions in the request under way; empty while the commit is held.
-        superseded: the partitions that a later commit carries: its outcome is their outcome too.
-    """
-
-    number: int
-    resendable: Partitions
-    refused: Partitions = _NOTHING
-    sent: Partitions = _NOTHING
-    superseded: Partitions = _NOTHING
-
-    @property
-    def undecided(self) -> Partitions:
-        """The partitions whose outcome is open, in this commit or in a later one."""
-        return self.resendable | self.superseded
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing is left to send or to wait for."""
-        return not (self.sent or self.resendable or self.superseded)
-
-    @property
-    def outcome(self) -> CommitDone | CommitRefused:
-        """What to tell the caller of a commit that is over."""
-        if self.refused:
-            return CommitRefused(self.number, self.refused, _GAVE_UP)
-        return CommitDone(self.number)
-
-    def without(self, partitions: Partitions) -> Commit:
-        """The commit with these partitions refused."""
-        struck = self.undecided & partitions
-        if not struck:
-            return self
-        return replace(
-            self,
-            resendable=self.resendable - struck,
-            superseded=self.superseded - struck,
-            refused=self.refused | struck,
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCommits:
-    """The open commits of one member, in the order in which they were requested."""
+    """The open commits of one member.
 
-    commits: tuple[Commit, ...] = ()
+    Attributes:
+        waiting: the partitions with an offset that is not in the request under way.
+        is_under_way: a request is neither answered, nor is its connection closed.
+        resendable: of the partitions in that request, those that may be sent again.
+        met_rebalance: the last request was answered REBALANCE_IN_PROGRESS; a later SyncGroup settles it.
+    """
 
-    def __len__(self) -> int:
-        return len(self.commits)
+    waiting: Partitions = _NOTHING
+    is_under_way: bool = False
+    resendable: Partitions = _NOTHING
+    met_rebalance: bool = False
 
-    def __iter__(self) -> Iterator[Commit]:
-        return iter(self.commits)
+    def __bool__(self) -> bool:
+        return bool(self.waiting) or self.is_under_way
 
-    def find(self, number: int) -> Commit | None:
-        """The commit of this number, if it is open."""
-        return next((commit for commit in self.commits if commit.number == number), None)
+    @property
+    def can_be_sent(self) -> bool:
+        """Whether there is something to send, and no request under way."""
+        return bool(self.waiting) and not self.is_under_way
 
-    def add(self, added: Commit) -> OpenCommits:
-        """Add a commit, which supersedes earlier ones: no retry of theirs may come after it."""
-        earlier = (
-            replace(one, resendable=one.resendable - taken, superseded=one.superseded | taken)
-            if (taken := one.resendable & added.resendable)
-            else one
-            for one in self.commits
-        )
-        return OpenCommits((*earlier, added))
+    def request(self, wanted: Partitions, committable: Partitions) -> CommitStep:
+        """The user commits offsets of the `wanted` partitions."""
+        after = replace(self, waiting=self.waiting | (wanted & committable))
+        return after, _refused(wanted - committable)
 
-    def send(self, commit: Commit, membership: Membership) -> CommitStep:
-        """Send the partitions of a commit that may still be sent, or end it if there are none."""
-        if not commit.resendable:
-            return self.finish()
-        sent = replace(commit, sent=commit.resendable)
-        commits = tuple(sent if one.number == sent.number else one for one in self.commits)
-        return OpenCommits(commits), (SendCommit(sent.number, membership, sent.sent),)
+    def send(self, fitting: Partitions, membership: Membership) -> CommitStep:
+        """Send the offsets that wait, of partitions that fit into one request."""
+        sent = self.waiting & fitting
+        after = replace(self, waiting=self.waiting - sent, is_under_way=True, resendable=sent)
+        return after, (SendCommit(membership, sent),)
 
-    def send_held(self, membership: Membership) -> CommitStep:
-        """Send the commits of which no request is under way."""
-        commits, actions = self, _NO_ACTIONS
-        for commit in self.commits:
-            if not commit.sent:
-                commits, more = commits.send(commit, membership)
-                actions += more
-        return commits, actions
+    def answered(self, again: Partitions, *, met_rebalance: bool) -> OpenCommits:
+        """The request under way is over; the offsets of the partitions `again` need another."""
+        return OpenCommits(self.waiting | (self.resendable & again), met_rebalance=met_rebalance)
+
+    def synced(self) -> OpenCommits:
+        """A SyncGroup was answered."""
+        return replace(self, met_rebalance=False)
+
+    def without(self, abandoned: Partitions) -> OpenCommits:
+        """The open commits when no caller waits any more for what waits of these partitions."""
+        return replace(self, waiting=self.waiting - abandoned)
 
     def strike(self, partitions: Partitions) -> CommitStep:
-        """Refuse all commits of partitions that were given up."""
-        return OpenCommits(tuple(one.without(partitions) for one in self.commits)).finish()
+        """Refuse all commits of partitions that were given up, unless the request under way succeeds."""
+        after = replace(self, waiting=self.waiting - partitions, resendable=self.resendable - partitions)
+        return after, _refused((self.waiting | self.resendable) & partitions)
 
     def strike_all(self) -> CommitStep:
         """Refuse all commits, because the membership was lost."""
-        return OpenCommits(tuple(one.without(one.undecided) for one in self.commits)).finish()
+        after = OpenCommits(is_under_way=self.is_under_way)
+        return after, _refused(self.waiting | self.resendable)
 
-    def settle(self, answered: Commit, accepted: Partitions, failed: Partitions) -> CommitStep:
-        """Apply the answer to the request of one commit.
 
-        An accepted partition is committed, even if the member has given it up since; the same holds in
-        earlier commits that waited for it. A partition that failed for good is not sent again, and is refused
-        in earlier commits.
-        """
-        before = self.commits.index(answered)
-        settled = accepted | failed
-        changed = replace(
-            answered,
-            resendable=answered.resendable - settled,
-            superseded=answered.superseded - settled,
-            refused=answered.refused - accepted,
-            sent=_NOTHING,
-        )
-        earlier = (
-            replace(one, superseded=one.superseded - accepted) if one.superseded & accepted else one
-            for one in self.commits[:before]
-        )
-        after = OpenCommits((*earlier, changed, *self.commits[before + 1 :]))
-        return (after._without_orphans() if failed else after).finish()
-
-    def remove(self, number: int) -> CommitStep:
-        """Remove a commit whose outcome stays unknown, and refuse the partitions that it superseded."""
-        left = OpenCommits(tuple(one for one in self.commits if one.number != number))
-        return left._without_orphans().finish()
-
-    def finish(self) -> CommitStep:
-        """End the commits that are over; returns the others, and an action for each that has ended."""
-        open_ones = tuple(one for one in self.commits if not one.is_over)
-        if len(open_ones) == len(self.commits):
-            return self, ()
-        return OpenCommits(open_ones), tuple(one.outcome for one in self.commits if one.is_over)
-
-    def _without_orphans(self) -> OpenCommits:
-        """Refuse superseded partitions that no later commit carries any more."""
-        return OpenCommits(tuple(self._latest_first())[::-1])
-
-    def _latest_first(self) -> Iterator[Commit]:
-        carried = _NOTHING
-        for commit in reversed(self.commits):
-            kept = commit.without(commit.superseded - carried)
-            carried |= kept.undecided
-            yield kept
+def _refused(partitions: Partitions) -> tuple[Action, ...]:
+    return (CommitRefused(partitions),) if partitions else ()
 
 
 NO_COMMITS = OpenCommits()
-_NO_ACTIONS: tuple[Action, ...] = ()
 CommitStep: TypeAlias = tuple[OpenCommits, tuple[Action, ...]]

@@ -133,39 +133,41 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class CommitRequested:
-    """The user commits offsets of these partitions. `commit` is a number that no other open commit has.
+    """The user commits offsets of these partitions."""
 
-    `given_up` are the partitions that the member did not own all the time since the user asked for the
-    commit: see `CommitQueue`.
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
+class CommitsCanBeSent:
+    """An OffsetCommit request can be written at this moment. Only while `MemberState.can_commit`.
+
+    That is: the coordinator is known, the connection is open and takes a request, and no backoff is left to
+    wait for. `partitions` are those whose offsets fit into one request.
     """
 
-    commit: int
     partitions: Partitions
-    given_up: Partitions = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAnswered:
-    """An OffsetCommit request was answered; `membership` is the one in the request.
+    """The OffsetCommit request under way was answered, or its connection is closed (`error` is OTHER).
 
-    NONE says that all partitions were accepted. With any other error some of them may be `accepted`, and some
-    `failed` for good, by an error that no retry helps (deleted, metadata too large, not authorized): the
-    adapter tells the caller of these when the commit is over. The others are tried again.
+    `membership` is the one in the request. The offsets of the partitions `again` need another request: they
+    were neither accepted, nor did they fail by an error that no retry helps, and a caller still waits.
     `kafka_assignors.rebalance.error_codes.read_commit_response` reads the error codes.
     """
 
-    commit: int
     membership: Membership
     error: MembershipError
-    accepted: Partitions = frozenset()
-    failed: Partitions = frozenset()
+    again: Partitions = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class CommitAbandoned:
-    """The caller of the commit waits no longer, or the commit failed before it was sent."""
+    """No caller waits any more for the commits of these partitions that are not sent."""
 
-    commit: int
+    partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +202,7 @@ Event: TypeAlias = (
     | SyncFailed
     | HeartbeatAnswered
     | CommitRequested
+    | CommitsCanBeSent
     | CommitAnswered
     | CommitAbandoned
     | PollIntervalChecked
@@ -298,30 +301,23 @@ class SendLeave:
 
 @dataclass(frozen=True, slots=True)
 class SendCommit:
-    """Send an OffsetCommit request with the commit's offsets of these partitions.
+    """Write an OffsetCommit request with the newest offset of each partition, before anything else happens.
 
-    Answer: `CommitAnswered` or `CommitAbandoned`.
+    Answer: `CommitAnswered`.
     """
 
-    commit: int
     membership: Membership
     partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True)
-class CommitDone:
-    """Tell the caller that the commit, or a later one in its place, succeeded, except where it failed."""
-
-    commit: int
-
-
-@dataclass(frozen=True, slots=True)
 class CommitRefused:
-    """Tell the caller that the commit failed for these partitions, as `CommitFailedError`."""
+    """Tell the callers of all open commits of these partitions that they failed, as `CommitFailedError`.
 
-    commit: int
+    Commits in the request under way fail only if it does.
+    """
+
     partitions: Partitions
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,5 +331,5 @@ CallListener: TypeAlias = Revoke | Lose | Announce
 """A call of the user's listener, whose method `on_partitions_…` ends with `told`."""
 
 Action: TypeAlias = (
-    CallListener | Install | SendJoin | SendSync | SendLeave | SendCommit | CommitDone | CommitRefused | Fail
+    CallListener | Install | SendJoin | SendSync | SendLeave | SendCommit | CommitRefused | Fail
 )

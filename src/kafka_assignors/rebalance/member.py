@@ -39,6 +39,9 @@ response never comes, it was a loss. A response about an earlier membership is i
 **Commits never outlive ownership.** Giving a partition up strikes it from every open commit; a commit that
 crossed a change of generation is sent again only for what was owned all the while (`commits`).
 
+**Commits keep their order.** At most one OffsetCommit request is under way, and the machine decides on it at
+the moment at which it can be written: nothing waits between the decision and the request.
+
 **Lease.** A member delivers only while the coordinator cannot have given its partitions away. The end of a
 lease alone is no loss: only the coordinator can say so (`lease`).
 
@@ -70,7 +73,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.rebalance.commits import NO_COMMITS, Commit, CommitStep, OpenCommits
+from kafka_assignors.rebalance.commits import NO_COMMITS, CommitStep, OpenCommits
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, Consequence
 from kafka_assignors.rebalance.events import (
     NO_MEMBERSHIP,
@@ -83,6 +86,7 @@ from kafka_assignors.rebalance.events import (
     CommitAbandoned,
     CommitAnswered,
     CommitRequested,
+    CommitsCanBeSent,
     Event,
     Fail,
     HeartbeatAnswered,
@@ -167,6 +171,16 @@ class MemberState:
         return self.owned if self.in_group else NOTHING
 
     @property
+    def can_commit(self) -> bool:
+        """Whether `CommitsCanBeSent` is due as soon as a request can be written."""
+        if not self.commits.can_be_sent or self.join.phase is Phase.SYNCING:
+            return False
+        if self.join.phase is Phase.JOINING and self.join.generation_refused:
+            return False  # The response to JoinGroup is on the way.
+        # The next join settles it, unless the join waits for the listener and that for the commit.
+        return self.call is not None or not self.commits.met_rebalance
+
+    @property
     def deliverable(self) -> Partitions:
         """The partitions whose records may be delivered while `has_lease`. Changes in `handle` alone."""
         if not self.in_group:
@@ -220,12 +234,16 @@ class MemberState:
                 return self._sync_failed(event)
             case HeartbeatAnswered():
                 return self._heartbeat_answered(event, now)
-            case CommitRequested():
-                return self._commit_requested(event)
+            case CommitRequested(partitions):
+                return self._with(self.commits.request(partitions, self.committable))
+            case CommitsCanBeSent(partitions):
+                if not self.can_commit:
+                    raise OutOfOrderError(f"CommitsCanBeSent while none may be sent: {self}")
+                return self._with(self.commits.send(partitions, self.membership))
             case CommitAnswered():
                 return self._commit_answered(event)
-            case CommitAbandoned(number):
-                return self._with(self.commits.remove(number))
+            case CommitAbandoned(partitions):
+                return self._commit_abandoned(partitions)
             case PollIntervalChecked(polled_at):
                 return self._poll_interval_checked(polled_at, now)
             case Polled():
@@ -294,15 +312,14 @@ class MemberState:
             raise OutOfOrderError(f"an assignment that was not asked for: {event}, {self.join.phase}")
         join = self.join.after(Assigned)
         join = join.fitted() if event.fits else join.misfitted(now)
-        member = replace(self, join=join)._accepted(event.sent_at, rebalancing=False)
-        member, commits = member._with(self.commits.send_held(self.membership))
+        member = replace(self, join=join, commits=self.commits.synced())
+        member = member._accepted(event.sent_at, rebalancing=False)
         if self.call is not None:
-            return member, commits  # Everything is being revoked.
+            return member, ()  # Everything is being revoked.
         if not all(topic in self.topics for topic, _ in event.partitions):
             # Assigned for an older subscription: nothing of it is installed, the next one will fit.
-            return member._rejoining("the subscription changed during the join"), commits
-        member, actions = member._take(event.partitions)
-        return member, commits + actions
+            return member._rejoining("the subscription changed during the join"), ()
+        return member._take(event.partitions)
 
     def _take(self, assigned: Partitions) -> Step:
         if revoked := self.owned - assigned:
@@ -318,9 +335,9 @@ class MemberState:
         if event.membership != self.membership or not self.join.expects(event):
             return self, ()
         join = self.join.after(SyncFailed).needed(f"SyncGroup: {event.error.value}")
-        member = replace(self, join=join)
+        member = replace(self, join=join, commits=self.commits.synced())
         if CONSEQUENCES[SyncFailed][event.error] is Consequence.REJOIN:
-            return member._with(self.commits.send_held(self.membership))
+            return member, ()
         return member._lost(event.error)
 
     # -------------------------------------------------------------------------------------- the listener
@@ -452,47 +469,19 @@ class MemberState:
         commits, actions = step
         return replace(self, commits=commits), actions
 
-    def _commit_requested(self, event: CommitRequested) -> Step:
-        if self.commits.find(event.commit) is not None:
-            raise OutOfOrderError(f"commit {event.commit} was requested before and is not at its end")
-        mine = (event.partitions - event.given_up) & self.committable
-        commit = Commit(event.commit, mine, event.partitions - mine)
-        member = replace(self, commits=self.commits.add(commit))
-        if mine and self.join.phase is Phase.SYNCING:
-            return member, ()
-        return member._send(commit)
+    def _commit_abandoned(self, partitions: Partitions) -> Step:
+        return replace(self, commits=self.commits.without(partitions)), ()
 
     def _commit_answered(self, event: CommitAnswered) -> Step:
-        commit = self.commits.find(event.commit)
-        if commit is None:
-            return self, ()  # abandoned
-        if not commit.sent:
-            raise OutOfOrderError(f"commit {event.commit} was answered but not sent")
-        accepted = commit.sent if event.error is MembershipError.NONE else event.accepted
-        member, actions = self._settled(commit, accepted, event.failed)
-        waits = self.join.phase is Phase.SYNCING
-        if event.membership == self.membership and self.in_group:
-            consequence = CONSEQUENCES[CommitAnswered][event.error]
-            if consequence is Consequence.REJOIN:
-                # The next join settles it, unless the join waits for the listener and that for the commit.
-                member, waits = member._rejoining("a commit met a rebalance"), self.call is None
-            elif consequence is not Consequence.NONE:
-                member, refused = member._refused(consequence, event.error)
-                actions += refused
-                waits = waits or self.join.phase is Phase.JOINING
-        still_open = member.commits.find(event.commit)
-        if still_open is None or (waits and still_open.resendable):
-            return member, actions
-        member, more = member._send(still_open)
-        return member, actions + more
-
-    def _settled(self, commit: Commit, accepted: Partitions, failed: Partitions) -> Step:
-        """The member once some partitions of a commit need no other try."""
-        return self._with(self.commits.settle(commit, accepted, failed))
-
-    def _send(self, commit: Commit) -> Step:
-        """Send the partitions of a commit that may still be sent, or tell the outcome if it is known."""
-        return self._with(self.commits.send(commit, self.membership))
+        if not self.commits.is_under_way:
+            raise OutOfOrderError(f"no commit was sent, but it was answered: {event}")
+        is_current = event.membership == self.membership and self.in_group
+        consequence = CONSEQUENCES[CommitAnswered][event.error] if is_current else Consequence.NONE
+        met_rebalance = consequence is Consequence.REJOIN
+        member = replace(self, commits=self.commits.answered(event.again, met_rebalance=met_rebalance))
+        if met_rebalance:
+            return member._rejoining("a commit met a rebalance"), ()
+        return member._refused(consequence, event.error)
 
 
 Step: TypeAlias = tuple[MemberState, tuple[Action, ...]]

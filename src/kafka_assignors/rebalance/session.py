@@ -6,7 +6,7 @@ out with the requests of a `Transport`, the same for every client, and reports t
     SendJoin    JoinGroup with all strategies at once       Joined, JoinFailed
     SendSync    SyncGroup, by a leader after assigning      Assigned, SyncFailed
     SendLeave   LeaveGroup
-    SendCommit  OffsetCommit (`session_commits`)            CommitAnswered
+    SendCommit  OffsetCommit (`session_commits`)            CommitsCanBeSent, CommitAnswered
     always      Heartbeat, joins included                   PollIntervalChecked, HeartbeatAnswered
     in between  a look at the load, by a leader whose       RejoinRequested
                 assignor has a trigger (`load_watch`)
@@ -40,7 +40,6 @@ from kafka_assignors.rebalance.error_codes import (
 )
 from kafka_assignors.rebalance.events import (
     Assigned,
-    CommitDone,
     CommitRefused,
     HeartbeatAnswered,
     Joined,
@@ -126,9 +125,7 @@ class Session:
         """Whether no JoinGroup or SyncGroup is under way, not even one that the machine has given up."""
         return not self._joins_unanswered
 
-    def carry_out(
-        self, action: SendJoin | SendSync | SendLeave | SendCommit | CommitDone | CommitRefused
-    ) -> None:
+    def carry_out(self, action: SendJoin | SendSync | SendLeave | SendCommit | CommitRefused) -> None:
         """Carry out an action of the machine that is about a request."""
         match action:
             case SendJoin():
@@ -140,9 +137,9 @@ class Session:
             case SendLeave(member_id, reason):
                 self.leave_task = self._transport.spawn(self._leave(member_id, reason, self.join_task))
             case SendCommit():
-                self._transport.spawn(self.commits.send(action))
-            case CommitDone() | CommitRefused():
-                self.commits.finish(action)
+                self.commits.write(action)
+            case CommitRefused():
+                self.commits.refuse(action)
 
     def unexpected(self, what: str, error: BaseException) -> Exception:
         """Log an exception that is not Kafka's, such as a listener's; returns the error for the user."""

@@ -1,30 +1,31 @@
 """The commits of a member, as their callers see them: the offsets, the requests and the outcome.
 
-The machine decides what is sent, and when. All of this runs on the client's event loop.
+The machine decides of which partitions an offset may be sent (`commits`), and this file which offset: the
+newest of each partition. All of this runs on the client's event loop.
 
-**The queue.** The cost of an event in the machine grows with the number of its commits, so many commits at
-once would cost the square of their number. The machine gets a few at a time, and the others wait here, in the
-order in which they were requested: so each commit costs the same. A commit that waits must not outlive the
-ownership of its partitions either (`member`). A partition that leaves a member is missing from an `Install`
-before it can come back: partitions that an `Install` does not name are struck from the commits that wait, and
-the machine refuses them when their turn has come.
+**First the wait, then the decision.** `look` follows every event. If the machine has something to send, it
+is told `CommitsCanBeSent` as soon as a request can be written, and its request is written
+in the same step. So a commit that was superseded, refused or abandoned meanwhile is never written. The next
+request follows when this one was answered, or its connection is closed.
+
+**Earlier commits of a partition** have the outcome of the later one that is written in their place. If that
+one fails for good, or its caller waits no longer before it is written, they are sent themselves, but never
+after a later one that the coordinator may have accepted.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_assignors.rebalance.error_codes import NOT_COORDINATOR, commit_error, read_commit_response
 from kafka_assignors.rebalance.events import (
     CommitAbandoned,
     CommitAnswered,
-    CommitDone,
     CommitRefused,
     CommitRequested,
+    CommitsCanBeSent,
     MembershipError,
     Partition,
     Partitions,
@@ -33,63 +34,51 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
 
-MOST_IN_MACHINE = 32
-"""The most commits of one member in the machine at a time, each with at most one request under way."""
-
 MOST_OPEN = 5000
 """The most open commits of one member, for a client whose callers do not wait themselves."""
 
+MOST_PARTITIONS = 200
+"""The most partitions of different commits in one request. A coordinator stores a request as one batch of at
+most `max.message.bytes` (1 MiB), with metadata of at most `offset.metadata.max.bytes` (4 KiB) each."""
 
-class CommitQueue:
-    """The open commits of one member: those in the machine, and behind them those that wait.
-
-    Every operation except `installed` takes constant time.
-    """
-
-    def __init__(self, most_in_machine: int = MOST_IN_MACHINE) -> None:
-        self._most_in_machine = most_in_machine
-        self._in_machine: set[int] = set()
-        self._waiting: OrderedDict[int, tuple[Partitions, Partitions]] = OrderedDict()
-
-    def __len__(self) -> int:
-        return len(self._in_machine) + len(self._waiting)
-
-    def add(self, commit: int, partitions: Partitions, committable: Partitions) -> None:
-        """A commit was requested. `committable` is `MemberState.committable` at this moment."""
-        self._waiting[commit] = (partitions, partitions - committable)
-
-    def next(self) -> CommitRequested | None:
-        """The event for the commit whose turn it is; None while the machine has enough, or none waits."""
-        if not self._waiting or len(self._in_machine) >= self._most_in_machine:
-            return None
-        commit, (partitions, given_up) = self._waiting.popitem(last=False)
-        self._in_machine.add(commit)
-        return CommitRequested(commit, partitions, given_up)
-
-    def installed(self, owned: Partitions) -> None:
-        """Apply an `Install`: commits that wait may carry no other partitions."""
-        for commit, (partitions, given_up) in self._waiting.items():
-            if not partitions <= owned | given_up:
-                self._waiting[commit] = (partitions, given_up | (partitions - owned))
-
-    def end(self, commit: int) -> bool:
-        """A commit has come to its end, or its caller waits no longer; whether the machine had it."""
-        if commit in self._in_machine:
-            self._in_machine.remove(commit)
-            return True
-        self._waiting.pop(commit, None)
-        return False
+_GAVE_UP = (
+    "the partitions were revoked or lost after the commit was requested, or never owned, or a later commit "
+    "of them failed"
+)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Open:
     """A commit that its caller waits for; `failed` are the error codes of partitions that failed for good."""
 
+    number: int
     offsets: Mapping[Any, Any]
     outcome: Outcome
-    is_done: bool = False
-    is_refused_by_rebalance: bool = False
+    undecided: set[Partition]
+    refused: set[Partition] = field(default_factory=set)
     failed: dict[Partition, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Line:
+    """The open commits of one partition by number, in the order in which they were requested.
+
+    Attributes:
+        partition: as the client has it.
+        waiting: those that are not in the request under way.
+        sent: the others. The last one of them, `written`, is the one in the request.
+        over: no commit up to this number is written any more.
+    """
+
+    partition: Any
+    waiting: dict[int, _Open] = field(default_factory=dict)
+    sent: dict[int, _Open] = field(default_factory=dict)
+    written: int = -1
+    over: int = -1
+
+    @property
+    def newest(self) -> _Open:
+        return self.waiting[next(reversed(self.waiting))]
 
 
 class SessionCommits:
@@ -102,77 +91,106 @@ class SessionCommits:
         self._consumer = consumer
         self._transport = transport
         self._group_id = group_id
-        self._numbers = itertools.count()
-        self._open: dict[int, _Open] = {}
-        self._queue = CommitQueue()
+        self._last = -1
+        self._count = 0
+        self._lines: dict[Partition, _Line] = {}
+        """Those of the partitions with open commits. The one that was sent last comes last."""
+        self._is_waiting = False
 
     def __len__(self) -> int:
-        return len(self._open)
+        return self._count
 
     async def commit(self, offsets: Mapping[Any, Any], timeout_s: float | None) -> None:
         """Commit, with retries.
 
         Raises the client's CommitFailedError if a partition was given up before the commit was accepted, the
-        error of the coordinator if no retry helps, and KafkaTimeoutError.
+        error of the coordinator if no retry helps, KafkaTimeoutError, and what the client raises for offsets
+        that it cannot send.
         """
         if not offsets:
             return
-        number = next(self._numbers)
-        opened = self._open[number] = _Open(offsets, self._transport.outcome())
-        self._queue.add(number, frozenset(offsets), self._consumer.member.committable)
+        if not self._consumer.member.committable.isdisjoint(offsets):
+            self._transport.check_offsets(offsets)
+        self._last += 1
+        opened = _Open(self._last, offsets, self._transport.outcome(), set(offsets))
+        self._count += 1
+        for partition in offsets:
+            self._lines.setdefault(partition, _Line(partition)).waiting[opened.number] = opened
         try:
-            self._request_next()
+            self._consumer.handle(CommitRequested(frozenset(offsets)))
             await opened.outcome.wait(timeout_s)
         finally:
-            del self._open[number]
-            if self._queue.end(number) and not opened.is_done:
-                # Its caller waits no longer. The machine ignores the event if the commit is over.
-                self._consumer.handle(CommitAbandoned(number))
-            self._request_next()
+            self._count -= 1
+            self._abandon(opened)
 
-    def _request_next(self) -> None:
-        while (request := self._queue.next()) is not None:
-            self._consumer.handle(request)
+    # ---- requests
 
-    def installed(self, owned: Partitions) -> None:
-        """Apply an `Install` to the commits that wait."""
-        self._queue.installed(owned)
-
-    def finish(self, action: CommitDone | CommitRefused) -> None:
-        """Tell the caller of a commit how it ended."""
-        found = self._open.get(action.commit)
-        if found is None:
+    def look(self) -> None:
+        """Send what the machine wants to send, as soon as it can be written. Call this after every event."""
+        if self._is_waiting or not self._consumer.member.can_commit:
             return
-        errors = self._transport.errors
-        if found.failed:
-            found.outcome.resolve(commit_error(found.failed, self._group_id, errors))
-        elif isinstance(action, CommitRefused):
-            refused = ", ".join(f"{topic}-{number}" for topic, number in sorted(action.partitions, key=str))
-            found.outcome.resolve(errors.CommitFailedError(f"not committed for {refused}: {action.reason}"))
+        if self._transport.is_ready():
+            self._consumer.handle(CommitsCanBeSent(self._fitting()))
         else:
-            found.is_done = True
-            found.outcome.resolve()
+            self._is_waiting = True
+            self._transport.spawn(self._wait())
 
-    async def send(self, sending: SendCommit) -> None:
-        transport, consumer = self._transport, self._consumer
-        found = self._open.get(sending.commit)
-        if found is None:
-            return
-        if found.is_refused_by_rebalance:
-            await transport.back_off()
-        offsets = {tp: offset for tp, offset in found.offsets.items() if tp in sending.partitions}
-        answered = CommitAnswered(sending.commit, sending.membership, MembershipError.OTHER)
+    def write(self, sending: SendCommit) -> None:
+        """Write the request: nothing waits since the machine decided on it."""
+        offsets = {}
+        for partition in sorted(sending.partitions):
+            line = self._lines[partition] = self._lines.pop(partition)
+            newest = line.newest
+            offsets[line.partition] = newest.offsets[partition]
+            line.sent, line.waiting, line.written = line.waiting, {}, newest.number
         try:
-            await transport.find_coordinator(consumer.member.settings.session_timeout)
-            sent_at = transport.now()
-            codes = await transport.offset_commit(sending.membership, offsets)
-        except transport.errors.KafkaError as error:
-            if not consumer.retries_commits or not getattr(error, "retriable", False):
-                found.outcome.resolve(error)
-                return
-        except Exception as error:  # A wrong argument, such as metadata that cannot be encoded.
-            found.outcome.resolve(error)
-            return
+            response = self._transport.offset_commit(sending.membership, offsets)
+        except Exception as error:
+            response = _failed(error)
+        self._transport.spawn(self._settle(sending, response))
+
+    async def _wait(self, *, pause: bool = False) -> None:
+        """Wait until a request can be written, and look again."""
+        transport = self._transport
+        try:
+            if pause:
+                await transport.back_off()
+            if self._consumer.member.can_commit:
+                await transport.connect(self._consumer.member.settings.session_timeout)
+        except Exception as error:
+            if self._may_retry(error):
+                await transport.back_off()
+            else:
+                waiting = self._consumer.member.commits.waiting
+                self._fail(error, [self._lines[one].waiting for one in waiting])
+        self._is_waiting = False
+        self.look()
+
+    def _fitting(self) -> Partitions:
+        """The partitions whose offsets go into one request: whole commits, those that wait longest first."""
+        waiting = self._consumer.member.commits.waiting
+        if len(waiting) <= MOST_PARTITIONS:
+            return waiting
+        fitting: set[Partition] = set()
+        for partition, line in self._lines.items():
+            if partition in waiting and partition not in fitting:
+                more = fitting | {one for one in line.newest.offsets if one in waiting}
+                if fitting and len(more) > MOST_PARTITIONS:
+                    break
+                fitting = more
+        return frozenset(fitting)
+
+    async def _settle(self, sending: SendCommit, response: Awaitable[Mapping[Partition, int]]) -> None:
+        """Tell the callers and the machine how the request ended."""
+        transport, sent_at = self._transport, self._transport.now()
+        error, accepted, failed = MembershipError.OTHER, frozenset[Partition](), dict[Partition, int]()
+        try:
+            codes = await response
+        except Exception as failure:
+            if not self._may_retry(failure):
+                self._fail(
+                    failure, [self._lines[one].sent for one in sending.partitions if one in self._lines]
+                )
         else:
             if self._observers is not None:
                 seconds = transport.now() - sent_at
@@ -180,12 +198,92 @@ class SessionCommits:
             read = read_commit_response(sending.partitions, codes)
             if read.coordinator_moved:
                 transport.forget_coordinator(NOT_COORDINATOR)
-            found.failed.update(read.failed)
-            answered = replace(
-                answered, error=read.error, accepted=read.accepted, failed=frozenset(read.failed)
-            )
-        is_settled = sending.partitions <= answered.accepted | answered.failed
-        if answered.error is MembershipError.OTHER and not is_settled:
-            await transport.back_off()
-        found.is_refused_by_rebalance = answered.error is MembershipError.REBALANCE_IN_PROGRESS
-        consumer.handle(answered)
+            error, accepted, failed = read.error, read.accepted, dict(read.failed)
+        again = frozenset(one for one in sending.partitions if self._settled(one, accepted, failed))
+        passes = error in (MembershipError.OTHER, MembershipError.REBALANCE_IN_PROGRESS)
+        pause = passes and not again <= failed.keys()
+        self._is_waiting = pause
+        self._consumer.handle(CommitAnswered(sending.membership, error, again))
+        if pause:
+            await self._wait(pause=True)
+
+    def _settled(self, partition: Partition, accepted: Partitions, failed: Mapping[Partition, int]) -> bool:
+        """Apply the answer to the commits of one partition; whether one of them still waits."""
+        line = self._lines.get(partition)
+        if line is None:
+            return False
+        sent, line.sent = line.sent, {}
+        if partition in accepted:
+            for one in sent.values():
+                self._decide(one, partition)
+        else:
+            if partition not in failed:
+                line.over = max(line.over, line.written - 1)
+            elif (newest := sent.pop(line.written, None)) is not None:
+                newest.failed[partition] = failed[partition]
+                self._decide(newest, partition)
+            sent.update(line.waiting)
+            line.waiting = sent
+        return self._tidied(partition, line)
+
+    def _may_retry(self, error: Exception) -> bool:
+        is_retriable = isinstance(error, self._transport.errors.KafkaError) and getattr(
+            error, "retriable", False
+        )
+        return is_retriable and self._consumer.retries_commits
+
+    # ---- outcomes
+
+    def refuse(self, action: CommitRefused) -> None:
+        """Tell the callers that their commits failed; those in the request under way wait for its end."""
+        for partition in action.partitions:
+            if (line := self._lines.get(partition)) is not None:
+                line.over = self._last
+                self._tidied(partition, line)
+
+    def _fail(self, error: Exception, commits: Iterable[Mapping[int, _Open]]) -> None:
+        for opened in {one.number: one for each in commits for one in each.values()}.values():
+            opened.outcome.resolve(error)
+            self._abandon(opened)
+
+    def _abandon(self, opened: _Open) -> None:
+        """No caller waits any more for the outcome, if that is still open."""
+        undecided, opened.undecided = opened.undecided, set()
+        gone = set()
+        for partition in undecided:
+            line = self._lines[partition]
+            if line.waiting.pop(opened.number, None) is None:
+                del line.sent[opened.number]
+            if not self._tidied(partition, line):
+                gone.add(partition)
+        if abandoned := self._consumer.member.commits.waiting & gone:
+            self._consumer.handle(CommitAbandoned(abandoned))
+
+    def _tidied(self, partition: Partition, line: _Line) -> bool:
+        """Refuse what is never written, and drop an empty line; whether something is left to write."""
+        if line.waiting and line.newest.number <= line.over:
+            refused, line.waiting = line.waiting, {}
+            for one in refused.values():
+                one.refused.add(partition)
+                self._decide(one, partition)
+        if not line.waiting and not line.sent:
+            del self._lines[partition]
+        return bool(line.waiting)
+
+    def _decide(self, opened: _Open, partition: Partition) -> None:
+        """The outcome for this partition is known; tell the caller if it was the last one."""
+        opened.undecided.discard(partition)
+        if opened.undecided:
+            return
+        errors = self._transport.errors
+        if opened.failed:
+            opened.outcome.resolve(commit_error(opened.failed, self._group_id, errors))
+        elif opened.refused:
+            refused = ", ".join(f"{topic}-{number}" for topic, number in sorted(opened.refused, key=str))
+            opened.outcome.resolve(errors.CommitFailedError(f"not committed for {refused}: {_GAVE_UP}"))
+        else:
+            opened.outcome.resolve()
+
+
+async def _failed(error: Exception) -> Mapping[Partition, int]:
+    raise error

@@ -7,7 +7,11 @@ so it needs no loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+import socket
+import struct
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +21,17 @@ from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
+
+
+def drop_unsent(connected: Any, *, when_closed: bool) -> None:
+    """Set whether the operating system drops what a socket has not sent when it is closed.
+
+    Otherwise it goes on sending for minutes after a network was interrupted, behind the requests of the next
+    connection. For an OffsetCommit that has no response yet.
+    """
+    linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
+    with suppress(OSError, TypeError):  # It is closed already; uvloop has no real socket.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +152,26 @@ class Transport(Protocol):
         """Send LeaveGroup, and wait for the response, whose error code does not matter."""
         ...
 
-    async def offset_commit(
+    def check_offsets(self, offsets: Mapping[Any, Any], /) -> None:
+        """Raise what the client raises for offsets, as the user gave them, that it cannot send."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Whether the coordinator is known, and a request to it would be written at once."""
+        ...
+
+    async def connect(self, timeout_s: float) -> None:
+        """Wait until `is_ready`. Raises the client's KafkaError, also after the timeout."""
+        ...
+
+    def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]
-    ) -> Mapping[Partition, int]:
-        """Send OffsetCommit, with the client's own values; returns an error code for each partition."""
+    ) -> Awaitable[Mapping[Partition, int]]:
+        """Write OffsetCommit, with the client's own values, before returning. Only while `is_ready`.
+
+        The awaitable returns an error code for each partition. If it raises, the connection is closed, and
+        sends nothing of the request any more: what its socket has not sent is dropped.
+        """
         ...
 
     def give_up(self, join: object) -> None:
