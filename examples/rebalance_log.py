@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from typing import Any
 
-from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 
 __all__ = ["RebalanceLog"]
 
@@ -25,9 +25,11 @@ class RebalanceLog(RebalanceObserver):
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
         self._log.info("rebalance begun: %s", reason)
 
-    def rebalance_ended(self, *, seconds: float, failed: bool, generation: int, **_: Any) -> None:
-        self.counts["failed" if failed else "rebalances"] += 1
-        if not failed:
+    def rebalance_ended(
+        self, *, seconds: float, outcome: RebalanceOutcome, generation: int, **_: Any
+    ) -> None:
+        self.counts[outcome.value] += 1
+        if outcome is RebalanceOutcome.ASSIGNED:
             so_far = ", ".join(f"{name} {count}" for name, count in self.counts.items())
             self._log.info("rebalance ended: generation %d, %.3f s; so far %s", generation, seconds, so_far)
 

@@ -40,9 +40,17 @@ from kafka_assignors.rebalance.events import (
     SubscriptionChanged,
     SyncFailed,
 )
-from kafka_assignors.rebalance.observer import HOOKS, Observers, RebalanceObserver, require_observer
+from kafka_assignors.rebalance.observer import (
+    HOOKS,
+    Observers,
+    RebalanceObserver,
+    RebalanceOutcome,
+    require_observer,
+)
 from kafka_assignors.strategies import CooperativeSticky, Range
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
+
+ASSIGNED, MEMBER_ID_GIVEN, FAILED = RebalanceOutcome
 
 LOG = logging.getLogger("tests.observers")
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
@@ -104,9 +112,9 @@ class Member:
         return self.joining().handle(*joined)
 
     @property
-    def ended(self) -> list[tuple[float, bool, int]]:
+    def ended(self) -> list[tuple[float, RebalanceOutcome, int]]:
         facts = self.recorder.of("rebalance_ended")
-        return [(one["seconds"], one["failed"], one["generation"]) for one in facts]
+        return [(one["seconds"], one["outcome"], one["generation"]) for one in facts]
 
     @property
     def reasons(self) -> list[str]:
@@ -119,27 +127,27 @@ class Member:
 def test_a_rebalance_begins_with_join_group_and_ends_with_the_assignment() -> None:
     member = Member().joined()
     assert member.reasons == ["the subscription has changed"]
-    assert member.ended == [(2.0, False, 1)]
+    assert member.ended == [(2.0, ASSIGNED, 1)]
 
 
-def test_the_attempt_that_brings_the_member_id_fails_and_the_time_counts_from_there() -> None:
+def test_the_attempt_that_brings_the_member_id_is_no_failure_and_the_time_counts_from_there() -> None:
     member = Member().joining().handle(JoinFailed(1, MembershipError.OTHER, "a"), AboutToJoin(COOPERATIVE))
     member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 4.0))
-    assert member.ended == [(1.0, True, -1), (4.0, False, 1)]
+    assert member.ended == [(1.0, MEMBER_ID_GIVEN, -1), (4.0, ASSIGNED, 1)]
     assert member.reasons == ["the subscription has changed", "the coordinator gave a member id"]
 
 
 def test_an_attempt_whose_sync_fails_names_the_generation_that_it_had_joined() -> None:
     member = Member().joining()
     member.handle(Joined(1, FIRST), SyncFailed(FIRST, MembershipError.REBALANCE_IN_PROGRESS))
-    assert member.ended == [(2.0, True, 1)]
+    assert member.ended == [(2.0, FAILED, 1)]
 
 
 def test_an_attempt_that_fails_before_it_is_joined_names_no_generation() -> None:
     member = Member().joined()
     member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
     member.handle(AboutToJoin(COOPERATIVE), JoinFailed(2, MembershipError.OTHER))
-    assert member.ended[1:] == [(1.0, True, -1)]
+    assert member.ended[1:] == [(1.0, FAILED, -1)]
 
 
 def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
@@ -147,7 +155,7 @@ def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
     member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
     member.handle(AboutToJoin(COOPERATIVE), Joined(2, SECOND), Assigned(SECOND, ORDERS_0, 8.0))
     assert member.reasons[1:] == ["the group is rebalancing"]
-    assert member.ended[1:] == [(2.0, False, 2)]
+    assert member.ended[1:] == [(2.0, ASSIGNED, 2)]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +172,7 @@ def test_a_rebalance_that_the_member_gives_up_has_failed_and_its_late_response_i
 ) -> None:
     member = Member().joining().handle(Joined(1, FIRST), event)
     member.handle(Assigned(FIRST, ORDERS_0, 3.0))
-    assert member.ended == [(2.0, True, 1)]
+    assert member.ended == [(2.0, FAILED, 1)]
 
 
 def test_a_member_that_unsubscribes_during_a_rebalance_does_not_count_the_time_until_it_comes_back() -> None:
@@ -172,7 +180,7 @@ def test_a_member_that_unsubscribes_during_a_rebalance_does_not_count_the_time_u
     member.now = 90_000.0
     member.handle(SubscriptionChanged(frozenset({"orders"})), AboutToJoin(COOPERATIVE))
     member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 0.0))
-    assert member.ended == [(1.0, True, -1), (2.0, False, 1)]
+    assert member.ended == [(1.0, FAILED, -1), (2.0, ASSIGNED, 1)]
 
 
 def test_events_that_are_no_rebalance_are_none() -> None:

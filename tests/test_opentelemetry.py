@@ -10,7 +10,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from kafka_assignors.rebalance.observer import HOOKS, Observers, RebalanceObserver
+from kafka_assignors.rebalance.observer import HOOKS, Observers, RebalanceObserver, RebalanceOutcome
 from kafka_assignors_opentelemetry import MOST_REASONS, OpenTelemetryObserver
 
 OF_CONSUMER = {
@@ -53,11 +53,13 @@ class Recorded:
 def everything(observer: RebalanceObserver) -> None:
     """Send each event once, and some failures."""
     observer.rebalance_begun(reason="the subscription has changed")
-    observer.rebalance_ended(seconds=0.25, failed=True, generation=-1)
+    observer.rebalance_ended(seconds=0.25, outcome=RebalanceOutcome.MEMBER_ID_GIVEN, generation=-1)
+    observer.rebalance_begun(reason="the last join failed")
+    observer.rebalance_ended(seconds=0.5, outcome=RebalanceOutcome.FAILED, generation=-1)
     observer.rebalance_begun(reason="the last join failed")
     observer.joined(seconds=1.5, generation=1, leads=True)
     observer.synced(seconds=0.5, generation=1)
-    observer.rebalance_ended(seconds=2.5, failed=False, generation=1)
+    observer.rebalance_ended(seconds=2.5, outcome=RebalanceOutcome.ASSIGNED, generation=1)
     observer.assigned(partitions=ORDERS, seconds=0.125)
     observer.heartbeat_answered(seconds=0.25, ok=True)
     observer.heartbeat_answered(seconds=0.5, ok=False)
@@ -77,13 +79,21 @@ def test_every_event_has_its_instrument_with_unit_and_attributes() -> None:
     commit = {"messaging.operation.name": "commit", "messaging.operation.type": "settle"}
     strategy = {"kafka.consumer.strategy": "cooperative-sticky"}
     weighted = {"kafka.consumer.strategy": "weighted"}
+    outcome = "kafka.consumer.rebalance.outcome"
     reason, change = "kafka.consumer.rebalance.reason", "kafka.consumer.partition.change"
     expected: Mapping[str, tuple[str, list[tuple[Mapping[str, str], float]]]] = {
         "kafka.consumer.rebalance.begun": (
             "{rebalance}",
-            [({reason: "the last join failed"}, 1), ({reason: "the subscription has changed"}, 1)],
+            [({reason: "the last join failed"}, 2), ({reason: "the subscription has changed"}, 1)],
         ),
-        "kafka.consumer.rebalance.duration": ("s", [(failed, 0.25), ({}, 2.5)]),
+        "kafka.consumer.rebalance.duration": (
+            "s",
+            [
+                ({outcome: "member_id_given"}, 0.25),
+                ({**failed, outcome: "failed"}, 0.5),
+                ({outcome: "assigned"}, 2.5),
+            ],
+        ),
         "kafka.consumer.join.duration": ("s", [({}, 1.5)]),
         "kafka.consumer.sync.duration": ("s", [({}, 0.5)]),
         "kafka.consumer.heartbeat.duration": ("s", [(failed, 0.5), ({}, 0.25)]),

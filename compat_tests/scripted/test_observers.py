@@ -16,7 +16,7 @@ from compat_tests.scripted.broker import Code, Held, ScriptedBroker
 from compat_tests.scripted.model import ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID, Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import hang_limit
-from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver
+from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver, RebalanceOutcome
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -110,8 +110,8 @@ def test_a_first_join_that_leads(client: str) -> None:
                 "decided": 1,
             }
             required, accepted = made.of("rebalance_ended")
-            assert (required["failed"], required["generation"]) == (True, -1)
-            assert (accepted["failed"], accepted["generation"]) == (False, 1)
+            assert (required["outcome"], required["generation"]) == (RebalanceOutcome.MEMBER_ID_GIVEN, -1)
+            assert (accepted["outcome"], accepted["generation"]) == (RebalanceOutcome.ASSIGNED, 1)
             assert accepted["seconds"] >= required["seconds"]
             assert [facts["reason"] for facts in made.of("rebalance_begun")] == [
                 "the subscription has changed",
@@ -186,10 +186,10 @@ def test_a_rebalance_whose_join_or_sync_is_refused_has_failed(client: str) -> No
             made.group.begin_rebalance()
             await made.until_told("rebalance_ended", 5)
             ended = made.of("rebalance_ended")[2:]
-            assert [(facts["failed"], facts["generation"]) for facts in ended] == [
-                (True, -1),
-                (True, 2),
-                (False, 3),
+            assert [(facts["outcome"], facts["generation"]) for facts in ended] == [
+                (RebalanceOutcome.FAILED, -1),
+                (RebalanceOutcome.FAILED, 2),
+                (RebalanceOutcome.ASSIGNED, 3),
             ]
             assert [facts["seconds"] for facts in ended] == sorted(facts["seconds"] for facts in ended)
             assert (len(made.of("joined")), len(made.of("synced"))) == (3, 2)
@@ -220,7 +220,11 @@ def test_a_consumer_that_is_closed_during_a_rebalance_has_ended_it(client: str) 
             made.group.answer("JoinGroup", Held(asyncio.Event()))
             made.group.begin_rebalance()
             await made.until_told("rebalance_begun", 3)
-        assert [facts["failed"] for facts in made.of("rebalance_ended")] == [True, False, True]
+        assert [facts["outcome"] for facts in made.of("rebalance_ended")] == [
+            RebalanceOutcome.MEMBER_ID_GIVEN,
+            RebalanceOutcome.ASSIGNED,
+            RebalanceOutcome.FAILED,
+        ]
         (revoked,) = made.of("revoked")
         assert len(revoked["partitions"]) == 4
         assert len(made.of("rebalance_begun")) == len(made.of("rebalance_ended"))

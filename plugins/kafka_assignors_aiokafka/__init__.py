@@ -16,7 +16,7 @@ from kafka_assignors import assignor_classes
 from kafka_assignors.assignor import AssignorOptions
 from kafka_assignors.client_versions import installed_release, require_release
 from kafka_assignors.load_trigger import LoadTrigger
-from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 from kafka_assignors.weights import WeightsFile
 
 CHECKED = ((0, 10), (0, 14))
@@ -51,6 +51,7 @@ __all__ = [
     "RangeAssignor",
     "RateWeights",
     "RebalanceObserver",
+    "RebalanceOutcome",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StandbyAssignor",

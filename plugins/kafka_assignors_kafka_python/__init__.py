@@ -11,7 +11,7 @@ Pass instances, not classes. `assignor(strategy)` makes an assignor of your own 
 from kafka_assignors import assignor_classes
 from kafka_assignors.assignor import AssignorOptions
 from kafka_assignors.load_trigger import LoadTrigger
-from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 from kafka_assignors.weights import WeightsFile
 from kafka_assignors_kafka_python._assignor import LagWeights, RateWeights, StrategyAssignor, assignor
 from kafka_assignors_kafka_python.cooperative import ConsumerSettings, CooperativeKafkaConsumer
@@ -29,6 +29,7 @@ __all__ = [
     "RangeAssignor",
     "RateWeights",
     "RebalanceObserver",
+    "RebalanceOutcome",
     "RolloutAssignor",
     "RoundRobinAssignor",
     "StandbyAssignor",

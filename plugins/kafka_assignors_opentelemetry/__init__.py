@@ -22,7 +22,7 @@ except ModuleNotFoundError:
     raise ImportError('opentelemetry-api is not installed: pip install "kafka-assignors[otel]"') from None
 
 from kafka_assignors.rebalance.events import Partitions
-from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 
 __all__ = ["OpenTelemetryObserver"]
 
@@ -112,8 +112,9 @@ class OpenTelemetryObserver(RebalanceObserver):
     def synced(self, *, seconds: float, **_: Any) -> None:
         self._sync.record(seconds, self._attributes)
 
-    def rebalance_ended(self, *, seconds: float, failed: bool, **_: Any) -> None:
-        self._rebalance.record(seconds, self._with_error(failed=failed))
+    def rebalance_ended(self, *, seconds: float, outcome: RebalanceOutcome, **_: Any) -> None:
+        attributes = self._with_error(failed=outcome is RebalanceOutcome.FAILED)
+        self._rebalance.record(seconds, {**attributes, "kafka.consumer.rebalance.outcome": outcome.value})
 
     def heartbeat_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
         self._heartbeat.record(seconds, self._with_error(failed=not ok))

@@ -124,6 +124,10 @@ _PARTS = {
 }
 
 
+_NO_VALUE = float("-inf")
+"""What kafka-python gives as the maximum of no values; an alert takes it for a sample."""
+
+
 class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     """A KafkaConsumer with incremental cooperative rebalancing (KIP-429).
 
@@ -256,6 +260,16 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         if self._subscription.partitions_auto_assigned():
             return bool(self._coordinator.look_up_positions())
         return bool(super()._refresh_committed_offsets(timeout_ms))
+
+    def metrics(self, raw: bool = False) -> Any:
+        """The metrics by group and name; a maximum without a value is left out. `raw` has all of them."""
+        found = super().metrics(raw)
+        if raw or not found:
+            return found
+        return {
+            group: {name: value for name, value in of_group.items() if value != _NO_VALUE}
+            for group, of_group in found.items()
+        }
 
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """As KafkaConsumer's. An exception of the listener is raised when everything is closed."""

@@ -17,7 +17,7 @@ from kafka.metrics.stats import Avg, Count, Max, Rate, Total
 from kafka.metrics.stats.rate import TimeUnit
 
 from kafka_assignors.rebalance.events import Partitions
-from kafka_assignors.rebalance.observer import RebalanceObserver
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 
 __all__ = ["CoordinatorMetrics"]
 
@@ -93,12 +93,12 @@ class CoordinatorMetrics(RebalanceObserver):
     def synced(self, *, seconds: float, **_: Any) -> None:
         self._sync.record(seconds * 1000)
 
-    def rebalance_ended(self, *, seconds: float, failed: bool, **_: Any) -> None:
-        if failed:
-            self._failed.record()
-        else:
+    def rebalance_ended(self, *, seconds: float, outcome: RebalanceOutcome, **_: Any) -> None:
+        if outcome is RebalanceOutcome.ASSIGNED:
             self._rebalance.record(seconds * 1000)
             self._rebalanced_at = time.monotonic()  # The registry's clock.
+        else:  # Java counts the response that gives the member its id, too.
+            self._failed.record()
 
     def heartbeat_answered(self, *, seconds: float, **_: Any) -> None:
         self._heartbeat.record(seconds * 1000)

@@ -10,6 +10,7 @@ first failure is logged, the others are counted, and their number is logged when
 
 from __future__ import annotations
 
+import enum
 import inspect
 import threading
 from collections.abc import Callable, Iterable
@@ -28,6 +29,7 @@ from kafka_assignors.rebalance.events import (
     Assigned,
     CallListener,
     Event,
+    JoinFailed,
     Partitions,
     SendJoin,
 )
@@ -36,6 +38,22 @@ from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.solver import least_moved
 from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import Strategy
+
+
+class RebalanceOutcome(enum.Enum):
+    """How an attempt to join ended."""
+
+    ASSIGNED = "assigned"
+    """SyncGroup was accepted."""
+
+    MEMBER_ID_GIVEN = "member_id_given"
+    """The coordinator gave the member its id, and the member joins again at once (KIP-394).
+
+    The first attempt of each dynamic member ends like this: it is no failure.
+    """
+
+    FAILED = "failed"
+    """Anything else; the member joins again, if it still has a subscription."""
 
 
 class RebalanceObserver:
@@ -63,12 +81,13 @@ class RebalanceObserver:
     def synced(self, *, seconds: float, generation: int, **_: Any) -> None:
         """SyncGroup was accepted, after `seconds`."""
 
-    def rebalance_ended(self, *, seconds: float, failed: bool, generation: int, **_: Any) -> None:
-        """The attempt is over: the member was assigned, or has `failed` and joins again.
+    def rebalance_ended(
+        self, *, seconds: float, outcome: RebalanceOutcome, generation: int, **_: Any
+    ) -> None:
+        """The attempt is over.
 
         `seconds` are counted from the first attempt since the last one that succeeded. `generation` is -1 if
-        JoinGroup was not accepted. The first attempt of a dynamic member always fails: it is given its
-        member id.
+        JoinGroup was not accepted.
         """
 
     def assigned(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
@@ -187,13 +206,19 @@ class Observers:
     def _ended(self, before: MemberState, event: Event, after: MemberState, now: float) -> None:
         began_at = now if self._began_at is None else self._began_at
         is_joined = before.phase is Phase.SYNCING
-        failed = not (is_joined and isinstance(event, Assigned))
-        if not (failed and after.topics):  # A member that unsubscribes may join again a day later.
+        outcome = RebalanceOutcome.FAILED
+        if is_joined and isinstance(event, Assigned):
+            outcome = RebalanceOutcome.ASSIGNED
+        elif isinstance(event, JoinFailed) and event.given_id:
+            outcome = RebalanceOutcome.MEMBER_ID_GIVEN
+        if (
+            outcome is RebalanceOutcome.ASSIGNED or not after.topics
+        ):  # A member that unsubscribes may join again a day later.
             self._began_at = None
         self.tell(
             "rebalance_ended",
             seconds=now - began_at,
-            failed=failed,
+            outcome=outcome,
             generation=before.membership.generation if is_joined else NO_GENERATION,
         )
 
