@@ -21,7 +21,7 @@ def acting(**trigger: Any) -> Assignor:
 
 
 def require(*assignors: Assignor) -> None:
-    require_cooperative(assignors, "the_package", "StockConsumer")
+    require_cooperative(assignors, "the_package", "StockConsumer", "g")
 
 
 @pytest.mark.parametrize("trigger", [True, 30, LoadTrigger], ids=["True", "30", "the class"])
@@ -53,7 +53,7 @@ def test_a_consumer_that_its_list_makes_eager_acts_only_if_the_trigger_says_so()
 def test_an_assignor_for_another_client_is_refused_with_the_one_to_pass() -> None:
     kind: Any = type("CooperativeStickyAssignor", (Assignor,), {"__module__": "kafka_assignors_other"})
     with pytest.raises(TypeError, match=r"pass CooperativeStickyAssignor\(\) of kafka_assignors_ours, which"):
-        require_cooperative([kind(CooperativeSticky())], "kafka_assignors_ours", "StockConsumer")
+        require_cooperative([kind(CooperativeSticky())], "kafka_assignors_ours", "StockConsumer", "g")
 
 
 def test_without_a_trigger_nothing_is_refused() -> None:

@@ -58,6 +58,9 @@ class Holder:
     inner = Weighted(name="inner")
 
 
+class NoAssign(Strategy):
+    name = "acme-nothing"
+
 class NeedsArguments:
     def __init__(self, weights):
         self.weights = weights
@@ -293,6 +296,7 @@ def test_an_object_that_is_no_strategy_is_refused_with_what_it_lacks(
     ("spec", "message"),
     [
         ("weighted_for_test:NeedsArguments", "a class that cannot be made without arguments .*weights"),
+        ("weighted_for_test:NoAssign", "is a class without 'assign': define it in NoAssign"),
         ("weighted_for_test:Weihgted", "has no 'Weihgted': did you mean 'Weighted'"),
         ("no_module_for_test:X", "there is no module 'no_module_for_test'"),
         ("no_module_for_test.sub:X", "there is no module 'no_module_for_test.sub'"),
@@ -308,3 +312,15 @@ def test_a_strategy_that_cannot_be_loaded_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(StrategyError, match=message):
         load_strategy(spec)
+
+
+def test_a_file_can_import_the_files_beside_it_and_these_hide_no_installed_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "beside_for_test.py").write_text(WEIGHTED)
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    (tmp_path / "colorsys.py").write_text("raise RuntimeError('not the module of Python')\n")
+    (tmp_path / "mine.py").write_text("import colorsys\nfrom beside_for_test import Weighted as Mine\n")
+    assert load_strategy(f"{tmp_path / 'mine.py'}:Mine").name == "acme_weighted"
+    monkeypatch.delitem(sys.modules, "beside_for_test")

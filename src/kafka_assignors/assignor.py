@@ -10,13 +10,15 @@ strategies have (`require_cooperative`).
 
 from __future__ import annotations
 
+import inspect
+import logging
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -41,6 +43,8 @@ from kafka_assignors.strategy import (
     Strategy,
     contract_problem,
     fits_kafka_string,
+    how_to_run,
+    is_of_this_package,
 )
 from kafka_assignors.weights import weigh
 
@@ -156,15 +160,22 @@ class Assignor:
         weights_timeout_s: float = 2.0,
         rebalance: LoadTrigger | None = None,
         stay_classic: bool | None = None,
+        shared_name: bool = False,
     ) -> None:
         """Raise TypeError or ValueError for arguments that would fail at the first rebalance.
 
         `AssignorOptions` says what the arguments mean. With `rebalance` a cooperative consumer that leads the
         group asks for a rebalance when the weights have made the loads unequal (`load_trigger`).
+
+        Members of other clients run `range`, `roundrobin`, `sticky` and `cooperative-sticky` under these
+        names, so a strategy of your own is refused under one of them (ValueError), unless `shared_name` says
+        that it sends, reads and assigns what theirs do.
         """
         if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")
         self.strategy = require_strategy(strategy)
+        if not shared_name:
+            _require_own_name(strategy)
         if strategy.runs_on_broker:
             raise ValueError(
                 f"strategy {strategy.name!r} stands for an assignor of the broker (KIP-848), which no client "
@@ -323,8 +334,22 @@ def require_strategy(strategy: object) -> Strategy:
             f"kafka_assignors.strategies.load_strategy({strategy!r}) finds the one of that name"
         )
     if problem := contract_problem(strategy):
-        raise TypeError(f"{strategy!r} is not a strategy: {problem} (see kafka_assignors.strategy.Strategy)")
+        raise TypeError(
+            f"{strategy!r} is not a strategy: {problem} (see kafka_assignors.strategies.Strategy)"
+        )
     return cast("Strategy", strategy)
+
+
+def _require_own_name(strategy: Strategy) -> None:
+    """ValueError for a strategy that is not of this package under a name of Kafka's own."""
+    kind = type(strategy)
+    if strategy.name in SHARED_NAMES and not is_of_this_package(kind):
+        raise ValueError(
+            f"the strategy {kind.__name__} has the name {strategy.name!r}, under which members of other "
+            f"clients run Kafka's own strategy: a mixed group would be led by one or the other. Give it a "
+            f"name of its own, such as 'my-{strategy.name}', or pass shared_name=True if it sends, reads and "
+            "assigns what theirs do"
+        )
 
 
 def _require_source(source: object) -> None:
@@ -421,10 +446,17 @@ def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> Non
             )
 
 
-def require_cooperative(assignors: Sequence[object], package: str, stock_consumer: str) -> None:
+MIGRATION_PAGE = "https://kafka-assignors.github.io/kafka-assignors/migrate/"
+
+
+def require_cooperative(
+    assignors: Sequence[object], package: str, stock_consumer: str, group_id: str
+) -> None:
     """Raise TypeError or ValueError for a list of assignors that a cooperative consumer cannot run.
 
-    `package` provides the assignors for this client; `stock_consumer` is the eager class of the client.
+    `package` provides the assignors for this client; `stock_consumer` is the eager class of the client. A
+    list that makes the consumer eager is logged as a warning of the logger `<package>.eager`: it is right in
+    the first restart of a migration alone.
     """
     if isinstance(assignors, str) or not isinstance(assignors, Sequence):
         raise TypeError(
@@ -448,6 +480,18 @@ def require_cooperative(assignors: Sequence[object], package: str, stock_consume
             f"{eager_alone[0]!r} under the eager one alone, and a consumer follows one protocol: leave one "
             "of them out of partition_assignment_strategy"
         )
+    if eager_alone:
+        logging.getLogger(f"{package}.eager").warning(
+            "group %r: the consumer is eager because of %r, and each rebalance stops all its partitions. "
+            "This is right in the first restart of a migration (%s): leave %r out of "
+            "partition_assignment_strategy in the second. Until then, the level ERROR of the logger %s.eager "
+            "quiets this line",
+            group_id,
+            eager_alone[0],
+            MIGRATION_PAGE,
+            eager_alone[0],
+            package,
+        )
     acting = [one.name for one in usable if one.rebalance is not None and not one.rebalance.eager]
     if eager_alone and acting:
         raise ValueError(
@@ -463,10 +507,27 @@ def _require_ours(one: object, package: str) -> Assignor:
         if isinstance(one, Assignor):
             return one
         raise class_given(kind)
+    if instead := _as_assignor(one):
+        raise TypeError(instead)
     raise TypeError(
         f"{one!r} in partition_assignment_strategy is not an assignor of {package}: others do not know about "
         f"partitions that members hold while they join; {_instead_of(one, package)}"
     )
+
+
+def _as_assignor(one: object) -> str | None:
+    """What to pass in place of a strategy, its class or a module of strategies; None for anything else."""
+    kind = one if isinstance(one, type) else type(one)
+    if issubclass(kind, Strategy):
+        return how_to_run(kind)
+    if isinstance(one, ModuleType):
+        found = [
+            each
+            for each in vars(one).values()
+            if isinstance(each, type) and issubclass(each, Strategy) and not inspect.isabstract(each)
+        ]
+        return how_to_run(found[0]) if found else None
+    return None
 
 
 def _is_of_another_adapter(kind: type, package: str) -> bool:

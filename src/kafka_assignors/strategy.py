@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import FunctionType
-from typing import Any
+from typing import Any, NoReturn
 
 from kafka_assignors.criteria import (
     PLAIN,
@@ -171,6 +171,22 @@ def _detached_numbers(numbers: Any) -> Any:
     return [*numbers]
 
 
+def how_to_run(kind: type) -> str:
+    """What a client's list of assignors takes in the place of a strategy of this class."""
+    name = kind.__name__
+    return (
+        f"{name} is a strategy, and partition_assignment_strategy takes assignors: pass "
+        f"[assignor({name}())], with `assignor` of kafka_assignors_aiokafka or kafka_assignors_kafka_python"
+    )
+
+
+class _OfAnAssignor:
+    """An attribute that the clients' own consumers look up on an assignor, with a remedy in its error."""
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(how_to_run(owner))
+
+
 class Strategy(ABC):
     """A way to divide partitions among the members of a group.
 
@@ -208,6 +224,13 @@ class Strategy(ABC):
     version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
     criteria: Criteria | None = None
+
+    metadata = _OfAnAssignor()
+    supported_protocols = _OfAnAssignor()
+
+    def __call__(self) -> NoReturn:
+        """Raise TypeError: kafka-python calls what is not an assignor of its own."""
+        raise TypeError(how_to_run(type(self)))
 
     @abstractmethod
     def assign(self, group: Group) -> Assignment:

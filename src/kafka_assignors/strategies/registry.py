@@ -242,6 +242,10 @@ def _checked(found: object, spec: str) -> Strategy:
 def _instance(found: object, spec: str) -> object:
     if not isinstance(found, type):
         return found
+    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+        raise InvalidStrategyError(
+            f"{spec!r} is a class without {missing[0]!r}: define it in {found.__name__}"
+        )
     try:
         return found()
     except Exception as error:  # A constructor may raise anything.
@@ -259,8 +263,8 @@ class CodeError(ValueError):
 def module_of_file(path: Path) -> ModuleType:
     """The module that the code in `path` makes; a file with the same text runs once in a process.
 
-    Only the file that is named runs. Its folder is not added to the module search path, so no other file
-    there is imported, and no compiled copy is written beside it.
+    It can import the files beside it: their folder is the last of the module search path from then on, so
+    that it hides no installed module.
 
     Raises `TextFileError` if the file cannot be read, and `CodeError`.
     """
@@ -277,6 +281,9 @@ def module_of_file(path: Path) -> ModuleType:
         raise CodeError(f"{path}: not Python: {error or type(error).__name__}") from None
     module = ModuleType(name)
     module.__file__ = str(path)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     # Dataclasses and pickle look for the module of a class here.
     sys.modules[name] = module
     try:

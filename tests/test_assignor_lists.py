@@ -1,0 +1,118 @@
+"""What a list of assignors may hold, and what is said of anything else."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from kafka_assignors.assignor import Assignor, require_cooperative
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategies import CooperativeSticky, Range, Strategy
+from kafka_assignors.strategies.range_roundrobin import RoundRobin
+from kafka_assignors.strategy import RebalanceProtocol
+
+REMEDY = r"NoBatch is a strategy, and .*: pass \[assignor\(NoBatch\(\)\)\]"
+PACKAGE = "kafka_assignors_ours"
+
+
+class NoBatch(Strategy):
+    name = "no-batch"
+
+    def assign(self, group: Group) -> Assignment:
+        return CooperativeSticky().assign(group)
+
+
+class Ours(Assignor):
+    log = logging.getLogger("ours")
+
+
+Ours.__module__ = PACKAGE
+
+
+def require(*assignors: object) -> None:
+    require_cooperative(assignors, PACKAGE, "StockConsumer", "g")
+
+
+def module_of_strategies() -> ModuleType:
+    module = ModuleType("acme_strategies")
+    vars(module).update(Strategy=Strategy, NoBatch=NoBatch)
+    return module
+
+
+class TestForgottenAssignor:
+    @pytest.mark.parametrize(
+        "given", [NoBatch(), NoBatch, module_of_strategies()], ids=["instance", "class", "module"]
+    )
+    def test_our_consumers_name_the_users_own_class(self, given: object) -> None:
+        with pytest.raises(TypeError, match=REMEDY):
+            require(given)
+
+    @pytest.mark.parametrize("given", [NoBatch(), NoBatch], ids=["instance", "class"])
+    @pytest.mark.parametrize("attribute", ["metadata", "supported_protocols"])
+    def test_what_a_stock_consumer_looks_up_names_it_too(self, given: Any, attribute: str) -> None:
+        with pytest.raises(AttributeError, match=REMEDY):
+            getattr(given, attribute)
+        assert not hasattr(given, attribute)
+
+    def test_a_stock_consumer_that_calls_it_is_told_too(self) -> None:
+        strategy: Any = NoBatch()
+        with pytest.raises(TypeError, match=REMEDY):
+            strategy()
+
+    def test_any_other_attribute_is_missing_as_usual(self) -> None:
+        with pytest.raises(AttributeError, match=r"^'NoBatch' object has no attribute 'asign'"):
+            NoBatch().asign  # type: ignore[attr-defined]  # noqa: B018
+
+    def test_a_module_without_a_strategy_is_no_assignor(self) -> None:
+        with pytest.raises(TypeError, match="is not an assignor of kafka_assignors_ours"):
+            require(sys)
+
+
+class TestSharedNames:
+    @pytest.mark.parametrize("shared", ["range", "roundrobin", "sticky", "cooperative-sticky"])
+    def test_a_strategy_of_the_user_is_refused_under_one(self, shared: str) -> None:
+        class Mine(NoBatch):
+            name = shared
+
+        with pytest.raises(ValueError, match=f"Mine has the name '{shared}', .* such as 'my-{shared}'"):
+            Ours(Mine())
+        assert Ours(Mine(), shared_name=True).name == shared
+
+    def test_one_that_derives_from_ours_is_not_ours(self) -> None:
+        class Mine(RoundRobin):
+            pass
+
+        with pytest.raises(ValueError, match="Mine has the name 'roundrobin'"):
+            Ours(Mine())
+
+
+class CooperativeAlone(NoBatch):
+    protocols: ClassVar[Any] = (RebalanceProtocol.COOPERATIVE,)
+
+
+class TestEagerByAccident:
+    def test_a_mixed_list_is_one_warning_that_names_the_strategy_and_the_page(
+        self, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        require(Ours(CooperativeSticky()), Ours(Range()))
+        (record,) = caplog.records
+        assert (record.name, record.levelno) == ("kafka_assignors_ours.eager", logging.WARNING)
+        said = record.getMessage()
+        assert said.startswith("group 'g': the consumer is eager because of 'range'")
+        assert "/migrate/" in said
+
+    def test_the_level_of_its_logger_quiets_it(self, caplog: pytest.LogCaptureFixture) -> None:
+        with caplog.at_level(logging.ERROR, "kafka_assignors_ours.eager"):
+            require(Ours(CooperativeSticky()), Ours(Range()))
+        assert not caplog.records
+
+    @pytest.mark.parametrize("strategy", [CooperativeSticky(), CooperativeAlone()])
+    def test_a_list_that_is_cooperative_needs_none(
+        self, strategy: Strategy, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        require(Ours(strategy))
+        assert not caplog.records
