@@ -1,0 +1,163 @@
+"""No commit is written after a later one of the partition, or when its caller waits no longer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import aiokafka
+import kafka
+import pytest
+
+from compat_tests.scripted.broker import Answer, Closed, Code, Held, ScriptedBroker, Torn
+from compat_tests.scripted.model import Group
+from compat_tests.scripted.users import CLIENTS, TOPIC, User
+from compat_tests.support.hang_limit import HANG_S, hang_limit
+
+LOADING, NOT_COORDINATOR, REBALANCE_IN_PROGRESS = 14, 16, 27
+SOON_S = 0.5
+"""The timeout of a commit that is to time out."""
+
+pytestmark = pytest.mark.parametrize("client", CLIENTS)
+
+Scene = Callable[["Committing"], Awaitable[None]]
+
+
+class Committing:
+    """A user that commits offsets of partition 0, and goes on before they are answered."""
+
+    def __init__(self, user: User, group: Group) -> None:
+        self.user, self.group = user, group
+        self.callbacks: list[int] = []
+        """The offsets whose callbacks were called, in this order (kafka-python)."""
+        self._is_aiokafka = user.partition is aiokafka.TopicPartition
+
+    @property
+    def _consumer(self) -> Any:
+        return self.user.client._consumer  # type: ignore[attr-defined]
+
+    @property
+    def written(self) -> list[int]:
+        """The offsets of all OffsetCommit requests that the broker has received, in their order."""
+        return [
+            partition.committed_offset
+            for request in self.group.sent("OffsetCommit")
+            for topic in request.body.topics
+            for partition in topic.partitions
+            if partition.partition_index == 0
+        ]
+
+    async def begin(self, offset: int) -> asyncio.Future[Any]:
+        """Begin a commit, without waiting for it."""
+        tp = self.user.partition(TOPIC, 0)
+        if self._is_aiokafka:
+            committing = asyncio.ensure_future(self._consumer.commit({tp: offset}))
+            await asyncio.sleep(0)
+            return committing
+        ended: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def end(offsets: Any, outcome: Any) -> None:
+            self.callbacks.append(offset)
+            error = outcome if isinstance(outcome, Exception) else None
+            set_it = ended.set_result if error is None else ended.set_exception
+            self.user.loop.call_soon_threadsafe(set_it, error)
+
+        offsets = {tp: kafka.OffsetAndMetadata(offset, "", -1)}
+        await self.user.client.call("commit_async", offsets, end)
+        return ended
+
+    async def commit_too_long(self, offset: int) -> None:
+        """A commit that is cancelled (aiokafka), or whose timeout passes (kafka-python)."""
+        tp = self.user.partition(TOPIC, 0)
+        if self._is_aiokafka:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(self._consumer.commit({tp: offset}), SOON_S)
+            return
+        offsets = {tp: kafka.OffsetAndMetadata(offset, "", -1)}
+        with pytest.raises(kafka.errors.KafkaTimeoutError):
+            await self.user.client._run(  # type: ignore[attr-defined]
+                lambda: self._consumer.commit(offsets, timeout_ms=SOON_S * 1000)
+            )
+
+    async def received(self, count: int) -> None:
+        """Wait until the broker has received this many OffsetCommit requests."""
+        await self.group.until(lambda: len(self.group.sent("OffsetCommit")) >= count)
+
+
+def play(client: str, scene: Scene) -> None:
+    async def run() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("order", {TOPIC: 4})
+            user = User(broker, group, client, retry_backoff_ms=300)
+            await user.start()
+            assert await user.consumes()
+            committing = Committing(user, group)
+            await scene(committing)
+            await user.close()
+            assert committing.written == sorted(committing.written)
+            assert group.committed[TOPIC, 0] == max(committing.written)
+            assert broker.unexpected == []
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [Code(REBALANCE_IN_PROGRESS), Code(LOADING), Code(NOT_COORDINATOR), Closed(), Torn()],
+    ids=["rebalance", "loading", "moved", "closed", "torn"],
+)
+def test_a_commit_that_has_to_be_sent_again_never_follows_a_later_one(client: str, first: Answer) -> None:
+    async def scene(committing: Committing) -> None:
+        group, released = committing.group, asyncio.Event()
+        synced = len(group.sent("SyncGroup"))
+        group.answer("OffsetCommit", first)
+        group.answer("FindCoordinator", Held(released))
+        begun = [await committing.begin(10)]
+        await committing.received(1)
+        if first == Code(REBALANCE_IN_PROGRESS):
+            # The member has joined again; the backoff of the first commit may still go on.
+            await group.until(lambda: any(one.answered for one in group.sent("SyncGroup")[synced:]))
+        begun += [await committing.begin(offset) for offset in range(11, 21)]
+        released.set()
+        await asyncio.gather(*begun)
+        assert committing.callbacks == sorted(committing.callbacks)
+        assert committing.group.committed[TOPIC, 0] == 20
+
+    play(client, scene)
+
+
+def test_the_next_request_waits_for_the_response_and_has_the_newest_offset(client: str) -> None:
+    async def scene(committing: Committing) -> None:
+        released = asyncio.Event()
+        committing.group.answer("OffsetCommit", Held(released))
+        begun = [await committing.begin(offset) for offset in (10, 20, 30)]
+        beats = len(committing.group.sent("Fetch"))
+        await committing.received(1)
+        await committing.group.until(lambda: len(committing.group.sent("Fetch")) > beats + 3)
+        assert committing.written == [10]
+        assert not any(one.done() for one in begun)
+        released.set()
+        await asyncio.gather(*begun)
+        assert committing.written == [10, 30]
+        assert committing.callbacks in ([], [10, 20, 30])
+
+    play(client, scene)
+
+
+@pytest.mark.parametrize(
+    "then", [Code(NOT_COORDINATOR), Code(REBALANCE_IN_PROGRESS)], ids=["moved", "rebalance"]
+)
+def test_a_commit_whose_caller_waits_no_longer_is_not_written_afterwards(client: str, then: Answer) -> None:
+    async def scene(committing: Committing) -> None:
+        released = asyncio.Event()
+        committing.group.answer("OffsetCommit", then)
+        held = "FindCoordinator" if then == Code(NOT_COORDINATOR) else "JoinGroup"
+        committing.group.answer(held, Held(released))
+        await committing.commit_too_long(10)
+        assert committing.written == [10]
+        released.set()
+        await asyncio.wait_for(await committing.begin(20), HANG_S)
+        assert committing.written == [10, 20]
+
+    play(client, scene)
