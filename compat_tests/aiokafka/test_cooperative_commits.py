@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -11,6 +12,9 @@ from aiokafka.errors import UnknownTopicOrPartitionError
 from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.aiokafka.cooperative_consumers import consuming, of
+from compat_tests.aiokafka.test_cooperative_faults import through
+from compat_tests.interop.recorded_group import RecordedGroup
+from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -113,3 +117,40 @@ def test_thousands_of_commits_at_once_are_accepted_with_the_last_one(kafka: Kafk
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
         asyncio.run(run())
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_while_connections_are_reset_no_commit_of_concurrent_tasks_goes_back(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance = random.Random(seed)
+
+    async def consume(consumer: CooperativeAIOKafkaConsumer) -> int:
+        (tp,) = of(group, 0)
+        offset, tasks = 0, []
+        for _ in range(2):
+            for reset in (False, True):
+                with proxy.fault(Fault(Effect.RESET if reset else Effect.SLOW)):
+                    for _ in range(chance.randint(5, 20)):
+                        offset += 1
+                        tasks.append(asyncio.create_task(consumer.commit({tp: offset})))
+                        await consumer.getmany(timeout_ms=25)
+        await consumer.commit({tp: offset + 1})
+        await asyncio.gather(*tasks)
+        return offset + 1
+
+    async def run() -> int:
+        async with consuming(group) as consumer:
+            return await asyncio.wait_for(consume(consumer), HANG_S)
+
+    with (
+        FaultProxy() as proxy,
+        GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,
+        RecordedGroup(kafka, group.id) as recorded,
+    ):
+        through(proxy, monkeypatch)
+        last = asyncio.run(run())
+        recorded.records()
+        accepted = [one.offset for one in recorded.commits()]
+    assert accepted == sorted(accepted)
+    assert accepted[-1] == last

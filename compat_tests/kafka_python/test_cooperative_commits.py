@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import threading
 from typing import Any
 
+import kafka.net.manager
 import pytest
 from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.errors import UnknownTopicOrPartitionError
 
+from compat_tests.interop.recorded_group import RecordedGroup
 from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
+from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -170,3 +174,49 @@ def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
         assert consumer.committed(tp) == MOST_OPEN - 1
         consumer.commit_async({tp: at(8)})
         polling_until(lambda: consumer.committed(tp) == 8, consumer)
+
+
+def through(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Route every connection of kafka-python through the proxy, regardless of the advertised address."""
+    connect = kafka.net.manager.create_connection
+
+    async def connect_to_proxy(net: Any, host: str, port: int, *arguments: Any, **settings: Any) -> Any:
+        return await connect(net, "127.0.0.1", proxy.forward(port, port), *arguments, **settings)
+
+    monkeypatch.setattr(kafka.net.manager, "create_connection", connect_to_proxy)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_while_connections_are_reset_no_commit_goes_back_and_the_next_member_begins_at_the_last(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    chance, called = random.Random(seed), list[int]()
+    with (
+        FaultProxy() as proxy,
+        GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,
+        RecordedGroup(kafka, group.id) as recorded,
+    ):
+        (tp,) = partitions_of(group)
+        group.produce(10)
+        with monkeypatch.context() as patched:
+            through(proxy, patched)
+            with consuming(group) as consumer:
+                polling_until(consumer.assignment, consumer)
+                offset = 0
+                for _ in range(2):
+                    for reset in (False, True):
+                        with proxy.fault(Fault(Effect.RESET if reset else Effect.SLOW)):
+                            for _ in range(chance.randint(5, 20)):
+                                offset += 1
+                                consumer.commit_async(
+                                    {tp: at(offset)}, lambda asked, _: called.append(asked[tp].offset)
+                                )
+                                consumer.poll(timeout_ms=25)
+                consumer.commit({tp: at(offset + 1)}, timeout_ms=HANG_S * 1000)
+        with consuming(group) as next_one:
+            assert next_one.committed(tp) == offset + 1
+        recorded.records()
+        accepted = [one.offset for one in recorded.commits()]
+    assert accepted == sorted(accepted)
+    assert accepted[-1] == offset + 1
+    assert called == sorted(called)

@@ -69,6 +69,7 @@ and
         _metadata_update                replaced on the instance
     AIOKafkaConnection
         _request_timeout                longer on the connection of joins
+        _writer, send, close            a commit is written to the open connection itself
     conn.CloseReason
     util
         wait_for                        as asyncio's, without a task of its own

@@ -47,9 +47,13 @@ The cooperative consumer also touches what `_TOUCHED_OF_COORDINATOR` and `_TOUCH
         in_flight_fetches               replaced
         _subscriptions
     KafkaConnectionManager (`_manager`)
-        send(node_id=…, request_timeout_ms=…), close(node_id=…), close()
+        send(node_id=…, request_timeout_ms=…), close(node_id=…), close(), get_connection
+    KafkaConnection
+        connected, paused, _reauth, send_request
+                                        a commit is written to the open connection itself
     KafkaTCPTransport
         _close                          closes the socket, without the pending writes
+        _sock, is_closing
     ClusterMetadata
         topics, topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
