@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kafka_assignors.rebalance import MemberState, Settings
 from kafka_assignors.rebalance.events import (
+    AboutToCall,
     AboutToJoin,
     Action,
     Assigned,
+    CallDue,
     Event,
     HeartbeatAnswered,
     Joined,
@@ -31,16 +33,22 @@ def orders(*partitions: int) -> Partitions:
 
 
 class Driver:
-    """An adapter in a test: it keeps the member's state and returns the actions of each event."""
+    """An adapter in a test: it keeps the member's state and returns the actions of each event.
+
+    A call of the listener begins as soon as it is due, unless `calls_at_once` is False.
+    """
 
     def __init__(self, settings: Settings = SETTINGS, protocol: RebalanceProtocol = COOPERATIVE) -> None:
         self.member = MemberState(settings)
         self.protocol = protocol
         self.now = 1000.0
+        self.calls_at_once = True
         self.tell(SubscriptionChanged(frozenset({"orders"})))
 
     def tell(self, event: Event) -> tuple[Action, ...]:
         self.member, actions = self.member.handle(event, self.now)
+        if self.calls_at_once and actions and isinstance(actions[-1], CallDue):
+            return (*actions[:-1], *self.tell(AboutToCall()))
         return actions
 
     def join(self) -> SendJoin:

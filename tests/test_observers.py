@@ -22,6 +22,7 @@ from kafka_assignors.join_sync import (
 )
 from kafka_assignors.rebalance import MemberState, Settings, observer
 from kafka_assignors.rebalance.events import (
+    AboutToCall,
     AboutToJoin,
     Announce,
     Assigned,
@@ -108,7 +109,7 @@ class Member:
 
     def joined(self) -> Member:
         """Install the assignment at second 4, and return from the listener."""
-        joined = Joined(1, FIRST), Assigned(FIRST, ORDERS_0, 3.0), ListenerReturned()
+        joined = Joined(1, FIRST), Assigned(FIRST, ORDERS_0, 3.0), AboutToCall(), ListenerReturned()
         return self.joining().handle(*joined)
 
     @property

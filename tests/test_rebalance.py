@@ -7,9 +7,11 @@ import pytest
 from kafka_assignors.rebalance import Settings
 from kafka_assignors.rebalance.events import (
     NO_MEMBERSHIP,
+    AboutToCall,
     AboutToJoin,
     Announce,
     Assigned,
+    CallDue,
     CloseRequested,
     CommitAnswered,
     CommitRefused,
@@ -163,6 +165,109 @@ class TestRevoking:
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(ListenerReturned()) == (Install(orders(0)),)
         assert driver.tell(AboutToJoin(COOPERATIVE)) == (Lose(orders(0)),)
+
+
+class TestCallsThatWait:
+    """What the listener is told is decided when its call begins."""
+
+    def due(self) -> Driver:
+        """A member of which partitions 2 and 3 are to be revoked, and whose user does not poll."""
+        driver = Driver().owning(0, 1, 2, 3)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+        driver.joined(2)
+        driver.calls_at_once = False
+        assert driver.assigned(0, 1) == (CallDue(orders(2, 3)),)
+        return driver
+
+    def test_the_call_is_handed_out_when_it_begins(self) -> None:
+        driver = self.due()
+        assert driver.member.deliverable == orders(0, 1)
+        assert driver.member.being_revoked == frozenset()
+        assert driver.tell(AboutToCall()) == (Revoke(orders(2, 3)),)
+        assert driver.member.being_revoked == orders(2, 3)
+        assert not driver.member.may_call(driver.now)
+
+    @pytest.mark.parametrize("error", [MembershipError.UNKNOWN_MEMBER_ID, MembershipError.ILLEGAL_GENERATION])
+    def test_a_membership_lost_before_the_call_makes_it_one_loss_of_everything(
+        self, error: MembershipError
+    ) -> None:
+        driver = self.due()
+        driver.heartbeat(error)
+        assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
+        assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
+        assert driver.join().owned == frozenset()
+
+    def test_a_commit_that_learns_of_the_loss_counts_as_well(self) -> None:
+        driver = self.due()
+        driver.tell(CommitRequested(orders(2, 3)))
+        unknown = MembershipError.UNKNOWN_MEMBER_ID
+        driver.tell(CommitsCanBeSent(orders(2, 3)))
+        driver.tell(CommitAnswered(driver.member.membership, unknown))
+        assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
+
+    def test_a_user_who_exceeded_the_poll_interval_is_told_of_a_loss(self) -> None:
+        driver = self.due()
+        driver.tell(PollIntervalChecked(polled_at=driver.now - 301))
+        assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
+
+    def test_a_call_that_has_begun_ends_and_the_rest_is_lost(self) -> None:
+        driver = self.due()
+        driver.tell(AboutToCall())
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(ListenerReturned()) == (Install(orders(0, 1)),)
+        driver.calls_at_once = True
+        assert driver.tell(AboutToJoin(COOPERATIVE)) == (Lose(orders(0, 1)),)
+
+    def test_partitions_lost_before_they_were_announced_are_not_told_of(self) -> None:
+        driver = Driver().owning(0)
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+        driver.joined(2)
+        driver.calls_at_once = False
+        driver.assigned(0, 1)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(AboutToCall()) == (Install(orders(0)), Lose(orders(0)))
+        assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
+
+    def test_a_first_assignment_lost_before_it_was_announced_is_not_told_of(self) -> None:
+        driver = Driver()
+        driver.joined(1)
+        driver.calls_at_once = False
+        driver.assigned(0, 1)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(AboutToCall()) == (Install(frozenset()),)
+        assert driver.join().owned == frozenset()
+
+    def test_after_the_lease_a_revocation_waits_for_the_coordinators_word(self) -> None:
+        driver = self.due()
+        driver.now += 46
+        assert not driver.member.may_call(driver.now)
+        driver.heartbeat(MembershipError.NONE, sent_at=driver.now - 46)
+        assert not driver.member.may_call(driver.now)
+        driver.heartbeat(MembershipError.NONE)
+        assert driver.tell(AboutToCall()) == (Revoke(orders(2, 3)),)
+
+    def test_the_word_counts_for_a_session(self) -> None:
+        driver = self.due()
+        driver.now += 46
+        driver.heartbeat(MembershipError.NONE)
+        driver.now += 46
+        assert not driver.member.may_call(driver.now)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
+
+    def test_a_consumer_that_closes_waits_for_no_word(self) -> None:
+        driver = self.due()
+        driver.now += 46
+        driver.tell(CloseRequested())
+        assert driver.tell(AboutToCall()) == (Revoke(orders(2, 3)),)
+
+    def test_a_call_that_cannot_begin_is_an_error(self) -> None:
+        driver = self.due()
+        with pytest.raises(OutOfOrderError, match="running"):
+            driver.tell(ListenerReturned())
+        driver.tell(AboutToCall())
+        with pytest.raises(OutOfOrderError, match="can begin"):
+            driver.tell(AboutToCall())
 
 
 class TestLoss:

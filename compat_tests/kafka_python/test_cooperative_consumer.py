@@ -112,7 +112,7 @@ def share(group: GroupOfMembers, *consumers: CooperativeKafkaConsumer) -> None:
     fair = sum(group.topics.values()) // len(consumers)
 
     def is_settled(consumer: CooperativeKafkaConsumer) -> bool:
-        is_told = consumer._coordinator.listener_calls.asked is None
+        is_told = consumer._coordinator.member.call is None
         return is_told and len(consumer.assignment()) == fair and state_of(consumer) == MemberState.STABLE
 
     polling_until(lambda: all(map(is_settled, consumers)), *consumers)

@@ -29,7 +29,6 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
 )
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
-from kafka_assignors.rebalance.events import Revoke
 from kafka_assignors_kafka_python import (
     CooperativeKafkaConsumer,
     CooperativeStickyAssignor,
@@ -140,7 +139,7 @@ def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(ka
         coordinator = first._coordinator
         with consuming(group) as second:
             second.poll(timeout_ms=0)
-            until(lambda: isinstance(coordinator.listener_calls.asked, Revoke))
+            until(lambda: coordinator.member.call is not None and coordinator.member.call.is_revocation)
             first.poll(timeout_ms=0)  # The commit is in flight or done.
             first.unsubscribe()
         first.subscribe(list(group.topics), listener=listener)

@@ -121,7 +121,7 @@ def settle(*consumers: CooperativeKafkaConsumer, owned: int) -> None:
             consumer.poll(timeout_ms=20)
         metadata = [consumer.group_metadata() for consumer in consumers]
         together = {one.generation_id for one in metadata} | {one.state for one in metadata}
-        is_settled = all(one._coordinator.listener_calls.asked is None for one in consumers)
+        is_settled = all(one._coordinator.member.call is None for one in consumers)
         if is_settled and len(together) == 2 and sum(len(one.assignment()) for one in consumers) == owned:
             return
         assert time.monotonic() < deadline

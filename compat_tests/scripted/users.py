@@ -45,6 +45,8 @@ class User:
         raised: the errors raised by calls for records, in order.
         delivered: the number of delivered records.
         listened: the listener calls with partitions: "assigned", "revoked", "lost".
+        told: the same calls with the numbers of their partitions.
+        wrongly_told: the calls that the broker's view of the membership at that moment contradicts.
         commits: the outcomes of the listener's commits.
         polls: set while the user polls; a user that does not poll exceeds the poll interval.
     """
@@ -66,6 +68,8 @@ class User:
         self.raised: list[BaseException] = []
         self.delivered = 0
         self.listened: list[str] = []
+        self.told: list[tuple[str, list[int]]] = []
+        self.wrongly_told: list[str] = []
         self.commits: list[str] = []
         self.held: set[str] = set()
         self.commit_when: set[str] = set()
@@ -123,9 +127,12 @@ class User:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._polling
 
-    def told(self, what: str) -> None:
-        """Note a call of the listener."""
+    def tell(self, what: str, partitions: Iterable[Any]) -> None:
+        """Note a call of the listener, and judge it by what the broker knows."""
         self.listened.append(what)
+        self.told.append((what, sorted(one.partition for one in partitions)))
+        if (what == "revoked") != bool(self.group.member_id) and what != "assigned":
+            self.wrongly_told.append(f"{what}, as {self.group.member_id or 'no member'}")
         if what in self.held:
             self.entered.set()
         self.group.changed()
@@ -139,7 +146,7 @@ class _AioListener(aiokafka.ConsumerRebalanceListener):  # type: ignore[misc]  #
         user = self._user
         if not partitions:
             return
-        user.told(what)
+        user.tell(what, partitions)
         if what in user.held:
             await user.released.wait()
         if what in user.commit_when:
@@ -193,7 +200,7 @@ class _KafkaPythonListener(kafka.ConsumerRebalanceListener):  # type: ignore[mis
         user = self._user
         if not partitions:
             return
-        user.loop.call_soon_threadsafe(user.told, what)
+        user.loop.call_soon_threadsafe(user.tell, what, partitions)
         if what in user.held:
             asyncio.run_coroutine_threadsafe(user.released.wait(), user.loop).result(HANG_S)
         if what in user.commit_when:

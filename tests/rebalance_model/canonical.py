@@ -44,7 +44,7 @@ from typing import NamedTuple, TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError
-from kafka_assignors.rebalance.lease import Lease
+from kafka_assignors.rebalance.lease import NEVER, Lease
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
 from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, JoinReply
@@ -61,6 +61,7 @@ from tests.rebalance_model.world import (
     SyncSent,
     may_send_heartbeat,
     waits_for_sync,
+    waits_to_call,
 )
 
 __all__ = [
@@ -161,6 +162,8 @@ def plain_process(process: Process, oldest: int) -> Process:
         join=replace(member.join, attempt=1, reason="x" if member.join.reason else ""),
         lease=Lease(max(member.lease.heard_at, -oldest), max(member.lease.stable_at, -oldest)),
     )
+    if (call := member.call) is not None and call.confirmed_at <= -oldest:
+        member = replace(member, call=replace(call, confirmed_at=NEVER))
     return replace(process, member=member, join=join)
 
 
@@ -208,6 +211,8 @@ def reduced_process(process: Process) -> Process:
 
 def _is_old_news(member: MemberState, heartbeat: Heartbeat) -> bool:
     """Whether the heartbeat response changes nothing, now or later."""
+    if waits_to_call(member):
+        return False
     match heartbeat.answer:
         case MembershipError.NONE:
             return min(member.lease.heard_at, member.lease.stable_at) >= heartbeat.sent_at

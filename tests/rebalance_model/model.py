@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
 from kafka_assignors.rebalance.events import (
+    AboutToCall,
     AboutToJoin,
     Action,
     Announce,
     Assigned,
+    CallDue,
     CloseRequested,
     CommitAbandoned,
     CommitAnswered,
@@ -26,6 +28,7 @@ from kafka_assignors.rebalance.events import (
     Joined,
     JoinFailed,
     ListenerReturned,
+    Lose,
     MembershipError,
     Partitions,
     Polled,
@@ -38,7 +41,7 @@ from kafka_assignors.rebalance.events import (
     SubscriptionChanged,
     SyncFailed,
 )
-from kafka_assignors.rebalance.lease import Lease, Settings
+from kafka_assignors.rebalance.lease import NEVER, Lease, Settings
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.strategy import RebalanceProtocol
@@ -68,6 +71,7 @@ from tests.rebalance_model.world import (
     member_ids,
     received,
     waits_for_sync,
+    waits_to_call,
 )
 
 
@@ -288,7 +292,10 @@ class Model:
                 started = self._put(here, member=self._new_member(here.index))
                 yield Step(f"{name} starts", self._tell(started, SubscriptionChanged(self.topics)), False)
             return
-        if member.call is not None:
+        if member.call is not None and not member.call.is_running and member.may_call(NOW):
+            after = self._tell(here, AboutToCall())
+            yield self._at_once(Step(f"{name} calls its listener", after, True))
+        if member.call is not None and member.call.is_running:
             asked = type(member.call.asked).__name__
             after = self._tell(here, ListenerReturned())
             yield self._at_once(Step(f"{name}'s listener returns from {asked}", after, True))
@@ -481,11 +488,14 @@ class Model:
         member, actions = before.handle(event, NOW)
         if not before.owned <= member.owned and Install(member.owned) not in actions:
             raise Violation(f"{here.name} gives a partition up without saying what it has left")
+        if isinstance(event, ListenerReturned) and member.owned & before.being_revoked:
+            raise Violation(f"{here.name} keeps what its listener was told to give up")
         here = self._put(here, member=member)
         for action in actions:
             here = self._act(here, action, before.owned)
-        if actions and isinstance(actions[-1], Announce) and "late" not in self.events:
-            return self._tell(here, ListenerReturned())
+        announces = member.call is not None and isinstance(member.call.asked, Announce)
+        if announces and CallDue(NOTHING) in actions and "late" not in self.events:
+            return self._tell(self._tell(here, AboutToCall()), ListenerReturned())
         if member.phase is Phase.CLOSED:
             here = replace(here, process=Process(leaving=here.process.leaving))
         return here
@@ -503,6 +513,12 @@ class Model:
                 return self._put(here, join=JoinSent(attempt, membership, claim, False))
             case Revoke() if not member.in_group:
                 raise Violation(f"{here.name} calls revoked what was lost")
+            case Revoke() if self._is_gone(here):
+                raise Violation(f"{here.name} calls revoked after the coordinator has removed it")
+            case Revoke() | Lose() if not action.partitions <= member.owned:
+                raise Violation(f"{here.name} is told of the end of what it does not own")
+            case Lose() if action.partitions != member.owned:
+                raise Violation(f"{here.name} keeps a part of what was lost")
             case SendSync(membership):
                 return self._put(here, join=SyncSent(membership, NOW, False))
             case SendCommit(membership, partitions):
@@ -547,6 +563,8 @@ class Model:
         """Whether a heartbeat could change the state."""
         member, seen = here.process.member, _seen(here)
         assert member is not None
+        if waits_to_call(member):
+            return True
         answer = seen.answer(member.membership)
         if answer not in (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS):
             return answer is not MembershipError.ILLEGAL_GENERATION or not member.join.generation_refused
@@ -573,6 +591,17 @@ class Model:
             and member.membership.generation == seen.generation
         )
 
+    def _is_gone(self, here: Here) -> bool:
+        """Whether the coordinator has removed a member that need not tell its listener anything yet."""
+        member = here.process.member
+        assert member is not None
+        if member.closing or not member.topics or _seen(here).knows(member.membership.member_id):
+            return False
+        # A coordinator that loads says OK to all. And it may remove a member right after it has answered
+        # REBALANCE_IN_PROGRESS, if that member has not joined for the whole rebalance timeout.
+        late = member.lease.stable_at + self.rebalance_timeout <= NOW
+        return "load" not in self.events and not late
+
     @staticmethod
     def _put(here: Here, **changes: object) -> Here:
         return replace(here, process=replace(here.process, **changes))  # type: ignore[arg-type]
@@ -594,6 +623,9 @@ class Model:
         if member is not None:
             lease = member.lease
             member = replace(member, lease=Lease(self._older(lease.heard_at), self._older(lease.stable_at)))
+            if member.call is not None and member.call.confirmed_at > NEVER:
+                confirmed_at = self._older(member.call.confirmed_at)
+                member = replace(member, call=replace(member.call, confirmed_at=confirmed_at))
         if isinstance(join, (SyncSent, SyncAnswered)):
             join = join._replace(sent_at=self._older(join.sent_at))
         if heartbeat is not None:

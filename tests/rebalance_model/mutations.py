@@ -13,6 +13,7 @@ from kafka_assignors.rebalance.events import (
     NO_MEMBERSHIP,
     CommitAnswered,
     Install,
+    Lose,
     Membership,
     MembershipError,
     Partitions,
@@ -48,7 +49,7 @@ class InstallsBeforeRevoking(MemberState):
             return MemberState._take(self, assigned)
         call = ListenerCall(Revoke(revoked), Then.NOTHING)
         member = replace(self, owned=assigned, call=call, join=replace(self.join, reason="revoked"))
-        return member, (Install(assigned), Revoke(revoked))
+        return member, (Install(assigned), call.due)
 
 
 class RejoinsBeforeTheListenerIsDone(MemberState):
@@ -198,13 +199,44 @@ class EagerKeepsItsPartitions(MemberState):
         return MemberState._revoked_before_join(self, RebalanceProtocol.COOPERATIVE)
 
 
-class RevokesOnCloseAfterALoss(MemberState):
-    """Calls `revoked` for partitions that another member may own."""
+class RevokesWhatIsLost(MemberState):
+    """Tells the listener what was true when the call was due, not what is true when it begins."""
 
-    def _give_everything_up(self) -> Step:
-        if not self.owned:
-            return MemberState._give_everything_up(self)
-        return self._calling(Revoke(self.owned), Then.LEAVE)
+    def _about_to_call(self, now: float) -> Step:
+        call = self.call
+        assert call is not None
+        return replace(self, call=call.running(call.asked)), (call.asked,)
+
+
+class LosesAPart(MemberState):
+    """Tells the listener that the partitions are lost that it was about to be told are revoked."""
+
+    def _about_to_call(self, now: float) -> Step:
+        call = self.call
+        assert call is not None
+        asked = call.asked if self.in_group else Lose(call.asked.partitions)
+        return replace(self, call=call.running(asked)), (asked,)
+
+
+class TellsTwice(MemberState):
+    """Loses everything when a call has begun, and tells of a part of it when the call has returned."""
+
+    def _given_up(self, partitions: Partitions) -> Step:
+        return MemberState._given_up(self, partitions if self.in_group else NOTHING)
+
+
+class NeverAsksAgain(MemberState):
+    """Waits for the lease to come back before it calls revoked, although only a join would renew it."""
+
+    def _confirmed(self, sent_at: float, now: float) -> MemberState:
+        return self
+
+
+class RevokesWithoutALease(MemberState):
+    """Calls revoked after a freeze, without the coordinator's word that it is still a member."""
+
+    def may_call(self, now: float) -> bool:
+        return self.call is not None and not self.call.is_running
 
 
 def _model(machine: type[MemberState], *events: str, **settings: object) -> Model:
@@ -230,7 +262,11 @@ MUTATIONS: tuple[Model, ...] = (
     _model(ForgetsWhatItGaveUpWhileACommitIsUnderWay, "commit", "lose"),
     _model(ClaimsTheOldGeneration, "subscribe", leading="older"),
     _model(EagerKeepsItsPartitions, leading="eager", kinds=("eager", "eager")),
-    _model(RevokesOnCloseAfterALoss, "close", "time"),
+    _model(RevokesWhatIsLost, "poll"),
+    _model(LosesAPart, "poll"),
+    _model(TellsTwice, "poll"),
+    _model(NeverAsksAgain, "time", "timeout"),
+    _model(RevokesWithoutALease, "time", rebalance_timeout=2),
 )
 """The broken machines, each in the smallest model that detects it."""
 

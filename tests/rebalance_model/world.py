@@ -163,6 +163,11 @@ def waits_for_sync(member: MemberState) -> bool:
     return longest == 1 and member.lease.stable_at + longest <= NOW and not member.has_lease(NOW)
 
 
+def waits_to_call(member: MemberState) -> bool:
+    """Whether a call of the listener waits for the coordinator's word."""
+    return member.call is not None and not member.call.is_running and not member.may_call(NOW)
+
+
 def received(process: Process, index: int, mail: Replies, installed: Partitions) -> Process:
     """The process after another process, or the coordinator, has taken a step."""
     for member_id, reply in mail:

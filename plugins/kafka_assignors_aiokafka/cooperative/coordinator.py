@@ -120,7 +120,8 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._session.commits.look()
 
     def _look_again(self) -> None:
-        """Wake the tasks that wait for the machine to want a join, or to be closed."""
+        """Wake the tasks that wait for the machine: to want a join or a call, or to be closed."""
+        self._listener_calls.look_again()
         if self._member.must_join or self._member.closing:
             self._changed.set()
 
@@ -135,8 +136,11 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     @property
     def is_called_by_listener(self) -> bool:
-        """Whether the current task is a call of the listener, for which a close waits."""
-        return self._listener_calls.is_current_task
+        """Whether the running call of the listener, or a task that it has started, is the caller.
+
+        A close waits for that call, which may wait for the task.
+        """
+        return bool(self._subscription.is_called_by_listener)
 
     @property
     def longest_call_s(self) -> float:
@@ -152,8 +156,10 @@ class CooperativeCoordinator(RequestingCoordinator):
         match action:
             case events.Install(partitions):
                 self._install(partitions)
+            case events.CallDue():
+                self._start(self._listener_calls.start(action))
             case events.Revoke() | events.Lose() | events.Announce():
-                self._start(self._listener_calls.begin(action))
+                self._listener_calls.begins(action)
             case events.Fail(reason):
                 self._subscription.fail(FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
             case _:
@@ -369,7 +375,9 @@ class CooperativeCoordinator(RequestingCoordinator):
             await asyncio.sleep(self._auto_commit_interval_ms / 1000)
             subscription = self._subscription.subscription
             if subscription is not None and subscription.assignment is not None:
-                await self._autocommit(subscription.assignment, subscription.assignment.tps)
+                # What the listener commits of revoked partitions is the last word.
+                kept = subscription.assignment.tps - self._member.being_revoked
+                await self._autocommit(subscription.assignment, kept)
 
     async def _autocommit(self, assignment: Any, partitions: Iterable[TopicPartition]) -> None:
         try:
@@ -410,8 +418,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         """Tell the listener that all partitions are lost, and leave: the machine has failed."""
         member = self._member
         if member.owned:
-            with suppress(Exception):  # The machine may fail again when it handles ListenerReturned.
-                await self._listener_calls.begin(events.Lose(member.owned))
+            await self._listener_calls.tell_lost(member.owned)
         self._session.leave_in_any_case()
 
     async def _until(self, condition: Callable[[], bool]) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import aiokafka.errors as Errors
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 
 log = logging.getLogger("kafka_assignors_aiokafka")
+
+
+@dataclass
+class _Call:
+    """A call of the listener. `asked` is what the machine has handed out for it; None before it begins."""
+
+    listener: Any
+    asked: events.CallListener | None = None
 
 
 class ListenerCalls:
@@ -35,7 +44,8 @@ class ListenerCalls:
         self._subscription = subscription
         self._told: Any = None
         """The listener that was told of all owned partitions."""
-        self._call_under_way: asyncio.Future[None] | None = None
+        self._call = _Call(None)
+        self._may_begin: asyncio.Future[None] | None = None
         self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -44,27 +54,55 @@ class ListenerCalls:
         listener = self._subscription.listener
         return listener is not None and listener is not self._told
 
-    @property
-    def is_current_task(self) -> bool:
-        """Whether the current task is the one that calls the listener."""
-        return self._call_under_way is not None and asyncio.current_task() is self._call_under_way
-
     def close(self) -> None:
         """From now on, wait at most `max_poll_interval_ms` for each call to return."""
         if not self._is_closing.done():
             self._is_closing.set_result(None)
 
-    def begin(self, asked: events.CallListener) -> Coroutine[Any, Any, None]:
-        """Start a call of the listener; the returned coroutine waits for its end, and reports it.
+    def start(self, due: events.CallDue) -> Coroutine[Any, Any, None]:
+        """Start the call that is due; the returned coroutine waits for its end, and reports it.
 
         The call starts before the tasks that the same event has woken, so that `start` returns after the
         listener has been called.
         """
-        listener = self._subscription.listener
-        self._call_under_way = call = asyncio.ensure_future(self._call(listener, asked))
-        return self._wait(call, listener, asked)
+        call = self._call = _Call(self._subscription.listener)
+        return self._until_reported(call, asyncio.ensure_future(self._carry_out(call, due)))
 
-    async def _wait(self, call: asyncio.Future[None], listener: Any, asked: events.CallListener) -> None:
+    def begins(self, asked: events.CallListener) -> None:
+        """The machine has handed out what the listener is told."""
+        self._call.asked = asked
+
+    def look_again(self) -> None:
+        """The machine has handled an event: a call that waits may begin."""
+        if self._may_begin is not None and not self._may_begin.done():
+            self._may_begin.set_result(None)
+
+    async def _carry_out(self, call: _Call, due: events.CallDue) -> None:
+        coordinator = self._coordinator
+        if due.revoked:
+            await coordinator.commit_revoked({TopicPartition(*partition) for partition in due.revoked})
+            await self._session.ask_before_leaving()
+        while not coordinator.member.may_call(lease.clock()):
+            self._may_begin = asyncio.get_running_loop().create_future()
+            await self._may_begin
+        coordinator.handle(events.AboutToCall())  # Nothing may wait between this and the listener's method.
+        if call.asked is not None:
+            await self._tell(call)
+
+    async def _until_reported(self, call: _Call, calling: asyncio.Future[None]) -> None:
+        coordinator = self._coordinator
+        await self._until_returned(call, calling)
+        if call.asked is None and coordinator.member.may_call(lease.clock()):
+            coordinator.handle(events.AboutToCall())  # It failed before it began.
+        if call.asked is not None:
+            coordinator.handle(events.ListenerReturned())
+
+    async def tell_lost(self, partitions: events.Partitions) -> None:
+        """Call the listener for lost partitions when the machine cannot ask for it any more."""
+        call = _Call(self._subscription.listener, events.Lose(partitions))
+        await self._until_returned(call, asyncio.ensure_future(self._tell(call)))
+
+    async def _until_returned(self, call: _Call, calling: asyncio.Future[None]) -> None:
         """Wait until the listener has returned.
 
         While the consumer is being stopped, a listener that hangs is given up. It would keep this member in
@@ -72,26 +110,29 @@ class ListenerCalls:
         """
         coordinator = self._coordinator
         try:
-            await asyncio.wait([call, self._is_closing], return_when=asyncio.FIRST_COMPLETED)
-            if not call.done():
-                await asyncio.wait([call], timeout=coordinator.longest_call_s)
-            if not call.done():
+            await asyncio.wait([calling, self._is_closing], return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                await asyncio.wait([calling], timeout=coordinator.longest_call_s)
+            if not calling.done():
                 patience_s = coordinator.longest_call_s
                 raise Errors.KafkaTimeoutError(
                     f"the consumer stops, and waited for {patience_s:g} s (max_poll_interval_ms)"
                 )
-            call.result()
+            calling.result()
         except (Exception, asyncio.CancelledError) as error:
             if coordinator.is_closed:
                 raise
-            failed = f"{method_of(asked, listener)} of {listener!r} failed"
+            if call.asked is None:
+                failed = "the call of the listener did not begin"
+            else:
+                failed = f"{method_of(call.asked, call.listener)} of {call.listener!r} failed"
             coordinator.tell_user(self._session.unexpected(failed, error))
         finally:
-            call.cancel()
-        coordinator.handle(events.ListenerReturned())
+            calling.cancel()
 
-    async def _call(self, listener: Any, asked: events.CallListener) -> None:
-        coordinator = self._coordinator
+    async def _tell(self, call: _Call) -> None:
+        coordinator, listener, asked = self._coordinator, call.listener, call.asked
+        assert asked is not None
         partitions: events.Partitions = asked.partitions
         if isinstance(asked, events.Announce):
             if listener is not self._told:  # All partitions are new to this listener.
@@ -99,8 +140,6 @@ class ListenerCalls:
             self._told = listener
         named = {TopicPartition(*partition) for partition in partitions}
         log.info("group %r: %s", coordinator.group_id, events.in_log(asked, partitions))
-        if isinstance(asked, events.Revoke):
-            await coordinator.commit_revoked(named)
         began_at = lease.clock()
         try:
             if listener is not None:

@@ -187,7 +187,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
     @property
     def subscription(self) -> Any:
         """The subscription; None after `unsubscribe`, except to the listener that is told of it."""
-        if self._subscription_type is SubscriptionType.NONE and not self._is_called_by_listener:
+        if self._subscription_type is SubscriptionType.NONE and not self.is_called_by_listener:
             return None
         return self._subscription
 
@@ -210,7 +210,8 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
             self._listener_call = None
 
     @property
-    def _is_called_by_listener(self) -> bool:
+    def is_called_by_listener(self) -> bool:
+        """Whether the caller is the running call of the listener, or a task that it has started."""
         return self._listener_call is not None and _LISTENER_CALL.get() is self._listener_call
 
     # ---- waiting

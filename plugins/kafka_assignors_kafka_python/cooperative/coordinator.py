@@ -121,7 +121,8 @@ class CooperativeCoordinator(RequestingCoordinator):
             self._carry_out(action)
         if self._member.must_join:
             self._join_wanted.notify()
-        if not before.has_lease(now) and self._member.has_lease(now):
+        after = self._member
+        if after.has_lease(now) > before.has_lease(now) or after.may_call(now) > before.may_call(now):
             self._fetcher.wake()
         self._session.commits.look()
 
@@ -132,9 +133,11 @@ class CooperativeCoordinator(RequestingCoordinator):
                 # A lookup for partitions that leave must not answer for them when they come back.
                 self._offset_fetch_futures.clear()
                 self._fetcher.wake()
-            case events.Revoke() | events.Lose() | events.Announce():
-                self.listener_calls.ask(action)
+            case events.CallDue():
+                self.listener_calls.due()
                 self._fetcher.wake()
+            case events.Revoke() | events.Lose() | events.Announce():
+                self.listener_calls.begins(action)
             case events.Fail(reason):
                 self.errors.raise_for_ever(Errors.FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
             case _:
@@ -198,7 +201,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         Raises the user's pending errors, and those of the listener.
         """
         self._fetcher.reset_wakeup()
-        if not self._subscription.partitions_auto_assigned() and self.listener_calls.asked is None:
+        if not self._subscription.partitions_auto_assigned() and self._member.call is None:
             by_hand: bool = super().poll(timeout_ms)
             return by_hand
         is_first = self._polled_at == _NEVER
@@ -304,6 +307,14 @@ class CooperativeCoordinator(RequestingCoordinator):
         if not self.is_on_io_thread:
             self._invoke_completed_offset_commit_callbacks()  # So that callbacks cannot pile up.
         return self._async_commits.start(offsets, callback or self.config["default_offset_commit_callback"])
+
+    def _maybe_auto_commit_offsets_sync(self, timeout_ms: float | None = None) -> None:
+        with self._subscription.omitting(self._member.being_revoked):
+            super()._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
+
+    def _do_auto_commit_offsets_async(self) -> None:
+        with self._subscription.omitting(self._member.being_revoked):
+            super()._do_auto_commit_offsets_async()
 
     def _invoke_completed_offset_commit_callbacks(self) -> None:
         if not self._is_calling_back:  # A callback may commit again.

@@ -20,8 +20,8 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kafka.errors import KafkaTimeoutError, NoOffsetForPartitionError
@@ -58,6 +58,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
     """
 
     may_deliver: Callable[[Partition], bool]
+    _omitted: Partitions = frozenset()
 
     def install(self, partitions: Partitions) -> None:
         """Replace the assignment by these partitions; those that stay keep their state."""
@@ -70,6 +71,19 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
             for partition in added:
                 state = _PartitionState(partition, self.may_deliver)
                 self.assignment[TopicPartition(*partition)] = state
+
+    def all_consumed_offsets(self) -> dict[TopicPartition, Any]:
+        offsets: dict[TopicPartition, Any] = super().all_consumed_offsets()
+        return {tp: offset for tp, offset in offsets.items() if tp not in self._omitted}
+
+    @contextmanager
+    def omitting(self, partitions: Partitions) -> Iterator[None]:
+        """Leave these partitions out of `all_consumed_offsets`, on the user's thread."""
+        self._omitted = partitions
+        try:
+            yield
+        finally:
+            self._omitted = frozenset()
 
     def missing_positions(self) -> dict[TopicPartition, object]:
         """The partitions without a position, with their states; a partition that came back has a new one."""

@@ -30,11 +30,7 @@ log = logging.getLogger("kafka_assignors_kafka_python")
 
 
 class ListenerCalls:
-    """The calls of one coordinator's listener, one at a time.
-
-    Attributes:
-        asked: the call that the machine waits for, None without one.
-    """
+    """The calls of one coordinator's listener, one at a time."""
 
     def __init__(
         self,
@@ -45,29 +41,41 @@ class ListenerCalls:
         commit: bool,
     ) -> None:
         """`commit`: commits are automatic."""
-        self.asked: events.CallListener | None = None
         self._coordinator = coordinator
         self._subscription: Any = subscription
         self._session = session
         self._commit = commit
         self._committing: Any = None
+        self._asked: events.CallListener | None = None
         self._is_under_way = False
-        self._announced: frozenset[events.Partition] = frozenset()
         self._error: Exception | None = None
 
     # ---- on the I/O thread
 
-    def ask(self, call: events.CallListener) -> None:
-        """Make the user's thread carry out this call."""
-        self.asked = call
-        if isinstance(call, events.Announce) and self._subscription.rebalance_listener is None:
-            self._announced |= call.partitions
-            if self._session.observers is not None:
-                self._session.observers.listener_returned(call, None)
-            self._returned()  # No listener to call, so no need to wait for a poll.
+    def due(self) -> None:
+        """A call is due. Without a listener, it need not wait for a poll if it announces partitions."""
+        call = self._coordinator.member.call
+        is_announcement = call is not None and isinstance(call.asked, events.Announce)
+        if self._subscription.rebalance_listener is not None or not is_announcement:
+            return
+        if (asked := self._begin()) is not None:
+            self._tell(asked)
+            self._returned()
+
+    def begins(self, asked: events.CallListener) -> None:
+        """The machine has handed out what the listener is told."""
+        self._asked = asked
+
+    def _begin(self) -> events.CallListener | None:
+        """Begin the call that is due; what the listener is told, None if nothing can be told yet."""
+        self._asked = None
+        if self._coordinator.member.may_call(lease.clock()):
+            self._committing = None  # The commit of this call.
+            self._coordinator.handle(events.AboutToCall())
+        return self._asked
 
     def _returned(self) -> None:
-        self.asked = None
+        self._asked = None
         self._coordinator.handle(events.ListenerReturned())
 
     # ---- on the user's thread
@@ -76,18 +84,23 @@ class ListenerCalls:
         """Call the listener for as long as the machine asks for it.
 
         If commits are automatic, revoked partitions are committed first, unless everything `is_committed`
-        already. This method does not wait for the commit: a later poll goes on when it is done.
+        already, since the member leaves. This method does not wait for the commit: a later poll goes on when
+        it is done.
         """
-        while (asked := self.asked) is not None and not self._is_under_way:
-            if not (is_committed or self._has_committed(asked)):
+        if is_committed and not (self._is_under_way or self._coordinator.is_on_io_thread):
+            self._coordinator.on_io_thread(self._session.ask_before_leaving)
+        while not self._is_under_way and (is_committed or self._has_committed()):
+            if not self._coordinator.member.may_call(lease.clock()):
                 return
+            asked = self._coordinator.on_io_thread(self._begin)
+            if asked is None:
+                continue
             self._is_under_way = True
             try:
-                self._tell_if_of_interest(asked)
+                self._tell(asked)
             finally:
-                self._is_under_way = False
-                self._committing = None  # The commit of this call.
-                if self.asked is asked:  # Otherwise `end_if_under_way` has ended it.
+                if self._is_under_way:  # Otherwise `end_if_under_way` has ended it.
+                    self._is_under_way = False
                     self._coordinator.on_io_thread(self._returned)
 
     def end_if_under_way(self) -> None:
@@ -98,7 +111,7 @@ class ListenerCalls:
 
     def tell_lost(self, partitions: events.Partitions) -> None:
         """Call `on_partitions_lost` when the machine cannot ask for it any more."""
-        self._tell_if_of_interest(events.Lose(partitions))
+        self._tell(events.Lose(partitions))
 
     def raise_error(self) -> None:
         """Raise the error of the listener, if any."""
@@ -106,12 +119,13 @@ class ListenerCalls:
         if error is not None:
             raise error
 
-    def _has_committed(self, asked: events.CallListener) -> bool:
-        if not isinstance(asked, events.Revoke) or not self._commit:
+    def _has_committed(self) -> bool:
+        member = self._coordinator.member
+        if not self._commit or member.call is None or not member.call.is_revocation or not member.in_group:
             return True
         if self._committing is None:
             consumed = self._subscription.all_consumed_offsets()
-            going = {tp: offset for tp, offset in consumed.items() if tp in asked.partitions}
+            going = {tp: offset for tp, offset in consumed.items() if tp in member.call.asked.partitions}
             self._committing = self._coordinator.start_and_wake(self._commit_what_goes, going)
         return bool(self._committing.is_done)
 
@@ -127,19 +141,6 @@ class ListenerCalls:
             )
         except Exception as error:  # Such as offsets that cannot be encoded.
             self._session.unexpected("revoked partitions could not be committed", error)
-
-    def _tell_if_of_interest(self, asked: events.CallListener) -> None:
-        # The user may poll long after the machine has asked. Partitions that were lost before they were
-        # announced are neither announced nor reported as lost.
-        if isinstance(asked, events.Announce):
-            if self._coordinator.member.in_group:
-                self._announced |= asked.partitions
-                self._tell(asked)
-            return
-        known = asked.partitions & self._announced
-        self._announced -= asked.partitions
-        if known:
-            self._tell(type(asked)(known))
 
     def _tell(self, call: events.CallListener) -> None:
         partitions = {TopicPartition(*partition) for partition in call.partitions}

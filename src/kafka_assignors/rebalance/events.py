@@ -183,6 +183,15 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
+class AboutToCall:
+    """The adapter is ready to call the listener, and waits for nothing more. Only while `may_call`.
+
+    The machine answers with the call (`Revoke`, `Lose` or `Announce`), or with none if nothing is left to
+    tell. It decides at this moment alone: partitions that were lost since the call was due are `Lose`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class ListenerReturned:
     """The call that `Revoke`, `Lose` or `Announce` asked for is over, with or without an exception."""
 
@@ -207,6 +216,7 @@ Event: TypeAlias = (
     | CommitAbandoned
     | PollIntervalChecked
     | Polled
+    | AboutToCall
     | ListenerReturned
     | CloseRequested
 )
@@ -216,9 +226,17 @@ Event: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
+class CallDue:
+    """A call of the listener is due. Deliver no more records of the partitions being `revoked`, and commit
+    their consumed offsets if commits are automatic. Answer: `AboutToCall`, as soon as the listener can be
+    called and `MemberState.may_call`."""
+
+    revoked: Partitions
+
+
+@dataclass(frozen=True, slots=True)
 class Revoke:
-    """Deliver no more records of these; commit their consumed offsets if commits are automatic; then call
-    `on_partitions_revoked`, while positions and commits still work. Answer: `ListenerReturned`."""
+    """Call `on_partitions_revoked`, while positions and commits still work. Answer: `ListenerReturned`."""
 
     partitions: Partitions
     told: ClassVar = "revoked"
@@ -331,5 +349,5 @@ CallListener: TypeAlias = Revoke | Lose | Announce
 """A call of the user's listener, whose method `on_partitions_…` ends with `told`."""
 
 Action: TypeAlias = (
-    CallListener | Install | SendJoin | SendSync | SendLeave | SendCommit | CommitRefused | Fail
+    CallDue | CallListener | Install | SendJoin | SendSync | SendLeave | SendCommit | CommitRefused | Fail
 )

@@ -7,7 +7,7 @@ itself "may I?". And nothing here knows a client, a socket, a thread or a clock:
     join        how far a join has come, and why the next one is due    `progress`, with its table
     lease       until when the member may deliver                       `lease`
     commits     what of each open commit may still be sent              `commits`
-    call        the running call of the listener, and what follows it   `progress`
+    call        the next or running call of the listener                `progress`
 
 What each error of a response means for the membership is a table too: `error_codes.CONSEQUENCES`.
 
@@ -36,6 +36,11 @@ members may own the partitions: from that instant no record of them is delivered
 revoked. While a JoinGroup is under way, ILLEGAL_GENERATION says only that its response is on the way; if the
 response never comes, it was a loss. A response about an earlier membership is ignored.
 
+**What the listener is told** is decided when its call begins. A revocation that was due when the membership
+was lost becomes one `Lose` of all owned partitions; a call that has begun ends, and the rest is lost.
+Partitions that were not announced yet are not told of. After the end of a lease a revocation waits until the
+coordinator answers, unless the member leaves: a listener must not write what another member may have written.
+
 **Commits never outlive ownership.** Giving a partition up strikes it from every open commit; a commit that
 crossed a change of generation is sent again only for what was owned all the while (`commits`).
 
@@ -62,10 +67,10 @@ How it is used
 ==============
 
 `MemberState` is immutable; `handle` returns the next state and the actions, to be carried out in their order.
-At most one call of the user's listener runs at a time: the actions that ask for one (`Revoke`, `Lose`,
-`Announce`) come last, and `ListenerReturned` brings the next actions. Requests run meanwhile; a late response
-is recognised by the attempt or membership that it carries, and is ignored. An event that no correct adapter
-can send raises `OutOfOrderError`."""
+At most one call of the user's listener is due or runs at a time. `CallDue` comes last; the call itself
+(`Revoke`, `Lose`, `Announce`) is handed out by `AboutToCall`, and `ListenerReturned` brings the next actions.
+Requests run meanwhile; a late response is recognised by the attempt or membership that it carries, and is
+ignored. An event that no correct adapter can send raises `OutOfOrderError`."""
 
 from __future__ import annotations
 
@@ -77,6 +82,7 @@ from kafka_assignors.rebalance.commits import NO_COMMITS, CommitStep, OpenCommit
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, Consequence
 from kafka_assignors.rebalance.events import (
     NO_MEMBERSHIP,
+    AboutToCall,
     AboutToJoin,
     Action,
     Announce,
@@ -202,6 +208,21 @@ class MemberState:
         """
         return now < self.lease_until
 
+    def may_call(self, now: float) -> bool:
+        """Whether `AboutToCall` is due. It changes in `handle`, and a lease may end in between."""
+        if self.call is None or self.call.is_running:
+            return False
+        if not self.call.is_revocation or not self.in_group or self.closing or not self.topics:
+            return True
+        return self.has_lease(now) or now < self.call.confirmed_at + self.settings.session_timeout
+
+    @property
+    def being_revoked(self) -> Partitions:
+        """The partitions that the listener is told to give up: no automatic commit may name them."""
+        call = self.call
+        running = call is not None and call.is_running and not isinstance(call.asked, Announce)
+        return call.asked.partitions if call is not None and running else NOTHING
+
     def may_deliver(self, partition: Partition, now: float) -> bool:
         """Whether a record of this partition may be delivered now. Constant time."""
         return (
@@ -248,6 +269,8 @@ class MemberState:
                 return self._poll_interval_checked(polled_at, now)
             case Polled():
                 return replace(self, poll_interval_exceeded=False), ()
+            case AboutToCall():
+                return self._about_to_call(now)
             case ListenerReturned():
                 return self._listener_returned()
             case CloseRequested():
@@ -349,11 +372,31 @@ class MemberState:
         protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE,
         assigned: Partitions = NOTHING,
     ) -> Step:
-        return replace(self, call=ListenerCall(asked, then, protocol, assigned)), (asked,)
+        call = ListenerCall(asked, then, protocol, assigned)
+        return replace(self, call=call), (call.due,)
+
+    def _about_to_call(self, now: float) -> Step:
+        call = self.call
+        if call is None or not self.may_call(now):
+            raise OutOfOrderError(f"AboutToCall while no call of the listener can begin: {call}")
+        if isinstance(call.asked, Announce) and not self.in_group:
+            return self._never_announced(call)
+        asked = Lose(self.owned) if call.is_revocation and not self.in_group else call.asked
+        return replace(self, call=call.running(asked)), (asked,)
+
+    def _never_announced(self, call: ListenerCall) -> Step:
+        """Drop partitions that were lost before they were announced; the others are lost to the listener."""
+        member, actions = replace(self, call=None)._given_up(call.asked.partitions)
+        actions += (Install(member.owned),)
+        if member.owned:
+            lost = Lose(member.owned)
+            return replace(member, call=call.running(lost)), (*actions, lost)
+        member, more = member._after(call)
+        return member, actions + more
 
     def _listener_returned(self) -> Step:
         call = self.call
-        if call is None:
+        if call is None or not call.is_running:
             raise OutOfOrderError("ListenerReturned while no call of the listener was running")
         member = replace(self, call=None)
         if isinstance(call.asked, Announce):
@@ -401,7 +444,7 @@ class MemberState:
         if event.error is MembershipError.NONE:
             return self._heartbeat_accepted(event.sent_at, now), ()
         if event.error is MembershipError.REBALANCE_IN_PROGRESS:
-            member = self._accepted(event.sent_at, rebalancing=True)
+            member = self._accepted(event.sent_at, rebalancing=True)._confirmed(event.sent_at, now)
             if self.join.phase is not Phase.JOINING:
                 member = member._rejoining("the group is rebalancing")
             return member, ()
@@ -416,9 +459,15 @@ class MemberState:
         member = self._accepted(sent_at, rebalancing=self.join.phase is Phase.SYNCING)
         if self.has_lease(now):
             return member  # The coordinator cannot have removed it before.
+        confirmed = self._confirmed(sent_at, now)
         if self.join.phase is Phase.IDLE and member.has_lease(now):
-            return self._rejoining("there was no word from the coordinator for too long")
-        return self
+            return confirmed._rejoining("there was no word from the coordinator for too long")
+        return confirmed
+
+    def _confirmed(self, sent_at: float, now: float) -> MemberState:
+        if self.call is None or self.has_lease(now):
+            return self
+        return replace(self, call=self.call.confirmed(sent_at))
 
     def _refused(self, consequence: Consequence, error: MembershipError) -> Step:
         if consequence is Consequence.NONE:

@@ -22,13 +22,16 @@ from dataclasses import dataclass, replace
 
 from kafka_assignors.rebalance.events import (
     Assigned,
+    CallDue,
     CallListener,
     Joined,
     JoinFailed,
     Partitions,
+    Revoke,
     SendJoin,
     SyncFailed,
 )
+from kafka_assignors.rebalance.lease import NEVER
 from kafka_assignors.strategy import RebalanceProtocol
 
 _FIRST_REJOIN_S = 1.0
@@ -143,14 +146,40 @@ class Then(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ListenerCall:
-    """A call of the user's listener that is running.
+    """A call of the user's listener that is due, or is running.
 
     Attributes:
+        asked: what the listener is told, or will be unless the membership is lost before the call begins.
         protocol: the protocol of the join that follows.
         assigned: the assignment that is installed afterwards.
+        is_running: the call has begun.
+        confirmed_at: when the last request was sent whose response shows that the coordinator still had this
+            member although its lease had ended.
     """
 
     asked: CallListener
     then: Then
     protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE
     assigned: Partitions = frozenset()
+    is_running: bool = False
+    confirmed_at: float = NEVER
+
+    @property
+    def due(self) -> CallDue:
+        """What the adapter does before the call."""
+        return CallDue(self.asked.partitions if self.is_revocation else frozenset())
+
+    @property
+    def is_revocation(self) -> bool:
+        """Whether the partitions can still be committed."""
+        return isinstance(self.asked, Revoke)
+
+    def confirmed(self, sent_at: float) -> ListenerCall:
+        """The call after a coordinator has accepted a request sent at `sent_at`, without a lease."""
+        if self.is_running or not self.is_revocation:
+            return self
+        return replace(self, confirmed_at=max(self.confirmed_at, sent_at))
+
+    def running(self, asked: CallListener) -> ListenerCall:
+        """The call when it begins; `asked` is what the listener is told."""
+        return replace(self, asked=asked, is_running=True, confirmed_at=NEVER)

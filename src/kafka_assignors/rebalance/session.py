@@ -18,6 +18,7 @@ user was told, since the next try may follow the report at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from logging import Logger
 
@@ -59,7 +60,7 @@ from kafka_assignors.rebalance.load_watch import LoadWatch
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
-from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
+from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Outcome, Transport
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import ProtocolError
 
@@ -96,6 +97,7 @@ class Session:
         self.strategy = ""
         self.join_task: object = None
         self.leave_task: object = None
+        self._left_as = ""
         self._consumer = consumer
         self._transport = transport
         self._assignors = {assignor.name: assignor for assignor in assignors}
@@ -135,6 +137,7 @@ class Session:
                 self._joins_unanswered += 1
                 self.join_task = self._transport.spawn(self._sync(membership))
             case SendLeave(member_id, reason):
+                self._left_as = member_id
                 self.leave_task = self._transport.spawn(self._leave(member_id, reason, self.join_task))
             case SendCommit():
                 self.commits.write(action)
@@ -374,6 +377,27 @@ class Session:
 
     # ---- LeaveGroup
 
+    async def ask_before_leaving(self) -> None:
+        """If the lease has ended, ask whether the member is in the group still, for a few seconds at most.
+
+        A member that leaves tells its listener what it knows then; any other waits for the answer.
+        """
+        transport, member = self._transport, self._consumer.member
+        is_leaving = member.closing or not member.topics
+        if is_leaving and member.owned and member.in_group and not member.has_lease(transport.now()):
+            answered = transport.outcome()
+            transport.spawn(self._ask(answered))
+            with suppress(transport.errors.KafkaError):
+                await answered.wait(LOOKUP_BEFORE_LEAVING_S)
+
+    async def _ask(self, answered: Outcome) -> None:
+        try:
+            await self.heartbeat()
+        except Exception as error:
+            self.unexpected("a heartbeat could not be sent", error)
+        finally:
+            answered.resolve()
+
     async def _leave(self, member_id: str, reason: str, join: object) -> None:
         transport = self._transport
         self._log.info("group %r: leaving: %s", self._group_id, reason)
@@ -392,8 +416,9 @@ class Session:
     def leave_in_any_case(self) -> None:
         """Send LeaveGroup if the machine cannot ask for it any more."""
         member = self._consumer.member
-        if self.leave_task is None and member.membership.member_id and not member.settings.static:
-            self.carry_out(SendLeave(member.membership.member_id, "an error"))
+        member_id = member.membership.member_id
+        if member_id not in ("", self._left_as) and not member.settings.static:
+            self.carry_out(SendLeave(member_id, "an error"))
 
 
 def _by_topic(partitions: Partitions) -> Mapping[str, list[int]]:
