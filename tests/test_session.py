@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Coroutine, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,8 +23,10 @@ from kafka_assignors.rebalance.events import (
     Event,
     Joined,
     JoinFailed,
+    Membership,
     MembershipError,
     SendJoin,
+    SendLeave,
     SubscriptionChanged,
 )
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
@@ -232,3 +234,22 @@ def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_th
         )
     else:
         assert told == "watch, racks: False"
+
+
+def test_a_member_that_left_and_joined_again_leaves_in_any_case() -> None:
+    client = Client([])
+    session = session_of(client)
+    left: list[str] = []
+
+    async def leave_group(member_id: str, _: str) -> None:
+        left.append(member_id)
+
+    async def find_coordinator(_: float) -> None:
+        pass
+
+    client.leave_group, client.find_coordinator = leave_group, find_coordinator  # type: ignore[attr-defined]
+    session.carry_out(SendLeave("a", "max.poll.interval.ms was exceeded"))
+    client.member = replace(client.member, membership=Membership("b", 1))
+    session.leave_in_any_case()
+    session.leave_in_any_case()
+    assert left == ["a", "b"]
