@@ -66,7 +66,8 @@ class Ending(enum.Enum):
 class Ownership:
     """A member owns a partition from the listener call that announces it to the end of the call that ends it.
 
-    The ownership also ends with the process. `member_id` is the member's id at the announcement. It is empty
+    The ownership also ends with the process. `told_at` is when the call that ends it as revoked began, of
+    members that report that. `member_id` is the member's id at the announcement. It is empty
     if the application was busy for so long that the member was out of the group by then.
     """
 
@@ -76,6 +77,7 @@ class Ownership:
     member_id: str
     partition: Partition
     ending: Ending
+    told_at: float = math.inf
 
     def covers(self, at: float) -> bool:
         return self.since <= at <= self.until

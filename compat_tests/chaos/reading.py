@@ -18,12 +18,14 @@ def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: f
     `ended_at` is when its process was killed or ended; infinity while it runs.
     """
     owned: dict[Partition, tuple[float, str]] = {}
+    told_at: dict[Partition, float] = {}
 
     def end(partitions: Iterable[Partition], at: float, ending: Ending) -> Iterator[Ownership]:
         for partition in partitions:
             if partition in owned:
                 since, member_id = owned.pop(partition)
-                yield Ownership(since, at, member, member_id, partition, ending)
+                told = told_at.pop(partition, math.inf)
+                yield Ownership(since, at, member, member_id, partition, ending, told)
 
     for report in reports:
         match report["event"]:
@@ -32,6 +34,8 @@ def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: f
                 yield from end([one for one in owned if one not in now], report["at"], Ending.SILENT)
                 for partition in now - owned.keys():
                     owned[partition] = (report["at"], report["member_id"])
+            case "revoking":
+                told_at.update(dict.fromkeys(_partitions(report["partitions"]), report["at"]))
             case "revoked":
                 yield from end(_partitions(report["partitions"]), report["at"], Ending.REVOKED)
             case "lost":

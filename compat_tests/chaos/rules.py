@@ -23,6 +23,7 @@ import bisect
 import collections
 import functools
 import heapq
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -127,6 +128,33 @@ def members_are_told_when_partitions_go(part: Ledger) -> Found:
     for one in part.ownerships:
         if one.ending is Ending.SILENT:
             yield one.until, f"{one.member} was not told that {name_of(one.partition)} is gone"
+
+
+def what_others_own_already_is_not_revoked(part: Ledger) -> Found:
+    """A partition that was announced to another member before is told as lost, unless no broker could say so.
+
+    After the end of its lease a member asks the coordinator; one that closes does not wait for long.
+    """
+    for one in part.ownerships:
+        for other in part.ownerships:
+            taken_at = other.since + CLOCK_SLACK_S
+            if (
+                one.ending is not Ending.REVOKED
+                or not one.since < other.since < taken_at < one.told_at < math.inf
+            ):
+                continue
+            if other.member != one.member and not _is_cut_off(part, one):
+                yield (
+                    one.told_at,
+                    f"{one.member} is told {name_of(one.partition)} as revoked after {other.member} got it",
+                )
+
+
+def _is_cut_off(part: Ledger, one: Ownership) -> bool:
+    return any(
+        outage.since <= one.told_at <= outage.until + CLOCK_SLACK_S and outage.member in ("", one.member)
+        for outage in part.outages
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +384,7 @@ RULES: Mapping[str, Callable[[Ledger], Iterable[tuple[float, str]]]] = {
         no_committed_offset_goes_back,
         partitions_are_announced_only_if_given,
         members_are_told_when_partitions_go,
+        what_others_own_already_is_not_revoked,
         no_partition_has_two_live_owners,
         members_deliver_only_what_they_own,
         zombies_with_a_lease_deliver_nothing,

@@ -19,21 +19,22 @@ def gone(event: str, at: float, *partitions: int) -> dict[str, object]:
 def test_an_ownership_begins_with_its_announcement_and_ends_as_the_member_was_told() -> None:
     reports = [
         assigned(1, "m-1", 0, 1, 2, 3),
+        gone("revoking", 1.5, 0),
         gone("revoked", 2, 0),
         assigned(3, "m-1", 1, 2, 3),
         gone("lost", 4, 1),
         assigned(5, "m-2", 0, 2),
     ]
     found = {
-        (one.partition[1], one.member_id, one.since, one.until, one.ending)
+        (one.partition[1], one.member_id, one.since, one.until, one.ending, one.told_at)
         for one in ownerships_of("m", reports, math.inf)
     }
     assert found == {
-        (0, "m-1", 1, 2, Ending.REVOKED),
-        (1, "m-1", 1, 4, Ending.LOST),
-        (3, "m-1", 1, 5, Ending.SILENT),
-        (2, "m-1", 1, math.inf, Ending.OPEN),
-        (0, "m-2", 5, math.inf, Ending.OPEN),
+        (0, "m-1", 1, 2, Ending.REVOKED, 1.5),
+        (1, "m-1", 1, 4, Ending.LOST, math.inf),
+        (3, "m-1", 1, 5, Ending.SILENT, math.inf),
+        (2, "m-1", 1, math.inf, Ending.OPEN, math.inf),
+        (0, "m-2", 5, math.inf, Ending.OPEN, math.inf),
     }
 
 

@@ -116,6 +116,17 @@ def test_partitions_do_not_go_without_a_word() -> None:
     assert broken(ledger) == {"members are told when partitions go"}
 
 
+def test_what_another_member_got_before_is_told_as_lost() -> None:
+    zombie, owner = ZOMBIE.ownerships
+    late = dataclasses.replace(zombie, ending=Ending.REVOKED, told_at=14)
+    (found,) = judge(dataclasses.replace(ZOMBIE, ownerships=[late, owner]))
+    assert found.rule == "what others own already is not revoked"
+    in_time = dataclasses.replace(late, told_at=9)
+    assert judge(dataclasses.replace(ZOMBIE, ownerships=[in_time, owner])) == []
+    cut_off = [Outage(12, 16, "a")]
+    assert judge(dataclasses.replace(ZOMBIE, ownerships=[late, owner], outages=cut_off)) == []
+
+
 def test_an_owner_that_the_coordinator_counts_in_is_live_until_it_has_given_up() -> None:
     late = [owns("a", 1, 5.5, Ending.REVOKED), owns("b", 5)]
     (found,) = judge(dataclasses.replace(HANDED_OVER, ownerships=late))

@@ -137,6 +137,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     # ---- the listener
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._reporter.report("revoking", partitions=by_topic(revoked))
         await self._wait_as_ordered()
         await self._commit(revoked)
         self._application.forget(revoked)

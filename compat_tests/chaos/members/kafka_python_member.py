@@ -142,6 +142,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
     # ---- the listener
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._reporter.report("revoking", partitions=by_topic(revoked))
         self._wait_as_ordered()
         self._commit(revoked)
         self._application.forget(revoked)
