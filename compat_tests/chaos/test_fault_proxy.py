@@ -181,6 +181,21 @@ def test_proxy_delivers_held_bytes_when_the_fault_ends(proxy: FaultProxy, echo: 
         assert received == sent
 
 
+def test_held_bytes_of_a_connection_that_was_reset_are_dropped(proxy: FaultProxy, echo: Echo) -> None:
+    """A system drops what it has not sent when a program resets the connection, and retransmits no more."""
+    with connect(proxy) as connection, connect(proxy) as other:
+        assert answers(connection, request(METADATA, "a"))
+        before = echo.received
+        with proxy.fault(Fault(Effect.HOLD, clients=frozenset({"a"}))):
+            connection.sendall(request(METADATA, "a"))
+            assert is_silent(connection)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+            assert answers(other, request(METADATA, "b"))
+        wait_for(lambda: proxy.connections("a") == 0)
+        assert echo.received == before + request(METADATA, "b")
+
+
 def test_slow_bytes_come_late_and_all_of_them(proxy: FaultProxy) -> None:
     sent = request(METADATA, "a", bytes(2000))
     with connect(proxy) as connection, proxy.fault(Fault(Effect.SLOW, latency_s=0.1, bytes_per_s=20_000)):

@@ -57,7 +57,8 @@ class Effect(enum.Enum):
     SWALLOW = "swallow"
     """The bytes are lost, without a reset."""
     HOLD = "hold"
-    """The bytes wait until the fault ends and are delivered then, as in a network that retransmits."""
+    """The bytes wait until the fault ends and are delivered then, as in a network that retransmits: not those
+    of a sender that has reset its connection meanwhile."""
     SLOW = "slow"
     """The bytes are delayed by `latency_s` plus their number divided by `bytes_per_s`."""
     RESET = "reset"
@@ -154,6 +155,10 @@ class _Connection:
         for api_key, client in self._headers.feed(data):
             self.client = client
             self.is_to_coordinator |= api_key in _GROUP_REQUESTS
+
+    def is_reset_by_sender(self, direction: Direction) -> bool:
+        client, broker = self._writers
+        return (client if direction is Direction.TO_BROKER else broker).transport.is_closing()
 
     def reset(self) -> None:
         for writer in self._writers:
@@ -342,3 +347,5 @@ class FaultProxy:
                 await asyncio.sleep(sum(one.latency_s + size / one.bytes_per_s for one in faults))
                 return True
             await self._change.wait()
+            if connection.is_reset_by_sender(direction):
+                raise ConnectionResetError
