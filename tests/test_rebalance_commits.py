@@ -420,6 +420,22 @@ class TestCommitsOfASession:
 
         run(scene)
 
+    def test_no_commit_waits_for_a_connection_when_another_one_is_open(self) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            client.ready = False
+            commit = client.commit(1, 0)
+            await settled()
+            client.ready = True  # To another coordinator, say.
+            client.do(client.driver.heartbeat(MembershipError.NONE))
+            assert client.written == [of(1, 0)]
+            await client.connects()
+            await client.answers()
+            assert await error_of(commit) is None
+            assert client.written == [of(1, 0)]
+
+        run(scene)
+
     def test_what_met_a_rebalance_is_not_written_after_a_later_commit(self) -> None:
         async def scene() -> None:
             client = Committer(0)

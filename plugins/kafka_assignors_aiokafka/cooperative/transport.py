@@ -254,7 +254,11 @@ class AiokafkaTransport:
 
     async def connect(self, timeout_s: float) -> None:
         await self.find_coordinator(timeout_s)
-        await self._coordinator.open()
+        try:
+            await wait_for(self._coordinator.open(), timeout_s)
+        except asyncio.TimeoutError:
+            self._coordinator.coordinator_dead()
+            raise Errors.NodeNotReadyError() from None
 
     def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]

@@ -95,7 +95,8 @@ class SessionCommits:
         self._count = 0
         self._lines: dict[Partition, _Line] = {}
         """Those of the partitions with open commits. The one that was sent last comes last."""
-        self._is_waiting = False
+        self._is_connecting = False
+        self._is_backing_off = False
 
     def __len__(self) -> int:
         return self._count
@@ -127,13 +128,13 @@ class SessionCommits:
 
     def look(self) -> None:
         """Send what the machine wants to send, as soon as it can be written. Call this after every event."""
-        if self._is_waiting or not self._consumer.member.can_commit:
+        if self._is_backing_off or not self._consumer.member.can_commit:
             return
         if self._transport.is_ready():
             self._consumer.handle(CommitsCanBeSent(self._fitting()))
-        else:
-            self._is_waiting = True
-            self._transport.spawn(self._wait())
+        elif not self._is_connecting:
+            self._is_connecting = True
+            self._transport.spawn(self._connect())
 
     def write(self, sending: SendCommit) -> None:
         """Write the request: nothing waits since the machine decided on it."""
@@ -149,21 +150,18 @@ class SessionCommits:
             response = _failed(error)
         self._transport.spawn(self._settle(sending, response))
 
-    async def _wait(self, *, pause: bool = False) -> None:
+    async def _connect(self) -> None:
         """Wait until a request can be written, and look again."""
         transport = self._transport
         try:
-            if pause:
-                await transport.back_off()
-            if self._consumer.member.can_commit:
-                await transport.connect(self._consumer.member.settings.session_timeout)
+            await transport.connect(self._consumer.member.settings.session_timeout)
         except Exception as error:
             if self._may_retry(error):
                 await transport.back_off()
             else:
                 waiting = self._consumer.member.commits.waiting
                 self._fail(error, [self._lines[one].waiting for one in waiting])
-        self._is_waiting = False
+        self._is_connecting = False
         self.look()
 
     def _fitting(self) -> Partitions:
@@ -202,10 +200,12 @@ class SessionCommits:
         again = frozenset(one for one in sending.partitions if self._settled(one, accepted, failed))
         passes = error in (MembershipError.OTHER, MembershipError.REBALANCE_IN_PROGRESS)
         pause = passes and not again <= failed.keys()
-        self._is_waiting = pause
+        self._is_backing_off = pause
         self._consumer.handle(CommitAnswered(sending.membership, error, again))
         if pause:
-            await self._wait(pause=True)
+            await transport.back_off()
+            self._is_backing_off = False
+            self.look()
 
     def _settled(self, partition: Partition, accepted: Partitions, failed: Mapping[Partition, int]) -> bool:
         """Apply the answer to the commits of one partition; whether one of them still waits."""
