@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import time
 
 __all__ = ["parser", "start_logging"]
+
+CLIENTS = ("aiokafka", "kafka")
+"""The names of the clients' loggers."""
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
@@ -24,12 +28,39 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     return arguments
 
 
+class SometimesRepeated(logging.Filter):
+    """Passes each message of a client once in ten seconds.
+
+    While a broker is down, the clients repeat the same messages at each attempt, several times a second.
+    """
+
+    _PERIOD_S = 10.0
+    _MOST = 100
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed_at: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.name.partition(".")[0] not in CLIENTS:
+            return True
+        message, now = str(record.msg), time.monotonic()
+        if now - self._passed_at.get(message, -self._PERIOD_S) < self._PERIOD_S:
+            return False
+        if len(self._passed_at) == self._MOST:
+            self._passed_at.clear()
+        self._passed_at[message] = now
+        return True
+
+
 def start_logging() -> None:
     """Log to standard error: the messages of examples and assignors, and the clients' warnings.
 
     `LOG_LEVEL=DEBUG` adds a line for each batch.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    for client in ("aiokafka", "kafka"):  # Their messages about connections would hide the rebalances.
+    for client in CLIENTS:  # Their messages about connections would hide the rebalances.
         logging.getLogger(client).setLevel(logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(SometimesRepeated())
     logging.getLogger("examples").setLevel(os.environ.get("LOG_LEVEL", "INFO"))

@@ -5,21 +5,31 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 from compat_tests.support.running_examples import PARTITIONS, Shop
 
 _ROOT = Path(__file__).resolve().parents[2]
 
 CLIENTS = ("aiokafka", "kafka_python")
+
+CONSUMERS = {
+    f"examples.{client}.{file.stem}": file.read_text()
+    for client in CLIENTS
+    for file in sorted(_ROOT.joinpath("examples", client).glob("*.py"))
+    if "__main__" in file.read_text()
+}
+"""The source of each example that consumes, by its module."""
 
 
 @pytest.fixture
@@ -238,3 +248,40 @@ def roll_out(kafka: Kafka, client: str) -> None:
         shop.process_all()
         shop.stop(canary)
         assert shop.duplicates() == 0
+
+
+def is_stopped(cluster: KafkaCluster) -> None:
+    cluster.stop(1)
+
+
+def is_silent(cluster: KafkaCluster) -> None:
+    os.kill(cluster.pids[1], signal.SIGSTOP)
+
+
+FEW = tuple(f"examples.{client}.{name}" for client in CLIENTS for name in ("plain", "rollout"))
+
+
+# All examples of a client send the same requests, so few are enough beside a broker that does not answer.
+@pytest.mark.parametrize(("broker", "modules"), [(is_stopped, tuple(CONSUMERS)), (is_silent, FEW)])
+def test_each_example_ends_at_sigterm_while_the_broker(
+    tmp_path: Path, broker: Callable[[KafkaCluster], None], modules: tuple[str, ...]
+) -> None:
+    with KafkaCluster() as cluster, ExitStack() as stack:
+        shops = {module: stack.enter_context(Shop(cluster)) for module in modules}
+        for (module, shop), port in zip(shops.items(), free_ports(len(shops)), strict=True):
+            shop.start(
+                module,
+                *(("--step", "2") if "--step" in CONSUMERS[module] else ()),
+                RELEASE="1.7",
+                POD_NAME="billing-0",
+                STATE_DIR=str(tmp_path),
+                HEALTH_PORT=str(port),
+            )
+        everyone = [member for shop in shops.values() for member in shop.everyone]
+        for shop in shops.values():
+            shop.share(*shop.everyone)
+        for shop in shops.values():
+            shop.produce(20)
+            shop.process_all()  # The examples of aiokafka commit that at an interval, or at the end.
+        broker(cluster)
+        shops[modules[0]].stop(*everyone)

@@ -14,7 +14,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError
@@ -29,6 +30,12 @@ COMMIT_INTERVAL_S = 5.0
 MAX_BATCH = 100
 """The maximum number of records in a batch. A rebalance waits for the current batch, which has to finish
 within `rebalance_timeout_ms`."""
+
+FINISH_S = 10.0
+"""The time after the signal for the current batch and its commit."""
+
+LEAVE_S = 5.0
+"""The time for leaving the group. Both together are less than `terminationGracePeriodSeconds`."""
 
 
 async def process(record: ConsumerRecord[bytes, bytes]) -> None:
@@ -96,12 +103,46 @@ async def consume(consumer: AIOKafkaConsumer, topic: str) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     worker = Worker(consumer)
     consumer.subscribe([topic], listener=worker)
-    try:
-        await consumer.start()
-        await worker.run(stopping)
-    finally:
-        await consumer.stop()
+    await run(consumer, worker.run(stopping), stopping)
     log.info("stopped")
+
+
+async def run(
+    consumer: AIOKafkaConsumer,
+    work: Coroutine[Any, Any, None],
+    stopping: asyncio.Event,
+    finish_s: float = FINISH_S,
+) -> None:
+    """Start the consumer, run `work`, which ends when `stopping` is set, and stop the consumer.
+
+    Without a broker, aiokafka repeats a commit without end, and `start` and `stop` take as long as their
+    requests. So each has a limit.
+    """
+
+    async def start_and_work() -> None:
+        await consumer.start()
+        await work
+
+    working = asyncio.create_task(start_and_work())
+    signalled = asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([working, signalled], return_when=asyncio.FIRST_COMPLETED)
+        await _end(working, finish_s)
+    finally:
+        signalled.cancel()
+        work.close()  # If the consumer has not started, Python would warn.
+        await _end(asyncio.create_task(consumer.stop()), LEAVE_S)
+
+
+async def _end(task: asyncio.Task[None], limit_s: float) -> None:
+    """Wait until `task` ends, and cancel it after `limit_s`. Raises its exception."""
+    await asyncio.wait([task], timeout=limit_s)
+    if not task.done():
+        log.warning("not done after %g s", limit_s)
+        task.cancel()
+        await asyncio.wait([task])
+    if not task.cancelled():  # aiokafka's `stop` may end so by itself when its connection breaks.
+        task.result()
 
 
 async def main() -> None:

@@ -14,7 +14,7 @@ import os
 import signal
 import time
 
-from examples.aiokafka.plain import Worker, log
+from examples.aiokafka.plain import Worker, log, run
 from examples.command_line import parser, start_logging
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RolloutAssignor
 
@@ -52,11 +52,9 @@ async def main() -> None:
     consumer.subscribe([options.topic], listener=worker)
     draining = asyncio.create_task(drain())
     try:
-        await consumer.start()
-        await worker.run(drained)
+        await run(consumer, worker.run(drained), drained)
     finally:
         draining.cancel()
-        await consumer.stop()
     log.info("stopped")
 
 

@@ -27,8 +27,9 @@ from aiokafka import ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError
 from aiokafka.structs import ConsumerRecord
 
+from examples.aiokafka.plain import LEAVE_S, run
 from examples.command_line import parser, start_logging
-from examples.health import Health
+from examples.health import STOP_S, Health
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, CooperativeStickyAssignor
 
 log = logging.getLogger("examples.aiokafka")
@@ -190,15 +191,16 @@ async def main() -> None:
     consumer.subscribe([options.topic], listener=service)
     port = int(os.environ.get("HEALTH_PORT", "8080"))
     with Health(port, lambda: loop.call_soon_threadsafe(stopping.set)) as health:
-        try:
-            await consumer.start()
+
+        async def work() -> None:
             health.ready = True
-            await service.run(stopping, health)
-        finally:
-            health.ready = False
-            await consumer.stop()
-            log.info("stopped")
-        health.stopped.set()
+            try:
+                await service.run(stopping, health)
+            finally:
+                health.ready = False
+
+        await run(consumer, work(), stopping, STOP_S - LEAVE_S)
+        log.info("stopped")
 
 
 if __name__ == "__main__":

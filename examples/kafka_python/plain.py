@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.errors import CommitFailedError, RebalanceInProgressError
+from kafka.errors import CommitFailedError, KafkaTimeoutError, RebalanceInProgressError
 
 from examples.command_line import parser, start_logging
 from kafka_assignors_kafka_python import StickyAssignor
@@ -27,6 +27,12 @@ log = logging.getLogger("examples.kafka_python")
 MAX_BATCH = 100
 """The maximum number of records in a batch. A rebalance waits for the current batch, which has to finish
 within `max_poll_interval_ms`."""
+
+COMMIT_MS = 5_000
+"""The time for a commit after the signal."""
+
+CLOSE_MS = 5_000
+"""The time for leaving the group. A batch and both take less than `terminationGracePeriodSeconds`."""
 
 
 def process(record: Any) -> None:
@@ -56,13 +62,13 @@ def consume(consumer: KafkaConsumer, topic: str) -> None:
     consumer.subscribe([topic], listener=Announcer(consumer))
     try:
         while not signals:
-            work(consumer)
+            work(consumer, signals)
     finally:
-        consumer.close()
+        consumer.close(timeout_ms=CLOSE_MS)
     log.info("stopped")
 
 
-def work(consumer: KafkaConsumer) -> None:
+def work(consumer: KafkaConsumer, signals: Sequence[int]) -> None:
     """Process and commit a batch, if there is one."""
     batches = consumer.poll(timeout_ms=500, max_records=MAX_BATCH)
     for partition, records in batches.items():
@@ -70,16 +76,27 @@ def work(consumer: KafkaConsumer) -> None:
             process(record)
         log.debug("%s-%d: processed offsets %d to %d", *partition, records[0].offset, records[-1].offset)
     if batches:
-        commit(consumer)
+        commit(consumer, signals)
 
 
-def commit(consumer: KafkaConsumer) -> None:
-    """Commit all records that `poll` has returned; they are processed."""
-    try:
-        consumer.commit()
-    except (CommitFailedError, RebalanceInProgressError) as error:
-        # Too late: the new owners of the partitions get these records again. The next poll rejoins.
-        log.warning("not committed: %s", error)
+def commit(consumer: KafkaConsumer, signals: Sequence[int]) -> None:
+    """Commit all records that `poll` has returned; they are processed.
+
+    While no broker answers, the commit is tried again until a signal comes.
+    """
+    while True:
+        try:
+            consumer.commit(timeout_ms=COMMIT_MS)
+        except KafkaTimeoutError as error:
+            if signals:
+                log.warning("not committed: %s", error)
+                return
+        except (CommitFailedError, RebalanceInProgressError) as error:
+            # Too late: the new owners of the partitions get these records again. The next poll rejoins.
+            log.warning("not committed: %s", error)
+            return
+        else:
+            return
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from kafka import ConsumerRebalanceListener, TopicPartition
 
 from examples.command_line import parser, start_logging
-from examples.kafka_python.plain import log, work
+from examples.kafka_python.plain import CLOSE_MS, log, work
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, RolloutAssignor
 
 DRAIN_S = 20.0
@@ -56,15 +56,15 @@ def main() -> None:
     consumer.subscribe([options.topic], listener=Announcer(consumer))
     try:
         while not signals:
-            work(consumer)
+            work(consumer, signals)
         assignor.announce(draining=True)
         consumer.enforce_rebalance("draining")
         deadline = time.monotonic() + DRAIN_S
         while consumer.assignment() and time.monotonic() < deadline:
-            work(consumer)
+            work(consumer, signals)
         log.info("drained, %d partitions left", len(consumer.assignment()))
     finally:
-        consumer.close()
+        consumer.close(timeout_ms=CLOSE_MS)
     log.info("stopped")
 
 
