@@ -4,7 +4,8 @@
         kafka.create_topic("orders", 12)
         AIOKafkaConsumer("orders", bootstrap_servers=kafka.bootstrap, ...)
 
-The release is the one in the environment variable KAFKA_VERSION, or the one that `java/pom.xml` names. Each
+The release is the one in the environment variable KAFKA_VERSION, or the one that `java/pom.xml` names. The
+variable KAFKA_BROKER_SETTINGS adds properties (`name=value`, separated by spaces) to every broker. Each
 broker is a JVM, and is also its own controller; the racks are a, b, c. Even if the owner is killed, the
 brokers end and their folder is removed (see `processes`). `KafkaCluster` adds to `Kafka` (see `kafka_admin`)
 the operations that need brokers of our own, such as killing one.
@@ -36,7 +37,9 @@ from compat_tests.support.jvm import java_command
 from compat_tests.support.kafka_admin import Kafka, KafkaError, TopicDescription
 from compat_tests.support.processes import Processes
 
-__all__ = ["Kafka", "KafkaCluster", "KafkaError", "TopicDescription", "free_ports"]
+__all__ = ["BROKER_SETTINGS", "Kafka", "KafkaCluster", "KafkaError", "TopicDescription", "free_ports"]
+
+BROKER_SETTINGS = "KAFKA_BROKER_SETTINGS"
 
 RACKS = ("a", "b", "c")
 
@@ -352,6 +355,7 @@ class KafkaCluster(Kafka):
             "group.consumer.heartbeat.interval.ms": 1000,
             "group.consumer.min.session.timeout.ms": 3000,
             "group.consumer.session.timeout.ms": 30_000,
+            **dict(setting.split("=", 1) for setting in os.environ.get(BROKER_SETTINGS, "").split()),
             **self._settings,
         }
 
