@@ -105,6 +105,16 @@ TABLE = (
         line="commits, calls `on_partitions_revoked`, and leaves, also in the middle of a rebalance",
     ),
     Difference(
+        states=("revoking",),
+        calls=("stop()", "__aexit__(None, None, None)"),
+        what=("result",),
+        stock="waits",
+        ours="returns None",
+        reason="A task that the listener waits for cannot wait for the listener.",
+        anchor="what-to-do-in-the-listener",
+        line="`stop()` in the listener, or in a task that it starts, returns at once",
+    ),
+    Difference(
         states=(*_OWNING, "stalled"),
         calls=("stop()", "__aexit__(None, None, None)"),
         what=("assignment",),
