@@ -157,3 +157,55 @@ def test_a_member_that_joins_later_can_wait_for_its_first_partition(kafka: Kafka
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
         asyncio.run(run())
+
+
+class TestMissingTopics:
+    """With the client's default metadata age of five minutes, which is longer than `HANG_S`."""
+
+    def test_a_subscribed_topic_that_is_created_later_is_consumed(self, kafka: Kafka) -> None:
+        async def run() -> None:
+            async with consuming(group) as consumer:
+                consumer.subscribe(["orders-" + group.run, "late-" + group.run])
+                await until(lambda: len(consumer.assignment()) == 2)
+                await asyncio.to_thread(group.create_topic, "late", 1)
+                await until(lambda: TopicPartition(group.topic("late"), 0) in consumer.assignment())
+
+        with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+            asyncio.run(run())
+
+    def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_beginning(
+        self, kafka: Kafka
+    ) -> None:
+        async def run() -> None:
+            async with consuming(group) as consumer:
+                offsets: list[int] = []
+                reading = asyncio.ensure_future(read(consumer, offsets))
+                await until(lambda: len(offsets) == 3)
+                await consumer.commit()
+                await asyncio.to_thread(group.delete_topic, "orders")
+                await until(lambda: consumer.assignment() == set())
+                await asyncio.to_thread(group.create_topic, "orders", 1)
+                await asyncio.to_thread(group.produce, 9)
+                await until(lambda: offsets == [*range(3), *range(9)])
+                reading.cancel()
+
+        async def read(consumer: CooperativeAIOKafkaConsumer, offsets: list[int]) -> None:
+            while True:
+                offsets.append((await consumer.getone()).offset)
+
+        with GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group:
+            group.produce(3)
+            asyncio.run(run())
+
+    def test_a_static_member_that_does_not_know_that_it_leads_asks_for_them_too(self, kafka: Kafka) -> None:
+        async def run() -> None:
+            async with consuming(group, group_instance_id="one"):
+                pass
+            async with consuming(group, group_instance_id="one") as consumer:
+                consumer.subscribe(["orders-" + group.run, "late-" + group.run])
+                await until(lambda: len(consumer.assignment()) == 2)
+                await asyncio.to_thread(group.create_topic, "late", 1)
+                await until(lambda: TopicPartition(group.topic("late"), 0) in consumer.assignment())
+
+        with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
+            asyncio.run(run())

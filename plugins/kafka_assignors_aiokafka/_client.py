@@ -123,6 +123,7 @@ _TOUCHED_OF_COORDINATOR = (
     "_client._maybe_wait_metadata",
     "_client.force_metadata_update",
     "_client.fetch_all_metadata",
+    "_client._metadata_update",  # (cluster metadata to fill, topics) -> whether a broker answered
     "_cluster.brokers",
     "_cluster._partitions",
     "_metadata_snapshot",

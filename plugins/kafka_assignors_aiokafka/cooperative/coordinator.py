@@ -32,7 +32,9 @@ from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_aiokafka._leading import (
+    MOST_PAUSE_S,
     REFRESH_TIMEOUT_S,
+    any_exists,
     lead_group,
     rejoin_if_topics_changed,
     watch_topics_if_static,
@@ -77,6 +79,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         )
         self._assignment = CooperativeAssignment()
         self._changed = asyncio.Event()
+        self._metadata_changed = asyncio.Event()
         self._actions_under_way: set[asyncio.Task[None]] = set()
         self._user_called: asyncio.Future[None] | None = None
         self._is_installed = self._is_broken = False
@@ -206,6 +209,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.handle(events.RejoinRequested("subscribe() was called with another listener"))
 
     def _handle_metadata_update(self, cluster: Any) -> None:
+        self._metadata_changed.set()
         try:
             super()._handle_metadata_update(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
@@ -283,6 +287,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     async def _coordination_routine(self) -> None:
         self._start(self._session.send_heartbeats())
+        self._start(self._ask_for_missing_topics())
         self._start(self._autocommit_routine())
         while not self._closing.done():
             self._changed.clear()
@@ -409,8 +414,24 @@ class CooperativeCoordinator(RequestingCoordinator):
         await asyncio.wait([self._client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
 
     def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
+        self._metadata_changed.set()
         watch_topics_if_static(self, racks=racks)
         rejoin_if_topics_changed(self)
+
+    async def _ask_for_missing_topics(self) -> None:
+        """While a topic that it watches is missing, ask for it again and again, as Java does.
+
+        aiokafka itself asks every `metadata_max_age_ms`, five minutes by default.
+        """
+        while True:
+            pause_s = self._retry_backoff_ms / 1000
+            while missing := frozenset(self._group_subscription or ()).difference(self._cluster._partitions):
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, MOST_PAUSE_S)
+                if await any_exists(self._client, missing):
+                    await self._client.force_metadata_update()
+            self._metadata_changed.clear()
+            await self._metadata_changed.wait()
 
     # ---- leaving
 
