@@ -167,7 +167,8 @@ class ChaosGroup(MixedGroup):
                     session_timeout_ms=int(plan.SESSION_TIMEOUT_S * 1000),
                     rebalance_timeout_ms=int(plan.REBALANCE_TIMEOUT_S * 1000),
                     max_poll_interval_ms=int(plan.MAX_POLL_INTERVAL_S * 1000),
-                    auto_commit=False,
+                    # Beside the application's own commits. Those of a transaction stand alone.
+                    auto_commit=kind in ("aiokafka", "kafka-python") and name[-1] in "13579",
                 )
             case actions.Leave(name):
                 self._leave(name)

@@ -281,7 +281,8 @@ class _Planner:
         return None if name is None else FillExecutor(name, seconds)
 
     def _network_fault(self) -> NetworkFault | None:
-        seconds = self._past_the_session_or_within()
+        is_blip = self.random.random() < 0.5
+        seconds = self._seconds(0.1, 5.0) if is_blip else self._past_the_session_or_within()
         name = self._busy(seconds, _OURS)
         if name is None:
             return None

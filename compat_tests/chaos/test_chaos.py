@@ -27,9 +27,9 @@ from compat_tests.support.kafka_cluster import KafkaCluster
 from compat_tests.support.member_reports import MemberSpec
 
 ROUNDS: Mapping[str, tuple[int, Sequence[str]]] = {
-    "commits": (4530, list(KINDS)),
-    "transactions of aiokafka": (15627, ["aiokafka-copying"]),
-    "transactions of kafka-python": (3791, ["kafka-python-copying"]),
+    "commits": (2227, list(KINDS)),
+    "transactions of aiokafka": (2922, ["aiokafka-copying"]),
+    "transactions of kafka-python": (2012, ["kafka-python-copying"]),
 }
 """Seeds and kinds of members; the first rounds of these seeds together have all kinds of events."""
 

@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaConnectionError, KafkaError
 from compat_tests.aiokafka.member import settings_of
 from compat_tests.chaos.members.application import (
     COMMIT_EVERY_S,
+    MOST_COMMITS,
     REQUEST_TIMEOUT_MS,
     TELL_WHERE,
     Application,
@@ -56,7 +57,11 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         loop.add_signal_handler(TELL_WHERE, _tell_where_tasks_wait)
 
     def _settings(self) -> dict[str, Any]:
-        return {**settings_of(self._spec), **login(self._spec), "request_timeout_ms": REQUEST_TIMEOUT_MS}
+        return {
+            **settings_of(self._spec),
+            **login(self._spec),
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        }
 
     async def run(self) -> None:
         try:
@@ -119,9 +124,16 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         stand_still()
 
     async def _commit_now_and_then(self) -> None:
-        while True:
-            await asyncio.sleep(COMMIT_EVERY_S)
-            await self._commit()
+        committing: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                await asyncio.sleep(COMMIT_EVERY_S)
+                if len(committing) < MOST_COMMITS:
+                    committing.add(task := asyncio.create_task(self._commit()))
+                    task.add_done_callback(committing.discard)
+        finally:
+            for task in committing:
+                task.cancel()
 
     async def _commit(self, partitions: Collection[Partition] | None = None) -> None:
         offsets = self._application.uncommitted(partitions)

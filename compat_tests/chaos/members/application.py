@@ -14,6 +14,7 @@ from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, by
 
 __all__ = [
     "COMMIT_EVERY_S",
+    "MOST_COMMITS",
     "REQUEST_TIMEOUT_MS",
     "TELL_WHERE",
     "TRANSACTION_TIMEOUT_MS",
@@ -28,6 +29,9 @@ __all__ = [
 
 COMMIT_EVERY_S = 0.3
 """Long enough for some records to be uncommitted at any time."""
+
+MOST_COMMITS = 10
+"""The most commits of a member at a time: they overlap while the network is away."""
 
 REQUEST_TIMEOUT_MS = 15_000
 """Longer than a rebalance, because a JoinGroup may take that long."""

@@ -14,6 +14,7 @@ from kafka.errors import KafkaError
 
 from compat_tests.chaos.members.application import (
     COMMIT_EVERY_S,
+    MOST_COMMITS,
     REQUEST_TIMEOUT_MS,
     TELL_WHERE,
     Application,
@@ -35,6 +36,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._spec = spec
         self._reporter = Reporter()
         self._application = Application(self._reporter)
+        self._open_commits = 0
         self._freeze: Callable[[], object] | None = None
         self._orders = ChaosOrders(self._reporter, self._freeze_soon)
         self._stopping = sigterms()
@@ -62,7 +64,8 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
             "auto_offset_reset": "earliest",
             "session_timeout_ms": spec.session_timeout_ms,
             "heartbeat_interval_ms": 300,
-            "enable_auto_commit": False,
+            "enable_auto_commit": spec.auto_commit,
+            "auto_commit_interval_ms": 500,
             "max_poll_interval_ms": spec.max_poll_interval_ms,
             "max_poll_records": 100,
             "metadata_max_age_ms": spec.metadata_max_age_ms,
@@ -117,10 +120,15 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
 
     def _commit_without_waiting(self) -> None:
         offsets = self._application.uncommitted()
-        if offsets:
+        if offsets and self._open_commits < MOST_COMMITS:
+            self._open_commits += 1
             self._consumer.commit_async(
-                _for_client(offsets), callback=lambda _, error: self._committed(offsets, error)
+                _for_client(offsets), callback=lambda _, error: self._ended(offsets, error)
             )
+
+    def _ended(self, offsets: dict[Partition, int], error: Any) -> None:
+        self._open_commits -= 1
+        self._committed(offsets, error)
 
     def _commit(self, partitions: Collection[Partition] | None = None) -> None:
         offsets = self._application.uncommitted(partitions)
