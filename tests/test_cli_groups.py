@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from rich.text import Text
 
 from kafka_assignors.group import Topic
@@ -17,7 +19,15 @@ from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun, ProgressReport
-from kafka_assignors_cli.live_view import Looks, Snapshot, describe_json, show, summary_json
+from kafka_assignors_cli.live_view import (
+    Looks,
+    Snapshot,
+    describe_json,
+    description,
+    group_list,
+    show,
+    summary_json,
+)
 
 LIVE = LiveGroup(
     "g",
@@ -181,3 +191,34 @@ def test_a_group_without_members_has_no_strategies_in_json() -> None:
     about = describe_json(live, compare_strategies(as_group(live), [("sticky", Sticky())]))["about"]
     assert about["members"] == 0
     assert not {"now", "least_moved", "strategies"} & set(about)
+
+
+def text_of(*parts: object) -> str:
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(*parts, sep="\n")
+    return capture.get()
+
+
+def test_a_name_of_any_length_fills_a_few_lines() -> None:
+    group = dataclasses.replace(LIVE, id="n" * 3_000, problems=("something is not shown",))
+    assert text_of(*group_list([group])).count("\n") < 25
+    assert text_of(*description(group, compare_strategies(as_group(group), []))).count("\n") < 25
+
+
+def test_partitions_that_do_not_exist_are_counted_apart() -> None:
+    smaller = dataclasses.replace(LIVE, topics={"orders": Topic("orders", 2)})
+    gone = dataclasses.replace(LIVE, topics={})
+    hidden = dataclasses.replace(gone, hidden_topics=frozenset({"orders"}))
+    assert [live.gone for live in (LIVE, smaller, gone, hidden)] == [0, 1, 3, 0]
+    assert "3 partitions (1 do not exist)" in " ".join(text_of(*description(smaller, None)).split())
+    assert "do not exist" not in text_of(*description(LIVE, None))
+
+
+def test_bytes_that_do_not_decode_are_shown_with_their_sender() -> None:
+    member = LiveMember("a", "a", "h").with_metadata(b"\xff").with_assignment(b"\0\0" + b"\x7f" * 19)
+    live = LiveGroup("g", "classic", "Stable", members=(member,))
+    said = " ".join(text_of(*description(live, None)).split())
+    assert "bytes of 1 member do not decode, the first being 'a'" in said
+    assert "the subscription it joined with (0xff): " in said
+    assert f"the assignment that its leader sent (0x0000{'7f' * 14} and 5 more bytes): " in said

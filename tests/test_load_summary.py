@@ -128,4 +128,4 @@ def test_an_assignment_that_does_not_decode_is_a_problem_and_not_a_crash() -> No
     assert (member.assigned, member.weighed) == ({}, None)
     with pytest.raises(ProtocolError) as error:
         decode_assignment(b"\xff\xff")
-    assert member.problem == str(error.value)
+    assert member.problem == f"the assignment that its leader sent (0xffff): {error.value}"

@@ -60,6 +60,12 @@ def quoted(name: str) -> str:
     return _QUOTING.repr(name)
 
 
+def shortened(name: str) -> str:
+    """A name without quotes, for a table; it is cut in the middle as `quoted` cuts it."""
+    half = (_QUOTING.maxstring - 3) // 2
+    return name if len(name) <= _QUOTING.maxstring else f"{name[:half]}...{name[-half:]}"
+
+
 def some_of(names: Sequence[str], shown: int) -> str:
     """The first `shown` names, and the number of the others, for a message."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""

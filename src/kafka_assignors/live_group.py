@@ -34,6 +34,9 @@ CLASSIC = "classic"
 CONSUMER = "consumer"
 """A group of KIP-848: the broker assigns, and no strategy of a client runs."""
 
+_SHOWN_BYTES = 16
+"""A problem shows this many of the bytes that do not decode."""
+
 Offsets = Mapping[str, Mapping[int, int]]
 """Offsets by topic and partition number."""
 
@@ -67,7 +70,8 @@ class LiveMember:
             them: always in a consumer group, and in a classic group while it rebalances.
         subscription: `metadata` decoded; None without metadata, and if they do not decode.
         weighed: its load as the leader sent it with the assignment; None if the leader has no weights.
-        problem: why its metadata or its assignment does not decode; None if both do.
+        problem: whose bytes do not decode (the member's subscription, the leader's assignment), the bytes and
+            the reason; None if all decode.
     """
 
     id: str
@@ -101,7 +105,8 @@ class LiveMember:
         try:
             subscription = decode_subscription(metadata)
         except ProtocolError as error:
-            return dataclasses.replace(self, metadata=metadata, subscription=None, problem=str(error))
+            problem = self._with_problem("the subscription it joined with", metadata, error)
+            return dataclasses.replace(self, metadata=metadata, subscription=None, problem=problem)
         return dataclasses.replace(self, metadata=metadata, subscription=subscription)
 
     def with_assignment(self, assignment: bytes) -> LiveMember:
@@ -109,9 +114,15 @@ class LiveMember:
         try:
             decoded = decode_assignment(assignment)
         except ProtocolError as error:
-            return dataclasses.replace(self, assigned={}, problem=str(error))
+            problem = self._with_problem("the assignment that its leader sent", assignment, error)
+            return dataclasses.replace(self, assigned={}, problem=problem)
         assigned = {topic: sorted(numbers) for topic, numbers in decoded.partitions.items() if numbers}
         return dataclasses.replace(self, assigned=assigned, weighed=decode_load_summary(decoded.user_data))
+
+    def _with_problem(self, what: str, data: bytes, error: ProtocolError) -> str:
+        more = f" and {len(data) - _SHOWN_BYTES} more bytes" if len(data) > _SHOWN_BYTES else ""
+        found = f"{what} (0x{data[:_SHOWN_BYTES].hex()}{more}): {error}"
+        return found if self.problem is None else f"{self.problem}; {found}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +188,19 @@ class LiveGroup:
         if not self.settled:
             return None
         return tuple(member.load or 0 for member in self.members)
+
+    @property
+    def gone(self) -> int:
+        """Partitions that members have, and that their topics have not: deleted, or made again with fewer."""
+        if self.topics is None:
+            return 0
+        return sum(
+            name not in self.topics or number >= self.topics[name].partitions
+            for member in self.members
+            for name, numbers in (member.assigned or {}).items()
+            if name not in self.hidden_topics
+            for number in numbers
+        )
 
     @property
     def weighed(self) -> WeighedLoads | None:

@@ -28,6 +28,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from kafka_assignors.group import shortened
+
 
 class ExitCode(enum.IntEnum):
     """The exit code of the process."""
@@ -272,7 +274,7 @@ class FittedTable:
     """A table that fits the terminal. It chooses its columns and their widths when it is printed.
 
     Rich fits a table by cutting cells, and a number that is cut reads as another number. Here each column has
-    a kind: names fold, words wrap, numbers stay whole. If that is not enough, columns are left out in the
+    a kind: names fold (those too long for a topic are cut in the middle), words wrap, numbers stay whole. If that is not enough, columns are left out in the
     order that the table declares, and a line below the table names them.
     """
 
@@ -286,6 +288,9 @@ class FittedTable:
         row = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
         if len(row) != len(self._columns):
             raise ValueError(f"{len(row)} cells for {len(self._columns)} columns")
+        for column, cell in zip(self._columns, row, strict=True):
+            if column.kind is ColumnKind.NAME:
+                cell.plain = shortened(cell.plain)
         self._rows.append((row, style, end_section))
 
     @property

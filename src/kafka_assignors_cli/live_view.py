@@ -18,6 +18,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from kafka_assignors.group import quoted, shortened
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
 from kafka_assignors.quality import StrategyComparison, StrategyResult
@@ -27,6 +28,7 @@ from kafka_assignors_cli.console import (
     ColumnKind,
     FittedTable,
     ProgressReport,
+    counted,
     emit,
     emit_renderable,
     flush,
@@ -227,8 +229,8 @@ def _assumptions(live: LiveGroup) -> Iterator[str]:
         )
     if undecodable := [member for member in live.members if member.problem is not None]:
         yield (
-            f"{len(undecodable)} members joined with bytes that do not decode, the first being "
-            f"{undecodable[0].id!r}: {undecodable[0].problem}"
+            f"bytes of {counted(len(undecodable), 'member')} do not decode, the first being "
+            f"{quoted(undecodable[0].id)}: {undecodable[0].problem}"
         )
     hidden = sum(member.subscription is None and member.problem is None for member in live.members)
     if hidden and live.settled:
@@ -358,7 +360,7 @@ def group_list(groups: Sequence[LiveGroup], problems: Sequence[str] = ()) -> lis
                 _count(live.lag),
             ]
         )
-    own = [f"{live.id}: {problem}" for live in groups for problem in _problems(live)]
+    own = [f"{shortened(live.id)}: {problem}" for live in groups for problem in _problems(live)]
     return [table, *indented([*problems, *own])]
 
 
@@ -381,10 +383,10 @@ def _head(live: LiveGroup) -> RenderableType:
         f"assignor {printable(live.protocol)}" if live.protocol else "",
         f"coordinator {node.id} ({printable(node.host)}:{node.port})" if node is not None else "",
         f"{len(live.members):,} members ({_count(row['idle'])} idle)",
-        f"{_count(row['partitions'])} partitions",
+        f"{_count(row['partitions'])} partitions" + (f" ({live.gone:,} do not exist)" if live.gone else ""),
         f"lag {_count(live.lag)}",
     ]
-    text = Text(printable(live.id), style="bold")
+    text = Text(printable(shortened(live.id)), style="bold")
     return text.append(f": {', '.join(filter(None, facts))}", style="not bold")
 
 
