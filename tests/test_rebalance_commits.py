@@ -34,6 +34,7 @@ from kafka_assignors.rebalance.events import (
     Revoke,
     SendCommit,
     SendJoin,
+    TopicsRecreated,
 )
 from kafka_assignors.rebalance.member import OutOfOrderError
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
@@ -173,6 +174,12 @@ class TestCommits:
         driver.tell(CommitRequested(orders(0)))
         driver.tell(CommitAbandoned(orders(0)))
         assert not driver.member.commits
+
+    def test_a_commit_of_a_recreated_topic_is_refused(self) -> None:
+        driver = Driver().owning(0, 1)
+        driver.tell(CommitRequested(orders(0, 1)))
+        assert driver.tell(TopicsRecreated(orders(0))) == (CommitRefused(orders(0)),)
+        assert self.sent(driver) == SendCommit(A1, orders(1))
 
     def test_a_membership_refused_in_the_response_is_lost(self) -> None:
         driver = self.committing(0, 1)

@@ -294,6 +294,9 @@ _TOUCHED_OF_COORDINATOR = (
 _TOUCHED_OF_FETCHER = (
     "_fetch_futures",  # the futures that `fetch_records` waits for; only the I/O thread changes them
     "_send_fetches_async",  # extended: adds the future that wakes the user's thread
+    "_completed_fetches",  # a deque of responses that are not parsed
+    "_paused_completed_fetches",  # the same by partition, while the user has paused it
+    "_paused_partition_records",  # parsed records by partition, while the user has paused it
     "_next_partition_records",  # the records that are delivered next; None, or empty if all were delivered
     "_reset_task",
     "_validation_task",

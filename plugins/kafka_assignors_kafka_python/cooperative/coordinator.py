@@ -84,6 +84,8 @@ class CooperativeCoordinator(RequestingCoordinator):
             )
         )
         self._subscription.may_deliver = self._may_deliver
+        self._subscription.topic_id = self._cluster.topic_id
+        fetcher.on_recreated = lambda partitions: self.handle(events.TopicsRecreated(partitions))
         self.errors = ErrorsOfUser(fetcher.wake, self.start)
         self._session = Session(
             self,

@@ -39,10 +39,13 @@ Wanted: TypeAlias = Mapping[TopicPartition, object]
 
 
 class _PartitionState(TopicPartitionState):  # type: ignore[misc]
-    """A partition that the group has assigned to this consumer."""
+    """A partition that the group has assigned to this consumer; `topic_id` is None while it is unknown."""
 
-    def __init__(self, partition: Partition, may_deliver: Callable[[Partition], bool]) -> None:
+    def __init__(
+        self, partition: Partition, may_deliver: Callable[[Partition], bool], topic_id: object
+    ) -> None:
         super().__init__()
+        self.topic_id = topic_id
         self._partition = partition
         self._may_deliver = may_deliver
 
@@ -55,9 +58,11 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
 
     Attributes:
         may_deliver: whether records of a partition may be delivered now.
+        topic_id: the id of a topic by its name, from the metadata; None if it is not known.
     """
 
     may_deliver: Callable[[Partition], bool]
+    topic_id: Callable[[str], object]
     _omitted: Partitions = frozenset()
 
     def install(self, partitions: Partitions) -> None:
@@ -69,8 +74,31 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]
             added = list(partitions - self.assignment.keys())
             random.shuffle(added)
             for partition in added:
-                state = _PartitionState(partition, self.may_deliver)
+                state = _PartitionState(partition, self.may_deliver, self.topic_id(partition[0]))
                 self.assignment[TopicPartition(*partition)] = state
+
+    def renew_recreated(self) -> frozenset[TopicPartition]:
+        """Begin anew with the partitions of topics that were deleted and created again, and return them.
+
+        Their position and their committed offset are of the old log: no other member can have committed an
+        offset of the new log meanwhile. So they begin by the reset policy.
+        """
+        with self._lock:
+            recreated = set()
+            for tp, state in self.assignment.items():
+                topic_id = self.topic_id(tp.topic)  # None: it is deleted, or the broker does not know it.
+                if topic_id is None or not isinstance(state, _PartitionState):
+                    continue
+                if state.topic_id not in (None, topic_id):
+                    recreated.add(tp)
+                state.topic_id = topic_id
+            for tp in recreated:
+                new = _PartitionState(tp, self.may_deliver, self.topic_id(tp.topic))
+                new.paused = self.assignment[tp].paused
+                self.assignment[tp] = new
+                if self.has_default_offset_reset_policy():
+                    self.request_offset_reset(tp)
+            return frozenset(recreated)
 
     def all_consumed_offsets(self) -> dict[TopicPartition, Any]:
         offsets: dict[TopicPartition, Any] = super().all_consumed_offsets()
@@ -178,7 +206,10 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     """kafka-python's fetcher, whose `fetch_records` returns early after a `wake`."""
 
     _fetch_futures: Any
+    _completed_fetches: Any
     _next_partition_records: Any
+    _paused_completed_fetches: Any
+    _paused_partition_records: Any
     _reset_task: Any
     _validation_task: Any
     _subscriptions: CooperativeSubscriptionState
@@ -192,7 +223,11 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         self._woken = Future()
         self._leaders: dict[TopicPartition, _Leader] = {}
         """The newest leader of each partition that metadata or fetches have named."""
+        self._recreated: dict[TopicPartition, list[Any]] = {}
+        """Partitions of recreated topics, with the fetches that may still bring records of their old logs."""
+        self.on_recreated: Callable[[Partitions], None] = lambda _: None
         self._manager.cluster.add_listener(self._keep_newer_leaders)
+        self._manager.cluster.add_listener(self._leave_old_logs)
 
     def wake(self) -> None:
         """Wake the user's thread, which then looks for work."""
@@ -243,6 +278,24 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
                 if before and before.topic_id == topic_id and cluster.broker_metadata(before.id) is not None:
                     cluster.update_partition_leader(tp, before.id, before.epoch)  # If its epoch is newer.
                 self._note_leader(tp)
+
+    def _leave_old_logs(self, _: Any) -> None:
+        if recreated := self._subscriptions.renew_recreated():
+            self._recreated.update(dict.fromkeys(recreated, self._under_way))
+            self.on_recreated(frozenset(recreated))
+
+    def _drop_records_of_old_logs(self) -> None:
+        """Drop what was fetched of the old logs of recreated topics; what is of the new ones comes again."""
+        for tp, fetches in list(self._recreated.items()):
+            for fetch in [each for each in self._completed_fetches if each.topic_partition == tp]:
+                self._completed_fetches.remove(fetch)
+            if (records := self._next_partition_records) and records.topic_partition == tp:
+                records.drain()
+                self._next_partition_records = None
+            self._paused_completed_fetches.pop(tp, None)
+            self._paused_partition_records.pop(tp, None)
+            if all(fetch.is_done for fetch in fetches):
+                del self._recreated[tp]
 
     def _maybe_update_current_leader(self, tp: TopicPartition, partition_data: Any) -> None:
         super()._maybe_update_current_leader(tp, partition_data)
@@ -309,6 +362,7 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
         kafka-python resumes the buffered records of a partition that was paused only if no other partition
         is in progress. It counts a finished partition as in progress, and never fetches the paused one again.
         """
+        self._drop_records_of_old_logs()
         if not self._next_partition_records:
             self._next_partition_records = None
         fetched: tuple[dict[Any, Any], bool] = super().fetched_records(

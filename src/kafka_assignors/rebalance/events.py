@@ -171,6 +171,13 @@ class CommitAbandoned:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicsRecreated:
+    """The topics of these partitions were deleted and created again: open commits are of the old logs."""
+
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True)
 class PollIntervalChecked:
     """The heartbeat task checks the poll interval. `polled_at` is when the user last polled."""
 
@@ -214,6 +221,7 @@ Event: TypeAlias = (
     | CommitsCanBeSent
     | CommitAnswered
     | CommitAbandoned
+    | TopicsRecreated
     | PollIntervalChecked
     | Polled
     | AboutToCall

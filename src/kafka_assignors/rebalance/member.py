@@ -114,6 +114,7 @@ from kafka_assignors.rebalance.events import (
     SendSync,
     SubscriptionChanged,
     SyncFailed,
+    TopicsRecreated,
 )
 from kafka_assignors.rebalance.lease import NEVER, NO_LEASE, Lease, Settings
 from kafka_assignors.rebalance.progress import NO_JOIN, JoinProgress, ListenerCall, Phase, Then
@@ -265,6 +266,8 @@ class MemberState:
                 return self._commit_answered(event)
             case CommitAbandoned(partitions):
                 return self._commit_abandoned(partitions)
+            case TopicsRecreated(partitions):
+                return self._with(self.commits.strike(partitions))
             case PollIntervalChecked(polled_at):
                 return self._poll_interval_checked(polled_at, now)
             case Polled():
