@@ -20,8 +20,6 @@ EVERY = None
 CLUSTER = frozenset({"bootstrap_server", "command_config", "timeout"})
 OUTPUT = frozenset({"json_file", "junit", "github"})
 BROKER = ("--bootstrap-server", "127.0.0.1:1")
-SIZED = frozenset({"capacity", "headroom", "topic", "nodes", "json_file"})
-SERVED = frozenset({"every", "hold_up", "hold_down", "stale_after", "least", "most"})
 REPLAYED = frozenset({"group", "strict", "pause", "json_file", "engine", "strategy_timeout", "history"})
 ON_DISK = frozenset({"skip_corrupt", "checkpoint"})
 """The replay itself refuses these options for a running cluster, with an explanation."""
@@ -90,36 +88,6 @@ MODES = (
         frozenset({"bootstrap_server"}),
     ),
     Mode("replay", BROKER),
-    Mode(
-        "size",
-        ("--weights", "w.json", "--capacity", "5"),
-        SIZED | {"file", "weights"},
-        frozenset({"group", "history", "serve_on"}),
-    ),
-    Mode(
-        "size",
-        ("group.json", "--capacity", "5"),
-        SIZED | {"file", "weights"},
-        frozenset({"group", "history", "serve_on"}),
-    ),
-    Mode(
-        "size",
-        ("--history", "h", "--group", "g", "--capacity", "5"),
-        SIZED | {"history", "group", "percentile"},
-        frozenset({"serve_on"}),
-    ),
-    Mode(
-        "size",
-        (*BROKER, "--group", "g", "--capacity", "5"),
-        SIZED | CLUSTER | {"group", "over", "drain"},
-        frozenset({"history", "serve_on"}),
-    ),
-    Mode(
-        "size",
-        (*BROKER, "--group", "g", "--capacity", "5", "--serve", ":0"),
-        SIZED | CLUSTER | SERVED | {"group", "over", "drain", "serve_on"},
-        frozenset({"history"}),
-    ),
     Mode("strategies"),
     Mode(
         "validate",

@@ -60,10 +60,6 @@ COMMANDS = {
             Right("DescribeConfigs", "Cluster", CLUSTER),
         ),
     ),
-    "size --group": Command(
-        ("size", "--group", GROUP, "--capacity", "10", "--over", "0.1", "--json", "-"),
-        (Right("Describe", "Group", GROUP), Right("Describe", "Topic", TOPIC)),
-    ),
     "watch": Command(
         ("watch", "--once", "--matching", GROUP),
         (Right("Read", "Topic", OFFSETS),),

@@ -1,17 +1,14 @@
-"""The watch and the served size: each kind of trouble is reported once until it ends."""
+"""The watch reports each kind of trouble once until it ends."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from kafka_assignors.sizing import ScalingPolicy
 from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.options import cluster_errors
-from kafka_assignors_cli.size_result import Recommender, ServeOptions, look_for_ever
 from kafka_assignors_confluent import ClusterError, NotAuthorizedError, Troubles, UnreachableError
 from kafka_assignors_spark.live_cluster import SourceError, TopicIdentity, source_errors
 from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
@@ -146,26 +143,3 @@ def test_a_state_that_cannot_be_written_is_told_again_only_after_one_that_could(
 
 def _full(descriptor: int) -> None:
     raise OSError(28, "No space left on device")
-
-
-@scripts
-def test_a_size_that_is_served_says_once_why_a_look_fails(
-    errors: list[Exception], told: list[Exception], capsys: pytest.CaptureFixture[str]
-) -> None:
-    def looks() -> Iterator[Exception]:
-        yield from (
-            CannotRun(str(error)) if not isinstance(error, ClusterError) else as_cannot_run(error)
-            for error in errors
-        )
-
-    script = looks()
-
-    def measure(progress: object) -> Any:
-        raise next(script, KeyboardInterrupt())
-
-    options = ServeOptions("", 0, "g", 0.0, ScalingPolicy(), None)
-    with pytest.raises(KeyboardInterrupt):
-        look_for_ever(measure, options, recommender := Recommender("g", ScalingPolicy()))
-    said = capsys.readouterr().err.splitlines()
-    assert said == [f"kafka-assignors: {error}; trying again" for error in told]
-    assert recommender.status()["failed_looks"] == len(errors)

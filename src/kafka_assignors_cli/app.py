@@ -15,7 +15,7 @@ import typer
 
 import kafka_assignors
 from kafka_assignors.strategies import StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli import archive, assign, check, groups, lint, replay, size, validate, watch
+from kafka_assignors_cli import archive, assign, check, groups, lint, replay, validate, watch
 from kafka_assignors_cli.console import (
     CannotRun,
     Column,
@@ -107,7 +107,6 @@ app.command("check", epilog=check.EPILOG)(check.check_assignments)
 app.add_typer(groups.groups)
 app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
 app.command(epilog=replay.EPILOG)(replay.replay)
-app.command(epilog=size.EPILOG)(size.size)
 app.command(epilog=_STRATEGIES_EPILOG)(strategies)
 app.command(epilog=validate.EPILOG)(validate.validate)
 app.command(epilog=watch.EPILOG)(watch.watch)
