@@ -274,8 +274,9 @@ class FittedTable:
     """A table that fits the terminal. It chooses its columns and their widths when it is printed.
 
     Rich fits a table by cutting cells, and a number that is cut reads as another number. Here each column has
-    a kind: names fold (those too long for a topic are cut in the middle), words wrap, numbers stay whole. If that is not enough, columns are left out in the
-    order that the table declares, and a line below the table names them.
+    a kind: names fold (those too long for a topic are cut in the middle), words wrap, numbers stay whole. If
+    that is not enough, columns are left out in the order that the table declares, and a line below the table
+    names them.
     """
 
     def __init__(self, columns: Sequence[Column], title: str | None = None) -> None:
