@@ -53,7 +53,7 @@ async def waiting(
 ) -> AsyncIterator[Waiting]:
     strategy = StuckWithThree()
     patient = {"session_timeout_ms": session_timeout_ms, "rebalance_timeout_ms": LONG_MS}
-    assignors = [assignor(strategy)]
+    assignors = [assignor(strategy, shared_name=True)]
     try:
         async with (
             consuming(group, of_leader, partition_assignment_strategy=assignors, **patient) as leader,

@@ -49,7 +49,7 @@ def test_a_consumer_that_leaves_while_it_waits_for_its_assignment_can_join_again
     leaving = {"max_poll_interval_ms": 10_000} if leave is exceed_the_poll_interval else {}
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
-        consuming(group, partition_assignment_strategy=[assignor(strategy)]) as leader,
+        consuming(group, partition_assignment_strategy=[assignor(strategy, shared_name=True)]) as leader,
         consuming(group, **leaving) as follower,
         consuming(group) as third,
     ):
@@ -93,7 +93,9 @@ def test_a_consumer_that_is_closed_during_a_join_can_still_commit(kafka: Kafka, 
     listeners = {"leader": Listener(), "follower": Listener(), role: listener}
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
-        consuming(group, listeners["leader"], partition_assignment_strategy=[assignor(strategy)]) as leader,
+        consuming(
+            group, listeners["leader"], partition_assignment_strategy=[assignor(strategy, shared_name=True)]
+        ) as leader,
         consuming(group, listeners["follower"]) as follower,
         consuming(group) as third,
     ):
