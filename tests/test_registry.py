@@ -312,15 +312,3 @@ def test_a_strategy_that_cannot_be_loaded_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(StrategyError, match=message):
         load_strategy(spec)
-
-
-def test_a_file_can_import_the_files_beside_it_and_these_hide_no_installed_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "beside_for_test.py").write_text(WEIGHTED)
-    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    (tmp_path / "colorsys.py").write_text("raise RuntimeError('not the module of Python')\n")
-    (tmp_path / "mine.py").write_text("import colorsys\nfrom beside_for_test import Weighted as Mine\n")
-    assert load_strategy(f"{tmp_path / 'mine.py'}:Mine").name == "acme_weighted"
-    monkeypatch.delitem(sys.modules, "beside_for_test")
