@@ -126,7 +126,7 @@ class Counting(OpenTelemetryObserver):
     """An OpenTelemetry observer that also counts the events itself.
 
     Attributes:
-        counts: the number of events by name; "failed" and "refused" mean that they ended with an error.
+        counts: the number of events by name; of rebalances, by their outcome; "refused" ended with an error.
         owned: the partitions of the consumer.
     """
 
@@ -143,7 +143,7 @@ class Counting(OpenTelemetryObserver):
 
     def rebalance_ended(self, **facts: Any) -> None:
         super().rebalance_ended(**facts)
-        self.counts["failed" if facts["failed"] else "succeeded"] += 1
+        self.counts[facts["outcome"].value] += 1
 
     def heartbeat_answered(self, **facts: Any) -> None:
         super().heartbeat_answered(**facts)
@@ -172,7 +172,6 @@ class Counting(OpenTelemetryObserver):
         counts: Counter[str] = Counter()
         owned = 0
         names = {
-            "kafka.consumer.rebalance.duration": ("succeeded", "failed"),
             "kafka.consumer.heartbeat.duration": ("heartbeats", "refused heartbeats"),
             "messaging.client.operation.duration": ("commits", "refused commits"),
         }
@@ -182,6 +181,11 @@ class Counting(OpenTelemetryObserver):
                     for point in metric.data.data_points:
                         if metric.name == "kafka.consumer.rebalance.begun":
                             counts["begun"] += int(point.value)
+                        elif metric.name == "kafka.consumer.rebalance.duration":
+                            attributes = dict(point.attributes or {})
+                            outcome = str(attributes["kafka.consumer.rebalance.outcome"])
+                            counts[outcome] += point.count
+                            assert ("error.type" in attributes) is (outcome == "failed")
                         elif metric.name == "kafka.consumer.assigned_partitions":
                             owned = int(point.value)
                         elif metric.name in names:
@@ -297,13 +301,15 @@ def require_true_metrics(polling: Polling) -> None:
     exported, owned = polling.observer.exported()
     assert polling.observer.owned == set(polling.assignment()) == {(TOPIC, 0)}
     assert owned == 1
-    assert counts["begun"] == counts["failed"] + counts["succeeded"] == polling.sent["JoinGroup"]
-    for name in ("begun", "failed", "succeeded", "commits", "refused commits", "refused heartbeats"):
+    ended = ("assigned", "member_id_given", "failed")
+    assert counts["begun"] == sum(counts[name] for name in ended) == polling.sent["JoinGroup"]
+    for name in ("begun", *ended, "commits", "refused commits", "refused heartbeats"):
         assert exported[name] == counts[name], name
     if java := polling.java():
         assert java["assigned-partitions"] == 1
-        assert java["rebalance-total"] == counts["succeeded"]
-        assert java["failed-rebalance-total"] == counts["failed"]
+        assert java["rebalance-total"] == counts["assigned"]
+        # Java counts the response that gives a member its id, too.
+        assert java["failed-rebalance-total"] == counts["failed"] + counts["member_id_given"]
         assert java["commit-total"] == counts["commits"] + counts["refused commits"]
 
 
@@ -348,7 +354,7 @@ def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_whe
         if right.resource == "Group":
             assert polling.observer.counts["refused heartbeats"] > 0
             assert polling.observer.counts["failed"] > 2
-            assert polling.observer.counts["succeeded"] > 1
+            assert polling.observer.counts["assigned"] > 1
 
     play(
         scene,

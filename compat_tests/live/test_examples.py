@@ -100,7 +100,7 @@ class TestExamples:
         log = "\n".join(first.lines())
         # Four rebalances: alone; another joins; after the revocation; the other leaves.
         assert re.search(
-            r": rebalance ended: .*; so far failed [1-9], rebalances [4-9], revoked 2$", log, re.MULTILINE
+            r": rebalance ended: .*; so far member_id_given 1, assigned [4-9], revoked 2$", log, re.MULTILINE
         )
         assert ": rebalance begun: the group is rebalancing" in log
         assert ": led: cooperative-sticky moves 2 partitions, the least is 2; " in log
