@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -39,7 +39,8 @@ def require(*assignors: object) -> None:
 
 def module_of_strategies() -> ModuleType:
     module = ModuleType("acme_strategies")
-    vars(module).update(Strategy=Strategy, NoBatch=NoBatch)
+    of_the_module = type("NoBatch", (NoBatch,), {"__module__": module.__name__})
+    vars(module).update(Strategy=Strategy, CooperativeSticky=CooperativeSticky, NoBatch=of_the_module)
     return module
 
 
@@ -50,6 +51,17 @@ class TestForgottenAssignor:
     def test_our_consumers_name_the_users_own_class(self, given: object) -> None:
         with pytest.raises(TypeError, match=REMEDY):
             require(given)
+        with pytest.raises(TypeError, match=REMEDY):
+            require_cooperative(cast("Any", given), PACKAGE, "StockConsumer", "g")
+
+    def test_an_assignor_without_its_list_is_told_the_list(self) -> None:
+        with pytest.raises(TypeError, match=r"not Ours\(Range\(\)\): pass it in a list"):
+            require_cooperative(cast("Any", Ours(Range())), PACKAGE, "StockConsumer", "g")
+
+    def test_a_strategy_is_no_source_of_weights(self) -> None:
+        source: Any = NoBatch()
+        with pytest.raises(TypeError, match="weights must be a function"):
+            Ours(CooperativeSticky(), weights=source)
 
     @pytest.mark.parametrize("given", [NoBatch(), NoBatch], ids=["instance", "class"])
     @pytest.mark.parametrize("attribute", ["metadata", "supported_protocols"])

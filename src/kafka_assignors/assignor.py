@@ -354,7 +354,8 @@ def _require_own_name(strategy: Strategy) -> None:
 
 def _require_source(source: object) -> None:
     """Raise TypeError for a value that cannot be asked for weights."""
-    if source is not None and (not callable(source) or isinstance(source, type)):
+    # A strategy can be called, in order to say what it is (`Strategy.__call__`).
+    if source is not None and (not callable(source) or isinstance(source, type | Strategy)):
         raise TypeError(
             "weights must be a function (topics: partition counts by name) -> weights by name, "
             f"not {source!r}"
@@ -459,9 +460,10 @@ def require_cooperative(
     the first restart of a migration alone.
     """
     if isinstance(assignors, str) or not isinstance(assignors, Sequence):
+        remedy = "it in a list" if isinstance(assignors, Assignor) else "[CooperativeStickyAssignor()]"
         raise TypeError(
-            f"partition_assignment_strategy must be a list of assignors, not {assignors!r}: pass "
-            "[CooperativeStickyAssignor()]"
+            _as_assignor(assignors)
+            or f"partition_assignment_strategy must be a list of assignors, not {assignors!r}: pass {remedy}"
         )
     usable = [_require_ours(one, package) for one in assignors]
     require_unique_names(one.name for one in usable)
@@ -526,6 +528,7 @@ def _as_assignor(one: object) -> str | None:
             for each in vars(one).values()
             if isinstance(each, type) and issubclass(each, Strategy) and not inspect.isabstract(each)
         ]
+        found.sort(key=lambda each: each.__module__ != one.__name__)  # Its own before those it imports.
         return how_to_run(found[0]) if found else None
     return None
 
