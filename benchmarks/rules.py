@@ -32,8 +32,8 @@ from compat_tests.support.same_events import (
 
 Rules = Callable[[CooperativeGroup, Path], "str | AssignorOf"]
 
-_BY_CAPACITY = '[[rule]]\nkind = "capacity"\n'
-_WITH_STANDBY = '[[rule]]\nkind = "standby"\nactive_at_least = 2\n\n[[rule]]\nkind = "balance"\n'
+_BY_CAPACITY = "LevelByCapacity()"
+_WITH_STANDBY = "StandbyLast(active_at_least=2), LevelPartitions()"
 
 
 def listed(numbers: Sequence[int]) -> str:
@@ -104,10 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             {
                 **sticky,
                 "`capacity`": lambda group, folder: announcing(
-                    group, folder, _BY_CAPACITY, {"b": "capacity = 2", "d": "capacity = 2"}
+                    group, folder, _BY_CAPACITY, {"b": "capacity=2", "d": "capacity=2"}
                 ),
                 "`standby`": lambda group, folder: announcing(
-                    group, folder, _WITH_STANDBY, {"d": "standby = true"}
+                    group, folder, _WITH_STANDBY, {"d": "standby=True"}
                 ),
             },
             "a, b, c, d",

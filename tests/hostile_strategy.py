@@ -10,7 +10,7 @@ from typing import Any
 from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.sticky import CooperativeSticky
-from kafka_assignors.strategy import Layered, MemberContext, Reduced, Strategy
+from kafka_assignors.strategy import MemberContext, Strategy
 
 
 def ruin(value: Any, seen: set[int] | None = None) -> None:
@@ -60,14 +60,6 @@ class Ruining(Strategy):
     def balance_scale(self, group: Group) -> Scale:
         ruin(group)
         return PLAIN
-
-    def reduced_form(self, group: Group) -> Reduced | None:
-        ruin(group)
-        return None
-
-    def layered_form(self, group: Group) -> Layered | None:
-        ruin(group)
-        return None
 
 
 class RuiningLater(Ruining):

@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from kafka_assignors.certificate import Certificate, check, prove
-from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criterion, Scale
-from kafka_assignors.explain import Reason, explain
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.join_sync import (
     NEVER_ASSIGNED,
@@ -26,15 +24,17 @@ from kafka_assignors.join_sync import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.member_facts import MOST_CAPACITY, Facts, decode_facts, encode_facts
+from kafka_assignors.member_facts import MOST_CAPACITY, Facts, Supposed, decode_facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
 from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity
-from kafka_assignors.strategy import RebalanceProtocol, Reduced
+from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import decode_assignment
 from kafka_assignors_cli import main
+from tests.certificate import Certificate, check, prove
+from tests.certificate.reduced import reduced_form
 from tests.exact_groups import random_group
 from tests.exact_scales import random_scale
 
@@ -175,35 +175,13 @@ class TestARollingUpgrade:
         assert given == {"eager": [0, 1, 2], "held": [3, 4, 5, 6]}
 
 
-def test_an_explanation_names_the_capacities_that_decide() -> None:
-    group = group_of(announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)))
-    strategy = Capacity()
-    scale = strategy.balance_scale(group)
-    explanation = explain(group, strategy.assign(group), strategy.criteria, scale=scale)
-    assert {move.reason for move in explanation.moves} == {Reason.BALANCE}
-    chain = explanation.chains[0]
-    assert (chain.members, chain.loads, chain.capacities) == (("m1", "m2"), (4, 8), (1, 2))
-    # (5² - 4²) / 1 - (8² - 7²) / 2
-    assert chain.change[Criterion.BALANCE] == 9 - 15 / 2
-
-
 @pytest.mark.parametrize("number", range(40))
-def test_no_chain_is_unneeded_on_any_scale(number: int) -> None:
+def test_no_assignment_is_better_on_any_scale(number: int) -> None:
     rng = random.Random(f"needed on a scale/{number}")
     group = random_group(rng)
     scale = random_scale(rng, group)
     assignment = solve(group, group.claims, criteria=MOVES_THEN_RACKS, scale=scale)
-    explanation = explain(group, assignment, Capacity.criteria, scale=scale)
-    assert Reason.UNNEEDED not in {move.reason for move in explanation.moves}
-
-
-def test_measured_by_another_scale_its_moves_look_unneeded() -> None:
-    # By the sum of the squared loads alone, both moves make the balance worse.
-    group = group_of(announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)))
-    strategy = Capacity()
-    assignment = strategy.assign(group)
-    misread = explain(group, assignment, strategy.criteria)
-    assert {move.reason for move in misread.moves} == {Reason.UNNEEDED}
+    assert isinstance(prove(group, assignment, Capacity.criteria, scale=scale), Certificate)
 
 
 def test_quality_compares_loads_with_shares() -> None:
@@ -252,29 +230,17 @@ class TestARule:
         group = group_of(
             announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)), announcing("m3", 4)
         )
-        reduced = Composed("mine", self.RULES).reduced_form(group)
-        assert isinstance(reduced, Reduced)
+        reduced = reduced_form(Composed("mine", self.RULES), group)
         assert reduced.scale == Scale({"m2": 2, "m3": 4})
-        proof = prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)
+        proof = reduced.proof()
         assert isinstance(proof, Certificate)
         check(reduced.group, reduced.assignment, proof)
 
-    def test_has_a_word_in_a_file(self, tmp_path: Path) -> None:
-        file = tmp_path / "mine.toml"
-        file.write_text('name = "mine"\n[[rule]]\nkind = "capacity"\n[announce]\ncapacity = 4\n')
-        strategy = load_strategy(str(file))
-        assert isinstance(strategy, Composed)
-        assert strategy.announces == Facts(capacity=4)
-        assert strategy.rules == (LevelByCapacity(),)
-
-    def test_goes_by_what_is_supposed_of_members_that_announce_nothing(self, tmp_path: Path) -> None:
-        file = tmp_path / "what-if.toml"
-        file.write_text(
-            'name = "what-if"\n[[rule]]\nkind = "capacity"\n[[rule]]\nkind = "movement"\n'
-            '[[suppose]]\nmember = "large-*"\ncapacity = 2\n'
-        )
+    def test_goes_by_what_is_supposed_of_members_that_announce_nothing(self) -> None:
+        supposes = (Supposed("large-*", Facts(capacity=2)),)
+        strategy = Composed("what-if", (LevelByCapacity(), FewestMoves()), supposes=supposes)
         group = group_of(Member("large-1", ORDERS), Member("small-1", ORDERS))
-        assert loads(group, load_strategy(str(file)).assign(group)) == {"large-1": 8, "small-1": 4}
+        assert loads(group, strategy.assign(group)) == {"large-1": 8, "small-1": 4}
 
 
 class TestOnTheCommandLine:
@@ -308,64 +274,11 @@ class TestOnTheCommandLine:
 
         return run
 
-    def test_an_assignment_is_certified_and_explained(self, run: Any) -> None:
-        group = self.group(1, 2)
-        options = ("--strategy", "capacity", "--certify", "--explain")
-        code, answered, said = run("assign", group, options=options)
-        assert code == 0
-        assert answered["certificate"]["capacities"] == {"m2": 2}
-        assert answered["quality"]["max_over_share"] == 1.0
-        assert answered["explanation"]["chains"][0]["change_if_taken_back"]["balance"] == "3/2"
-        assert answered["explanation"]["chains"][0]["capacities"] == [1, 2]
-        assert (
-            "for balance: m1 of capacity 1 has 4 and m2 of capacity 2 8, and would have 5 and 7 if one of "
-            "them had not moved" in said
-        )
-        assert "findings" not in answered
-        code, verdict, _ = run("check", group, answered, options=("--strategy", "capacity"))
-        assert (code, verdict["optimal"]) == (0, True)
-        assert verdict["certificate"] == answered["certificate"]
-
     def test_members_that_announce_no_capacity_are_a_finding(self, run: Any) -> None:
         _, answered, _ = run("assign", self.GROUP, options=("--strategy", "capacity"))
         assert answered["findings"] == [
             "2 of 2 members announce no capacity and count as 1, the first being 'm1'"
         ]
-
-    def test_a_certificate_with_capacities_that_no_member_announced_is_refused(self, run: Any) -> None:
-        _, answered, _ = run("assign", self.group(1, 2), options=("--strategy", "capacity", "--certify"))
-        # Without the strategy, `check` cannot know which capacities are correct ...
-        assert run("check", self.GROUP, answered, options=())[0] == 0
-        # ... and with it, `check` refuses the certificate, and the assignment is not optimal.
-        code, verdict, _ = run("check", self.group(1, 1), answered, options=("--strategy", "capacity"))
-        assert (code, verdict["optimal"]) == (1, False)
-        assert "by other criteria or capacities than strategy 'capacity'" in verdict["refused"]
-        assert verdict["improvement"]["change"]["balance"] == -6
-
-    @pytest.mark.parametrize(
-        ("change", "why"),
-        [
-            ({"capacities": {"m1": 0}}, "the capacity of member 'm1' is 0, not a positive whole number"),
-            ({"capacities": {"m1": "4"}}, 'certificate.capacities.m1: expected an integer, found "4"'),
-            ({"already": {"m1": -1}}, "member 'm1' has -1 partitions already"),
-            ({"prices": {"m1": ["1/0"]}}, 'expected a fraction such as 7/4, found "1/0"'),
-            ({"prices": {"m1": ["1e999999999"]}}, "expected a fraction such as 7/4"),
-            ({"prices": {"m1": [1.5]}}, "expected an integer, found 1.5"),
-        ],
-    )
-    def test_a_certificate_that_is_none_is_refused_with_the_field(
-        self, run: Any, change: dict[str, Any], why: str
-    ) -> None:
-        _, answered, _ = run("assign", self.group(1, 2), options=("--strategy", "capacity", "--certify"))
-        answered["certificate"].update(change)
-        code, _, err = run("check", self.group(1, 2), answered, options=())
-        assert code == 2
-        assert why in err
-
-    def test_a_strategy_that_promises_nothing_is_no_judge(self, run: Any) -> None:
-        code, _, err = run("check", self.GROUP, {"m1": {}, "m2": {}}, options=("--strategy", "range"))
-        assert code == 2
-        assert "--strategy range: it declares no criteria" in err
 
 
 def test_capacity_runs_under_either_protocol() -> None:

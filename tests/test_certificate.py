@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import ast
 import random
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
-from kafka_assignors.certificate import (
-    Certificate,
-    CertificateError,
-    HandOver,
-    Improvement,
-    check,
-    prove,
-)
 from kafka_assignors.criteria import (
     FEWEST_MOVES,
     MOVES_THEN_RACKS,
@@ -30,10 +23,17 @@ from kafka_assignors.criteria import (
     traded,
 )
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.group_json import certificate_to_json, parse_certificate
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Range, Sticky
+from tests.certificate import (
+    Certificate,
+    CertificateError,
+    HandOver,
+    Improvement,
+    check,
+    prove,
+)
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_scales import random_scale
@@ -113,8 +113,6 @@ def test_an_assignment_is_proven_where_members_differ_in_capacity(preference: Cr
         certificate = prove(group, assignment, criteria, scale=scale)
         assert isinstance(certificate, Certificate)
         check(group, assignment, certificate)
-        form = json.loads(json.dumps(certificate_to_json(certificate)))
-        assert parse_certificate(form) == certificate
         fractions += any(isinstance(price[0], Fraction) for price in certificate.prices.values())
     assert fractions > 50
 
@@ -325,3 +323,12 @@ def test_criteria_have_names() -> None:
         with pytest.raises(ValueError, match="is no criterion"):
             named_criterion(name)
     assert Range().criteria is None
+
+
+def test_the_judge_shares_no_code_with_the_solver() -> None:
+    folder = Path(__file__).parent / "certificate"
+    judged = {"kafka_assignors.solver", "kafka_assignors.quality", "kafka_assignors.makespan"}
+    for name in ("__init__.py", "check.py", "prove.py"):
+        tree = ast.parse((folder / name).read_text(encoding="utf-8"))
+        imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not [one for one in imported for other in judged if one.startswith(other)], name

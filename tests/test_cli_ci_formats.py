@@ -14,7 +14,6 @@ from kafka_assignors_cli.output_files import CiCase, CiOutcome, github_annotatio
 from kafka_assignors_spark.result import to_json
 from spark_validation.tests.report_sample import sample
 from tests.hostile_names import NAMES
-from tests.test_cli_check import FAIR, GROUP, LOPSIDED
 
 POLICY = """
 [[rule]]
@@ -41,8 +40,6 @@ STEERING = [
 @pytest.fixture
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    Path("group.json").write_text(f"{json.dumps(GROUP)}\n{json.dumps(GROUP)}\n")
-    Path("answers.json").write_text(f"{json.dumps(FAIR)}\n{json.dumps(LOPSIDED)}\n")
     Path("a.properties").write_text("client=java\npartition.assignment.strategy=sticky\n")
     Path("b.properties").write_text("client=java\npartition.assignment.strategy=range\n")
     rule = POLICY.replace('"payments"', '"*"')
@@ -52,7 +49,6 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 COMMANDS = {
-    "check": ("check", "group.json", "answers.json"),
     "lint": ("lint", "a.properties", "b.properties"),
     "validate": ("validate", "report.json", "--policy", "policy.toml"),
 }
@@ -70,14 +66,6 @@ def test_junit_has_a_test_case_for_each_verdict_and_counts_them(command: str, in
         assert suite.get(count) == str(len(suite.findall(f"testcase/{tag}")))
     assert int(suite.get("failures", "0")) > 0
     assert all(case.get("name") and case.get("classname") for case in cases)
-
-
-def test_junit_of_check_names_the_line_and_the_improvement(inputs: Path) -> None:
-    main([*COMMANDS["check"], "--junit", "verdicts.xml"])
-    best, worse = ElementTree.parse("verdicts.xml").getroot().findall("testsuite/testcase")
-    assert (best.get("name"), list(best)) == ("answers.json:1", [])
-    assert worse.get("name") == "answers.json:2"
-    assert "not optimal: 2 steps would change balance -2" in worse[0].get("message", "")
 
 
 def test_junit_of_validate_separates_violated_rules_from_rules_without_a_judgement(inputs: Path) -> None:
@@ -214,7 +202,7 @@ def test_the_environment_alone_prints_no_annotation(
 def test_an_error_that_quotes_a_hostile_name_injects_no_command(
     inputs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["check", "##[error]evil", "::error::evil", "--github"]) == 2
+    assert main(["lint", "##[error]evil", "::error::evil", "--github"]) == 2
     shown = capsys.readouterr()
     assert "evil" in shown.err
     assert commands_of(shown.out) == commands_of(shown.err) == []

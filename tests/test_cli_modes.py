@@ -53,17 +53,6 @@ MODES = (
         CLUSTER | SPARK | {"to", "once", "max_offsets", "committed_offsets", "json_file"},
     ),
     Mode("assign", ("group.json",)),
-    Mode("check", ("group.json", "group.json")),
-    Mode(
-        "check",
-        ("group.json", "group.json", "--strategy", "range"),
-        OUTPUT | {"group", "assignment", "certificate", "strategy"},
-    ),
-    Mode(
-        "check",
-        ("group.json", "group.json", "certificate.json"),
-        OUTPUT | {"group", "assignment", "certificate", "strategy"},
-    ),
     Mode("groups", BROKER, CLUSTER | {"matching", "json_file"}, frozenset({"watch"})),
     Mode("groups", (*BROKER, "--watch")),
     Mode(

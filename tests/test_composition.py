@@ -6,28 +6,22 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.certificate import Certificate, prove
-from kafka_assignors.explain import explain_reduced, moves_of
 from kafka_assignors.group import MOST_WEIGHT, Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
-from kafka_assignors.member_facts import Facts, decode_facts, encode_facts, facts_of
+from kafka_assignors.member_facts import Facts, Supposed, decode_facts, encode_facts, facts_of
 from kafka_assignors.strategies import (
     CooperativeSticky,
     CoPartitioned,
-    InvalidStrategyError,
     MemberContext,
     RackAwareSticky,
     RebalanceProtocol,
-    StrategyError,
-    load_strategy,
 )
 from kafka_assignors.strategies.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.rules import (
@@ -41,7 +35,8 @@ from kafka_assignors.strategies.rules import (
     Problem,
     ShareByRelease,
 )
-from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
+from tests.certificate import Certificate
+from tests.certificate.reduced import reduced_form
 
 NAMES = ("a", "b", "c", "d")
 RACKS = ("r1", "r2")
@@ -165,27 +160,6 @@ class TestTogether:
         again = self.strategy.assign(owned_now(group, assignment))
         assert assignment_to_json(again) == assignment_to_json(assignment)
 
-    @given(groups())
-    def test_every_move_is_told_once_from_who_had_it(self, group: Group) -> None:
-        reduced = self.strategy.reduced_form(group)
-        assert not isinstance(reduced, str)
-        target = self.strategy.assign(group)
-        told: list[tuple[str, int, str | None, str]] = []
-        for move in explain_reduced(group, target, reduced).moves:
-            whole = move.topic == "a/together"
-            told += [
-                (name, move.partition, move.owner, move.member)
-                for name in (("a", "b") if whole else (move.topic,))
-                if not whole or move.partition < group.topics[name].partitions
-            ]
-        moves = moves_of(group, target)
-        assert {one[:2] for one in told} == {(move.topic, move.partition) for move in moves}
-        assert len(told) == len(moves)
-        # A partition that a rule took from its owner is reported without an owner.
-        assert {one for one in told if one[2] is not None} <= {
-            (move.topic, move.partition, move.owner, move.member) for move in moves
-        }
-
     def test_a_topic_that_is_not_there_is_named(self) -> None:
         group = Group.of([Topic("a", 1)], [Member("m", frozenset("a"))])
         (finding,) = CoPartitioned([["a", "bb"]]).findings(group)
@@ -202,11 +176,7 @@ class TestTogether:
 
     @given(groups())
     def test_nothing_is_better_among_the_assignments_that_keep_the_rule(self, group: Group) -> None:
-        reduced = self.strategy.reduced_form(group)
-        assert not isinstance(reduced, str)
-        assert isinstance(
-            prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale), Certificate
-        )
+        assert isinstance(reduced_form(self.strategy, group).proof(), Certificate)
 
     def test_tasks_are_balanced_and_the_log_says_what_does_not_fit(self) -> None:
         group = Group.of(
@@ -255,9 +225,6 @@ class TestWeights:
         )
         shares = sorted(str(dict(held)) for held in strategy.assign(group).members.values())
         assert shares == ["{'a': [0, 1], 'b': [0, 1]}", "{'a': [2], 'b': [2]}"]
-        assert strategy.reduced_form(group) == (
-            "rule 'weights' of strategy 'acme' does not promise the best assignment"
-        )
 
     @pytest.mark.parametrize("balance", [LevelByWeight(), LevelPartitions()])
     @given(weights=st.lists(st.sampled_from([None, 0, 1, MOST_WEIGHT]), min_size=6, max_size=6))
@@ -365,121 +332,10 @@ class TestWhatMembersAnnounce:
         assert len(digests) == 1
 
 
-DECLARED = """
-format = 1
-name = "acme-joins"
-protocols = ["cooperative"]
-
-[[rule]]
-kind = "together"
-topics = [["orders", "payments"]]
-
-[[rule]]
-kind = "balance"
-
-[[rule]]
-kind = "racks"
-
-[[rule]]
-kind = "movement"
-
-[announce]
-release = "${RELEASE}"
-capacity = "${CPUS:2}"
-share = "${SHARE:}"
-draining = false
-"""
-
-
-class TestDeclared:
-    def test_a_file_declares_what_python_would(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        path = tmp_path / "joins.toml"
-        path.write_text(DECLARED)
-        monkeypatch.setenv("RELEASE", "v7")
-        monkeypatch.delenv("CPUS", raising=False)
-        assert load_strategy(str(path)) == Composed(
-            "acme-joins",
-            (KeepTogether([["orders", "payments"]]), LevelPartitions(), FewestRackMisses(), FewestMoves()),
-            Facts(release="v7", capacity=2),
-            (RebalanceProtocol.COOPERATIVE,),
-        )
-
-    def test_a_variable_that_is_missing_is_named(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        path = tmp_path / "joins.toml"
-        path.write_text(DECLARED)
-        monkeypatch.delenv("RELEASE", raising=False)
-        with pytest.raises(InvalidStrategyError, match=r"announce\.release: the environment has no RELEASE"):
-            load_strategy(str(path))
-
-    def test_a_file_that_is_none_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(StrategyError, match="cannot be read"):
-            load_strategy(str(tmp_path / "missing.toml"))
-        (tmp_path / "broken.toml").write_text("name = ")
-        with pytest.raises(InvalidStrategyError, match="is not TOML"):
-            load_strategy(str(tmp_path / "broken.toml"))
-        (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-        with pytest.raises(StrategyError, match="not UTF-8"):
-            load_strategy(str(tmp_path / "binary.toml"))
-
-    @pytest.mark.parametrize(
-        ("change", "problem"),
-        [
-            ({"nam": "x"}, "nam: there is no such key: did you mean 'name'?"),
-            ({"format": 2}, "format: this version reads format 1, not 2"),
-            ({"name": None}, "name: is missing"),
-            ({"name": 7}, "name: expected the name that members vote on"),
-            ({"name": "sticky"}, "the name 'sticky' belongs to a strategy that members of other clients run"),
-            ({"rule": []}, "rule: there is none"),
-            ({"rule": {"kind": "balance"}}, "rule: it is one table; each rule begins with [[rule]]"),
-            ({"rule": ["balance"]}, "rule[0]: expected a table"),
-            ({"rule": [{"by": 1}]}, "rule[0].kind: is missing"),
-            ({"rule": [{"kind": "balanc"}]}, "rule[0].kind: there is no such rule: did you mean 'balance'?"),
-            ({"rule": [{"kind": "movement", "weight": 1}]}, "rule[0].weight: there is no such key"),
-            ({"rule": [{"kind": "together"}]}, "rule[0].topics: is missing"),
-            (
-                {"rule": [{"kind": "balance", "frist": [["a"]]}]},
-                "rule[0].frist: there is no such key: did you",
-            ),
-            (
-                {"rule": [{"kind": "rollout"}, {"kind": "together", "topics": [["a", "b"]]}]},
-                "rule 'rollout' comes before 'together', and would tear apart topics that stay together",
-            ),
-            ({"rule": [{"kind": "together", "topics": ["a"]}]}, "rule[0]: topics are sets of topic names"),
-            (
-                {"rule": [{"kind": "movement"}, {"kind": "balance"}]},
-                "rule 'balance' comes after 'movement'",
-            ),
-            ({"protocols": []}, "protocols: expected"),
-            ({"protocols": ["consumer"]}, "protocols: expected"),
-            ({"announce": 3}, "announce: expected a table"),
-            ({"announce": {"capacity": "many"}}, "announce.capacity: expected a whole number"),
-            ({"announce": {"capacity": 0}}, "announce: a capacity is between 1 and 10000"),
-            ({"announce": {"share": 2}}, "announce.share: expected a number between 0 and 1"),
-            ({"announce": {"draining": "maybe"}}, "announce.draining: expected true or false"),
-            ({"announce": {"release": 7}}, "announce.release: expected text"),
-            ({"suppose": {"member": "x"}}, "suppose: expected tables"),
-            ({"suppose": [{"release": "v"}]}, "suppose[0].member: expected a pattern"),
-            ({"suppose": [{"member": "x", "capacity": 0}]}, "suppose[0]: a capacity is between 1 and 10000"),
-            ({"announce": {"relase": "v"}}, "announce.relase: there is no such key: did you mean 'release'?"),
-        ],
-    )
-    def test_an_invalid_declaration_is_refused_with_its_problem(
-        self, change: dict[str, Any], problem: str
-    ) -> None:
-        settings = {"name": "acme", "rule": [{"kind": "balance"}], **change}
-        with pytest.raises(DeclarationError) as raised:
-            strategy_of(settings, {})
-        assert problem in str(raised.value)
-
+class TestSupposed:
     def test_assumed_facts_apply_to_members_that_announce_nothing(self) -> None:
-        settings = {
-            "name": "acme",
-            "rule": [{"kind": "balance"}],
-            "suppose": [{"member": "pod-1*", "capacity": 2}, {"member": "*", "release": "${R}"}],
-        }
-        strategy = strategy_of(settings, {"R": "v1"})
+        supposes = (Supposed("pod-1*", Facts(capacity=2)), Supposed("*", Facts(release="v1")))
+        strategy = Composed("acme", (LevelPartitions(),), supposes=supposes)
         members = [
             Member("m1", frozenset("a"), instance_id="pod-17"),
             Member("m2", frozenset("a"), instance_id="pod-2"),

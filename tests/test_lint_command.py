@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 
 from kafka_assignors.lint import RULES
-from kafka_assignors.lint.members import strategy_use
-from kafka_assignors.lint.rules import Client
-from kafka_assignors.strategies import load_strategy
 from kafka_assignors_cli import main
 from tools.lint_docs import PAGE, page_with_rules
 
@@ -219,13 +216,6 @@ def test_a_strategy_of_your_own_is_found(tmp_path: Path, monkeypatch: pytest.Mon
     _, out, _ = run(own, write(tmp_path, "b.properties", JAVA), "--json", "-")
     found = {finding["rule"]: finding["what"] for finding in json.loads(out)["findings"]}
     assert "[weighted]" in found["no-common-strategy"]
-
-
-@pytest.mark.parametrize("client", [Client.UNKNOWN, Client.AIOKAFKA])
-def test_a_file_of_rules_goes_by_the_name_that_members_vote_on(client: Client, tmp_path: Path) -> None:
-    declared = write(tmp_path, "joins.toml", 'name = "acme-joins"\n[[rule]]\nkind = "balance"\n')
-    use = strategy_use(client, None, str(declared), load_strategy)
-    assert (use.name, use.ours) == ("acme-joins", True)
 
 
 # ---- the documentation

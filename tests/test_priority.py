@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.criteria import Scale
-from kafka_assignors.explain import Explanation, Reason, explain_layers
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.strategies import CooperativeSticky, Priority
@@ -27,11 +25,11 @@ from kafka_assignors.strategies.rules import (
     LevelByPriority,
     StandbyLast,
 )
-from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
-from kafka_assignors_cli.assign_text import sentences
+from tests.certificate import Certificate
+from tests.certificate.reduced import layers
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
-from tests.exact_score import Order, Partition, owners_of, prior_owners, score
+from tests.exact_score import Order, Partition, owners_of, score
 from tests.priority_distance import distance, drawn
 
 TOPICS = [Topic("alerts", 2), Topic("orders", 4)]
@@ -134,92 +132,6 @@ class TestFindings:
         strategy = Composed("mine", (together, LevelByPriority([["alerts", ("orders", [3])]])))
         found = strategy.findings(Group.of(TOPICS, [owning("a"), owning("b")], 4))
         assert not [one for one in found if "priority" in one]
-
-
-def explained(strategy: Composed, group: Group) -> Explanation:
-    layered = strategy.layered_form(group)
-    assert layered is not None
-    return explain_layers(group, strategy.assign(group), layered)
-
-
-class TestExplained:
-    def test_without_classes_there_is_one_layer_without_a_name(self) -> None:
-        group = Group.of([TOPICS[1]], [owning("a", orders=[0, 1, 2, 3]), owning("b")], 4)
-        (said,) = sentences(explained(Priority(), group), "priority")
-        assert said == (
-            "orders-2, orders-3: a -> b; for balance: a has 2 and b 2, and would have 3 and 1 if one of them "
-            "had not moved"
-        )
-
-    def test_where_racks_come_before_movement_they_are_a_reason_within_a_class(self) -> None:
-        racks = frozenset({"east"}), frozenset({"west"})
-        members = [
-            replace(owning("a", alerts=[0]), rack="west"),
-            replace(owning("b", alerts=[1]), rack="east"),
-        ]
-        strategy = Composed("mine", (LevelByPriority([["alerts"]]), FewestRackMisses(), FewestMoves()))
-        (said,) = sentences(explained(strategy, Group.of([Topic("alerts", 2, racks)], members, 4)), "mine")
-        assert said.endswith(
-            "for racks in class 1 (alerts): 2 more would be without a replica in the rack of their member"
-        )
-
-    def test_a_class_that_names_much_is_called_by_the_first_of_it(self) -> None:
-        strategy = Priority([["alerts", "b-topic", ("orders", [1, 2]), "views"]])
-        group = Group.of(TOPICS, [owning("a", alerts=[0, 1]), owning("b")], 4)
-        layers = {chain.layer for chain in explained(strategy, group).chains}
-        assert layers == {"class 1 (alerts, b-topic, orders-1 and 2 more)", "the rest"}
-
-    def test_claims_that_do_not_count_are_told_as_for_any_strategy(self) -> None:
-        members = [owning("a", alerts=[0, 1]), owning("b", alerts=[1], orders=[0, 1])]
-        explanation = explained(Priority([["alerts"]]), Group.of(TOPICS, members, 4))
-        reasons = {(move.topic, move.partition): move.reason for move in explanation.moves}
-        assert reasons["alerts", 1] is Reason.CLAIM_DROPPED
-        assert reasons["orders", 2] is Reason.NO_OWNER
-
-    def test_beside_other_rules_it_is_about_what_those_leave(self) -> None:
-        together = KeepTogether([["alerts", "orders"]])
-        strategy = Composed("mine", (together, LevelByPriority([["alerts"]]), FewestMoves()))
-        members = [owning("a", alerts=[0, 1], orders=[0, 1, 2, 3]), owning("b")]
-        assert list(sentences(explained(strategy, Group.of(TOPICS, members, 4)), "mine")) == [
-            "alerts/together-1: a -> b; for balance of class 1 (alerts): a has 1 and b 1, and would have 2 "
-            "and 0 if one of them had not moved",
-            "orders-3: a -> b; for balance of the rest: with 1 and 1 from before, a has 2 and b 2, "
-            "and would have 3 and 1 if one of them had not moved",
-        ]
-
-    def test_moves_within_topics_kept_together_are_explained_by_the_rules(self) -> None:
-        together = KeepTogether([["alerts", "orders", "views"]])
-        strategy = Composed("mine", (together, LevelByPriority([["alerts"]]), FewestMoves()))
-        everything = EVERYTHING | {"views"}
-        topics = [Topic(name, 2) for name in sorted(everything)]
-        members = [
-            owning("a", everything, alerts=[0], orders=[0, 1], views=[0]),
-            owning("b", everything, alerts=[1], views=[1]),
-        ]
-        (said,) = sentences(explained(strategy, Group.of(topics, members, 4)), "mine")
-        assert said == "orders-1: a -> b; by the rules (together)"
-
-    def test_whom_other_rules_bar_is_not_said_to_have_left(self) -> None:
-        strategy = Composed("mine", (StandbyLast(), LevelByPriority([["alerts"]]), FewestMoves()))
-        barred = replace(owning("a", alerts=[0, 1]), data=encode_facts(Facts(standby=True)))
-        group = Group.of([TOPICS[0]], [barred, owning("b")], 4)
-        (said,) = sentences(explained(strategy, group), "mine")
-        assert said == ("alerts-0, alerts-1: now with b; by the rules (standby) the owner may not have them")
-
-
-class TestDeclared:
-    def test_in_toml_the_classes_make_the_balance_one_by_priority(self) -> None:
-        classes = [["alerts"], ["orders", ["views", [0, 1]]]]
-        settings = {"name": "mine", "rule": [{"kind": "balance", "first": classes}, {"kind": "movement"}]}
-        rule = LevelByPriority([["alerts"], ["orders", ("views", [0, 1])]])
-        assert strategy_of(settings, {}) == Composed("mine", (rule, FewestMoves()))
-        settings = {"name": "mine", "rule": [{"kind": "balance", "first": ["alerts"]}]}
-        with pytest.raises(DeclarationError, match=r"rule\[0\]: classes of priority are lists of topics"):
-            strategy_of(settings, {})
-
-    def test_nothing_is_promised_of_all_classes_together(self) -> None:
-        refused = Priority([["alerts"]]).reduced_form(Group.of(TOPICS, []))
-        assert refused == "rule 'balance' of strategy 'priority' does not promise the best assignment"
 
 
 class TestWhatIsRefused:
@@ -342,35 +254,8 @@ class TestWhateverTheGroup:
             for owner in here.values():
                 already[owner] += 1
 
-    @given(cases())
-    def test_every_move_has_one_reason_and_taking_its_chain_back_makes_its_class_worse(
-        self, case: tuple[Group, Priority]
-    ) -> None:
-        group, strategy = case
-        owners, prior = owners_of(group, strategy.assign(group)), prior_owners(group)
-        explanation = explained(strategy, group)
-        moved = sorted(one for one, owner in owners.items() if prior.get(one) != owner)
-        assert [(move.topic, move.partition) for move in explanation.moves] == moved
-        assert sorted(at for chain in explanation.chains for at in chain.moves) == list(range(len(moved)))
-        for number, chain in enumerate(explanation.chains):
-            moves = [explanation.moves[at] for at in chain.moves]
-            assert {move.chain for move in moves} == {number}
-            (at,) = {class_of(strategy, (move.topic, move.partition)) for move in moves}
-            here = {one: owner for one, owner in owners.items() if class_of(strategy, one) == at}
-            before = Counter(owner for one, owner in owners.items() if class_of(strategy, one) < at)
-            ends = chain.members[0], chain.members[-1]
-            assert chain.already == tuple(before[end] for end in ends)
-            assert chain.loads == tuple(list(here.values()).count(end) for end in ends)
-            back = {(move.topic, move.partition): move.owner for move in moves if move.owner is not None}
-            costs = [
-                score(group, each, prior, Scale(already=before)).in_order(Order.MOVEMENT_RACKS)
-                for each in (here, {**here, **back})
-            ]
-            assert costs[1] > costs[0] if back else chain.reason is None
-            assert chain.reason in (None, Reason.BALANCE)
-
     @given(cases(), st.booleans())
-    def test_no_move_is_unneeded_beside_other_rules_and_wishes(
+    def test_each_class_is_proven_beside_other_rules_and_wishes(
         self, case: tuple[Group, Priority], racks_first: bool
     ) -> None:
         group, strategy = case
@@ -383,25 +268,8 @@ class TestWhateverTheGroup:
         rules = (*restricting, StandbyLast(), strategy.rules[0], *wishes)
         composed = Composed("mine", rules)
         group = Group.of(group.topics.values(), members, group.generation)
-        owners, prior = owners_of(group, composed.assign(group)), prior_owners(group)
-        layered = composed.layered_form(group)
-        assert layered is not None
-        assert layered.stands_for is not None
-        explanation = explained(composed, group)
-        told: Counter[Partition] = Counter()
-        for number, move in enumerate(explanation.moves):
-            assert move.reason not in {Reason.UNNEEDED, Reason.NOT_KEPT}
-            in_chains = [at for chain in explanation.chains for at in chain.moves if at == number]
-            assert len(in_chains) == (move.chain is not None)
-            if move.topic in layered.stands_for and move.chain is not None:
-                told.update(layered.stands_for[move.topic][move.partition])
-            else:
-                told[move.topic, move.partition] += 1
-            if move.reason is Reason.NO_OWNER:
-                assert (move.topic, move.partition) not in prior
-        moved = {one for one, owner in owners.items() if prior.get(one) != owner}
-        assert moved <= told.keys()
-        assert set(told.values()) <= {1}
+        for layer in layers(composed, group):
+            assert isinstance(layer.proof(), Certificate)
 
     @given(cases(), st.randoms(use_true_random=False))
     def test_assigning_again_in_any_order_changes_nothing(

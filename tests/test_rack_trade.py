@@ -8,13 +8,12 @@ from fractions import Fraction
 
 import pytest
 
-from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, InvalidTradeError, traded
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Reduced, Trade
+from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Trade
 from kafka_assignors.strategies.composed import Composed, RuleOrderError
 from kafka_assignors.strategies.rules import (
     FewestMoves,
@@ -23,7 +22,8 @@ from kafka_assignors.strategies.rules import (
     RackTrade,
     StandbyLast,
 )
-from kafka_assignors.strategies.toml_strategy import DeclarationError, strategy_of
+from tests.certificate import Certificate
+from tests.certificate.reduced import reduced_form
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Score, owners_of, score
@@ -185,20 +185,12 @@ class TestWhatIsRefused:
         composed = Composed("mine", (LevelPartitions(), RackTrade(5)))
         assert plain(composed.assign(group)) == plain(RackAwareSticky(5).assign(group))
         assert composed.follows_racks()
-        declared = strategy_of(
-            {"name": "mine", "rule": [{"kind": "balance"}, {"kind": "trade", "moves_per_miss": 5}]}, {}
-        )
-        assert declared == composed
-        with pytest.raises(DeclarationError, match=r"rule\[1\]: moves per rack miss are 0 or more, not -1"):
-            strategy_of(
-                {"name": "m", "rule": [{"kind": "balance"}, {"kind": "trade", "moves_per_miss": -1}]}, {}
-            )
 
     def test_composed_with_rules_about_who_may_have_what_it_is_proven_of_what_they_leave(self) -> None:
-        reduced = Composed("mine", (StandbyLast(), LevelPartitions(), RackTrade(5))).reduced_form(ring(4))
-        assert isinstance(reduced, Reduced)
+        strategy = Composed("mine", (StandbyLast(), LevelPartitions(), RackTrade(5)))
+        reduced = reduced_form(strategy, ring(4))
         assert reduced.criteria == (Criterion.BALANCE, Trade(moves=5, misses=1), Criterion.MOVEMENT)
-        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
+        assert isinstance(reduced.proof(), Certificate)
 
 
 class TestMembersThatDiffer:

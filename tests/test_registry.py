@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from dataclasses import dataclass
 from importlib import metadata
@@ -12,7 +11,6 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies import (
-    Composed,
     Criterion,
     InvalidStrategyError,
     RebalanceProtocol,
@@ -170,20 +168,6 @@ def test_the_class_of_a_client_is_told_with_its_strategy(class_name: str, strate
         f"{strategy!r} here"
     )
     assert load_strategy(strategy).name == strategy
-
-
-RULE_NAMES = ["co-partitioned", "together", "draining", "balance", "weights", "movement", "racks", "trade"]
-
-
-@pytest.mark.parametrize("name", RULE_NAMES)
-def test_a_strategy_that_needs_rules_is_told_with_an_example_that_loads(name: str, tmp_path: Path) -> None:
-    with pytest.raises(UnknownStrategyError, match=f"there is no strategy '{name}': .*path as the") as caught:
-        load_strategy(name)
-    file = tmp_path / "rules.toml"
-    file.write_text("\n".join(re.findall(r"`(.*?)`", str(caught.value))))
-    strategy = load_strategy(str(file))
-    assert isinstance(strategy, Composed)
-    assert {"co-partitioned": "together"}.get(name, name) in {rule.kind for rule in strategy.rules}
 
 
 def test_the_class_of_a_strategy_that_needs_rules_is_told_how_to_make_one() -> None:

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.certificate import Certificate, prove
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.member_facts import Facts, encode_facts, facts_of
-from kafka_assignors.strategies import RebalanceProtocol, Reduced, Standby
+from kafka_assignors.strategies import RebalanceProtocol, Standby
 from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
-from kafka_assignors.strategies.toml_strategy import strategy_of
+from tests.certificate import Certificate
+from tests.certificate.reduced import reduced_form
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, owners_of, score
@@ -159,22 +159,11 @@ class TestWhoKeeps:
         assert lighter.moved() == 2
 
 
-class TestDeclared:
-    def test_in_toml_with_what_the_environment_says(self) -> None:
-        settings = {
-            "name": "acme-warm",
-            "rule": [{"kind": "standby", "active_at_least": 2}, {"kind": "balance"}, {"kind": "movement"}],
-            "announce": {"standby": "${STANDBY:false}"},
-        }
-        rules = StandbyLast(2), LevelPartitions(), FewestMoves()
-        assert strategy_of(settings, {}) == Composed("acme-warm", rules)
-        assert strategy_of(settings, {"STANDBY": "true"}) == Composed("acme-warm", rules, Facts(standby=True))
-
+class TestProven:
     def test_a_certificate_is_about_the_reduced_group(self) -> None:
-        reduced = Standby().reduced_form(Group.of(ORDERS, [active("a"), standby("b")]))
-        assert isinstance(reduced, Reduced)
+        reduced = reduced_form(Standby(), Group.of(ORDERS, [active("a"), standby("b")]))
         assert reduced.group.members["b"].topics == frozenset()
-        assert isinstance(prove(reduced.group, reduced.assignment, reduced.criteria), Certificate)
+        assert isinstance(reduced.proof(), Certificate)
 
 
 class TestHostileAndOdd:

@@ -13,7 +13,6 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs
 from kafka_assignors.makespan.within_capacity import keep_within
 from kafka_assignors.strategies import Weighted
-from kafka_assignors.strategies.toml_strategy import strategy_of
 
 
 def jobs_of(
@@ -173,11 +172,6 @@ class TestWeighted:
         group = group_of([30, 30, 30, 30], [[0, 1, 2, 3], []])
         assert list(map(len, plain(Weighted(capacity=60).assign(group)))) == [2, 2]
         assert list(map(len, plain(Weighted(capacity=60, budget=1).assign(group)))) == [3, 1]
-
-    def test_the_rule_of_weights_takes_a_capacity_too(self) -> None:
-        group = group_of([50, 40, 10, 10], [[0, 1], [2], [3]])
-        declared = {"name": "acme", "rule": [{"kind": "weights", "capacity": 90}]}
-        assert strategy_of(declared, {}).assign(group) == Weighted(capacity=90).assign(group)
 
     def test_partitions_without_weight_are_spread_by_their_number(self) -> None:
         group = group_of([50, 0, 0, 0, 0], [[0, 1, 2, 3, 4], []])

@@ -85,7 +85,7 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return WeightedAssignor(WeightsFile(rest), rebalance=AT_ONCE, rack=spec.rack)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=spec.rack)
-    if rest or name.endswith(".toml"):
+    if rest:
         return assignor(load_strategy(name), rack=spec.rack)
     return OURS[name](rack=spec.rack)
 

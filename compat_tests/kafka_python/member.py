@@ -107,7 +107,7 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return WeightedAssignor(WeightsFile(rest), rebalance=AT_ONCE, rack=rack, instance_id=instance_id)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=rack, instance_id=instance_id)
-    if rest or name.endswith(".toml"):
+    if rest:
         return assignor(load_strategy(name), rack=rack, instance_id=instance_id)
     return OURS[name](rack=rack, instance_id=instance_id)
 

@@ -54,7 +54,7 @@ class MemberSpec:
     - `rates`: our `weighted` by rates (`RateWeights`); with `rates:act` a leader acts on them;
     - `rack-aware-sticky:1.5`: our assignor, in which one rack miss costs as much as 1.5 moves;
     - `module:attribute`: our assignor of a third-party strategy;
-    - `/path/to/rules.toml`: our assignor of a strategy composed from rules;
+    - `/path/to/FILE.py:attribute`: our assignor of the strategy in this file;
     - `guarded:sticky`: our assignor with `stay_classic`;
     - `weighed:sticky`: as `guarded`, and a leader has equal weights for all partitions;
     - `class:sticky`: our class where an instance belongs;

@@ -35,14 +35,11 @@ _SESSION_MS = 10_000
 """Long enough that only a killed member's session expires, even on a busy machine."""
 
 _RULES = """\
-format = 1
-name = "{name}"
-{rules}
-[[rule]]
-kind = "movement"
+from kafka_assignors.member_facts import Facts
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules import *
 
-[[rule]]
-kind = "racks"
+strategy = Composed({name!r}, ({rules}, FewestMoves(), FewestRackMisses()), Facts({announces}))
 """
 
 
@@ -54,35 +51,31 @@ Event = tuple[str, Sequence[Callable[[], None]]]
 
 
 def announcing(group: CooperativeGroup, folder: Path, rules: str, announces: Mapping[str, str]) -> AssignorOf:
-    """Rule files with the same rules for all members; the members in `announces` also announce a value."""
+    """Files with the same rules for all members; the members in `announces` also announce a fact."""
     name = f"announced-{group.run}"
 
     def assignor_of(member: str) -> str:
-        file = folder / f"{member}.toml"
-        said = f"\n[announce]\n{announces[member]}\n" if member in announces else ""
-        file.write_text(_RULES.format(name=name, rules=rules) + said, encoding="utf-8")
-        return str(file)
+        return _written(folder / f"{member}.py", name, rules, announces.get(member, ""))
 
     return assignor_of
 
 
 def alerts_first(group: CooperativeGroup, folder: Path) -> str:
-    """A rule file that balances `alerts` separately, as an assignor of a member."""
-    rules = f'[[rule]]\nkind = "balance"\nfirst = [["alerts-{group.run}"]]\n'
-    return _written(folder, f"alerts-first-{group.run}", rules)
+    """A file with a strategy that balances `alerts` separately, as an assignor of a member."""
+    rules = f"LevelByPriority([['alerts-{group.run}']])"
+    return _written(folder / "alerts_first.py", f"alerts-first-{group.run}", rules)
 
 
 def orders_with_payments(group: CooperativeGroup, folder: Path) -> str:
-    """A rule file that keeps same-numbered partitions of `orders` and `payments` on one member."""
-    topics = f'[["orders-{group.run}", "payments-{group.run}"]]'
-    rules = f'[[rule]]\nkind = "together"\ntopics = {topics}\n\n[[rule]]\nkind = "balance"\n'
-    return _written(folder, f"joins-{group.run}", rules)
+    """A file whose strategy keeps same-numbered partitions of `orders` and `payments` on one member."""
+    topics = f"[['orders-{group.run}', 'payments-{group.run}']]"
+    rules = f"KeepTogether({topics}), LevelPartitions()"
+    return _written(folder / "joins.py", f"joins-{group.run}", rules)
 
 
-def _written(folder: Path, name: str, rules: str) -> str:
-    file = folder / f"{name}.toml"
-    file.write_text(_RULES.format(name=name, rules=rules), encoding="utf-8")
-    return str(file)
+def _written(file: Path, name: str, rules: str, announces: str = "") -> str:
+    file.write_text(_RULES.format(name=name, rules=rules, announces=announces), encoding="utf-8")
+    return f"{file}:strategy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The JSON forms of a group, an assignment and its proof: values from and to what `json` reads and writes.
+"""The JSON forms of a group and an assignment: values from and to what `json` reads and writes.
 
 A group, with every key (those marked ? may be absent or null)::
 
@@ -22,16 +22,7 @@ A group, with every key (those marked ? may be absent or null)::
 Facts (`kafka_assignors.member_facts`) have keys of their own: `release`, `share` in ten-thousandths,
 `draining`, `capacity`, `standby`, `rules`.
 
-An assignment is partitions by member and topic, ``{"m1": {"orders": [0, 1]}, "m2": {}}``. A certificate has a
-price for each member, a number for each criterion (see `kafka_assignors.certificate`)::
-
-    {"criteria": ["balance", "movement", "racks"], "prices": {"m1": [3, 0, 0], "m2": [1, 1, 0]}}
-
-Where members differ in capacity, it also has the capacities other than 1 and the number of partitions that
-members have `already`; a price that is not an integer is written as a fraction::
-
-    {"criteria": ["balance"], "capacities": {"m1": 4}, "already": {"m2": 3},
-     "prices": {"m1": ["7/4"], "m2": [5]}}
+An assignment is partitions by member and topic, ``{"m1": {"orders": [0, 1]}, "m2": {}}``.
 
 An unknown key is refused, because a misspelt `owned` would silently make every member a newcomer. Types are
 strict: `true` is not a number, nor is `"12"`. Claims are not judged here (see `kafka_assignors.claims`): a
@@ -47,12 +38,8 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
-from fractions import Fraction
 from typing import Any, TypeVar
 
-from kafka_assignors.certificate import Certificate, Improvement
-from kafka_assignors.certificate.check import Price
-from kafka_assignors.criteria import InvalidScaleError, Scale, named_criterion, require_criteria
 from kafka_assignors.group import (
     MOST_WEIGHT,
     NO_GENERATION,
@@ -83,7 +70,6 @@ _MIN_INT32, _MAX_INT32 = -(2**31), 2**31 - 1
 
 _GROUP_KEYS = ("format", "generation", "topics", "members", "about")
 _TOPIC_KEYS = ("partitions", "replica_racks", "weights", "id")
-_CERTIFICATE_KEYS = ("criteria", "capacities", "already", "prices")
 
 
 class InvalidFieldError(InvalidGroupError):
@@ -150,62 +136,6 @@ def assignment_to_json(assignment: Assignment) -> dict[str, dict[str, list[int]]
     return {
         member_id: {topic: list(topics[topic]) for topic in sorted(topics)}
         for member_id, topics in sorted(assignment.members.items())
-    }
-
-
-def parse_assignment(obj: object, path: Path = ()) -> Assignment:
-    """The assignment that `obj`, as `json.loads` returned it, describes; `path` leads to it.
-
-    Raises `InvalidFieldError`. Whether it is an assignment of some group is not judged here.
-    """
-    return Assignment(
-        {
-            member_id: _partitions(topics, (*path, member_id))
-            for member_id, topics in _mapping(obj, path).items()
-        }
-    )
-
-
-def parse_certificate(obj: object, path: Path = ()) -> Certificate:
-    """The certificate that `obj`, as `json.loads` returned it, describes; raises `InvalidFieldError`."""
-    fields = _Fields(obj, path, _CERTIFICATE_KEYS)
-    names, prices = fields.required("criteria", _array), fields.required("prices", _mapping)
-    try:
-        criteria = require_criteria([named_criterion(name) for name in names])
-    except ValueError as error:
-        raise InvalidFieldError((*path, "criteria"), str(error)) from None
-    return Certificate(
-        criteria,
-        {member_id: _price(price, (*path, "prices", member_id)) for member_id, price in prices.items()},
-        _scale(fields),
-    )
-
-
-def certificate_to_json(certificate: Certificate) -> dict[str, Any]:
-    """The JSON form of a certificate; members are sorted."""
-    form: dict[str, Any] = {"criteria": [criterion.value for criterion in certificate.criteria]}
-    if certificate.scale.capacities:
-        form["capacities"] = dict(sorted(certificate.scale.capacities.items()))
-    if certificate.scale.already:
-        form["already"] = dict(sorted(certificate.scale.already.items()))
-    prices = sorted(certificate.prices.items())
-    form["prices"] = {member_id: list(map(_number_to_json, price)) for member_id, price in prices}
-    return form
-
-
-def proof_to_json(proof: Certificate | Improvement) -> dict[str, Any]:
-    """The result of `prove`, under the key `certificate` or `improvement`."""
-    if isinstance(proof, Certificate):
-        return {"certificate": certificate_to_json(proof)}
-    changes = zip(proof.criteria, proof.change, strict=True)
-    return {
-        "improvement": {
-            "change": {criterion.value: _number_to_json(change) for criterion, change in changes},
-            "steps": [
-                {"topic": step.topic, "partition": step.partition, "from": step.giver, "to": step.taker}
-                for step in proof.steps
-            ],
-        }
     }
 
 
@@ -281,35 +211,6 @@ def _data_to_json(data: bytes) -> dict[str, Any]:
             key: value for key in _FACTS if (value := getattr(facts, key)) is not None and value is not False
         }
     return {"data": base64.b64encode(data).decode("ascii")}
-
-
-def _scale(fields: _Fields) -> Scale:
-    numbers = {key: fields.get(key, _integer_of_each, {}) for key in ("capacities", "already")}
-    try:
-        return Scale(**numbers)
-    except InvalidScaleError as error:
-        raise InvalidFieldError(fields.path, str(error)) from None
-
-
-def _price(value: object, path: Path) -> Price:
-    items = _array(value, path)
-    if not any(isinstance(item, str) for item in items):
-        return tuple(_integers(items, path))
-    return tuple(
-        _fraction(item, (*path, index)) if isinstance(item, str) else _integer(item, (*path, index))
-        for index, item in enumerate(items)
-    )
-
-
-def _fraction(text: str, path: Path) -> Fraction:
-    if not _FRACTION.fullmatch(text) or not int(text.partition("/")[2]):
-        raise InvalidFieldError(path, f"expected a fraction such as 7/4, found {_found(text)}")
-    return Fraction(text)
-
-
-def _number_to_json(number: int | Fraction) -> int | str:
-    """An integer as it is, another number as a fraction, since a decimal would not be exact."""
-    return str(number) if isinstance(number, Fraction) else number
 
 
 def _topic_to_json(topic: Topic) -> dict[str, Any]:
@@ -445,11 +346,6 @@ def _integers(value: object, path: Path) -> list[int]:
 def _partitions(value: object, path: Path) -> dict[str, list[int]]:
     """Partitions by topic."""
     return {topic: _integers(numbers, (*path, topic)) for topic, numbers in _mapping(value, path).items()}
-
-
-def _integer_of_each(value: object, path: Path) -> dict[str, int]:
-    """An integer for each member."""
-    return {member: _integer(number, (*path, member)) for member, number in _mapping(value, path).items()}
 
 
 def _bytes(value: object, path: Path) -> bytes:

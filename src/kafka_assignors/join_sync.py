@@ -33,7 +33,7 @@ from kafka_assignors.group import (
 )
 from kafka_assignors.leader import LeaderResult, lead
 from kafka_assignors.makespan.loads import loads_of
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, lent
 from kafka_assignors.wire import (
     ConsumerAssignment,
     LoadSummary,
@@ -300,7 +300,7 @@ def encode_assignments(
     findings = (
         *_unknown_topics(members, group),
         *_claim_findings(result.dropped_claims),
-        *strategy.findings(group),
+        *strategy.findings(lent(strategy, group)),
     )
     return EncodedAssignments(assignments, members.findings + findings, group, result)
 

@@ -23,10 +23,11 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
-from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from kafka_assignors.strategy import RebalanceProtocol, Strategy, is_of_this_package, lent
 
 
 class InvalidAssignmentError(ValueError):
@@ -53,8 +54,13 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
 
     `protocol` is the one the group runs. Raises `InvalidAssignmentError` if the strategy's assignment breaks
     its contract; an exception of the strategy itself passes through.
+
+    A strategy that is not of this package is handed a copy of the group, and its answer is copied: what it
+    changes in either has no effect.
     """
-    target = strategy.assign(group)
+    target = strategy.assign(lent(strategy, group))
+    if not is_of_this_package(type(strategy)):
+        target = _detached(target)
     try:
         check_assignment(group, target)
     except InvalidAssignmentError as error:
@@ -62,6 +68,26 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
     withheld = _still_held(group, target) if protocol is RebalanceProtocol.COOPERATIVE else {}
     assignment = _without(target, withheld) if withheld else target
     return LeaderResult(assignment, target, withheld, group.claims.dropped)
+
+
+def _detached(answer: Assignment) -> Assignment:
+    """A copy of the assignment; a part that is not valid stays as it is, and fails the check."""
+    if not isinstance(answer, Assignment) or not isinstance(answer.members, Mapping):
+        return answer
+    return Assignment(
+        {
+            member_id: {topic: _detached_numbers(numbers) for topic, numbers in assigned.items()}
+            if isinstance(assigned, Mapping)
+            else assigned
+            for member_id, assigned in answer.members.items()
+        }
+    )
+
+
+def _detached_numbers(numbers: Any) -> Any:
+    if type(numbers) in (tuple, range) or not isinstance(numbers, Collection):
+        return numbers
+    return [*numbers]
 
 
 _SIZED = frozenset({list, range, tuple})

@@ -4,21 +4,16 @@ A strategy has a name and an `assign` method; every other method is a hook with 
 *target*: who should own what once the group has settled. `kafka_assignors.leader` withholds partitions that
 must first be revoked, and checks what a strategy returns before any member sees it.
 
-A strategy that is not of this package works on a copy of its own. If it changes the group, a member or an
-assignment that it returned, then neither the leader nor another strategy sees the change.
-
 An object found by name may be anything: `contract_problem` says whether it fulfils the contract.
 """
 
 from __future__ import annotations
 
 import enum
-import functools
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from types import FunctionType
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from kafka_assignors.criteria import (
@@ -29,8 +24,7 @@ from kafka_assignors.criteria import (
     racks_outweigh_moves,
     require_criteria,
 )
-from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions, detached_partitions
-from kafka_assignors.makespan import Terms
+from kafka_assignors.group import NO_GENERATION, Assignment, Group, TopicPartitions
 
 
 class RebalanceProtocol(enum.Enum):
@@ -71,104 +65,17 @@ class MemberContext:
     rack: str | None = None
 
 
-StandsFor = Mapping[str, Sequence[tuple[tuple[str, int], ...]]]
-"""For each topic that a strategy made, the partitions of the group that each of its partitions stands for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reduced:
-    """A group that a strategy assigns instead of the real one, and its assignment.
-
-    `group` is the real group under the strategy's rules about who may have what; some of its topics are made
-    by the strategy, and an assignment of it stands for one of the real group. `assignment` is the best one by
-    `criteria`, with loads measured on `scale`. `kept` names the rules. `stands_for` gives, for each topic
-    that the strategy made, the partitions of the real group that each of its partitions stands for, as
-    (topic, partition); None if the strategy does not say. `plain_scale` is `scale` without the small
-    preferences by which rules decide between members of equal balance; None if there are none.
-    """
-
-    group: Group
-    assignment: Assignment
-    criteria: Criteria
-    scale: Scale
-    kept: tuple[str, ...]
-    stands_for: StandsFor | None = None
-    plain_scale: Scale | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """Partitions that a strategy balances by themselves, on top of the layers before.
-
-    `name` describes them to a reader. `assignment` has these partitions alone. `scale.already` has what the
-    layers before this one gave to each member.
-    """
-
-    name: str | None
-    assignment: Assignment
-    scale: Scale
-
-
-@dataclass(frozen=True, slots=True)
-class Layered:
-    """The parts of a group that a strategy balances one after the other.
-
-    `group`, `kept` and `stands_for` are as in `Reduced`. The assignments of the `layers`, in their order,
-    make up one of `group`. Each is the best by `criteria`, given those before.
-    """
-
-    group: Group
-    layers: tuple[Layer, ...]
-    criteria: Criteria
-    kept: tuple[str, ...]
-    stands_for: StandsFor | None = None
-
-
 def is_of_this_package(kind: type) -> bool:
     """Whether a class is one of `kafka_assignors`, whose code changes no value that it is handed."""
     return kind.__module__.partition(".")[0] == "kafka_assignors"
 
 
-_HOOKS = ("assign", "balance_scale", "findings", "layered_form", "member_data", "reduced_form")
-"""The methods of a strategy that are handed a group, or a member's context."""
+def lent(strategy: Strategy, group: Group) -> Group:
+    """The group to hand to a method of the strategy: a copy if the strategy is not of this package.
 
-_WORKS_ON_COPY = "_kafka_assignors_works_on_copy"
-
-
-def _on_copy(method: FunctionType) -> Callable[[Any, Any], Any]:
-    """The method of a strategy, called with a copy of its argument; an assignment is returned as a copy."""
-
-    @functools.wraps(method)
-    def called(self: Any, value: Any) -> Any:
-        if isinstance(value, Group):
-            value = value.detached()
-        elif isinstance(value, MemberContext):
-            value = replace(value, owned=detached_partitions(value.owned))
-        result = method(self, value)
-        return _detached_answer(result) if isinstance(result, Assignment) else result
-
-    setattr(called, _WORKS_ON_COPY, True)
-    return called
-
-
-def _detached_answer(answer: Assignment) -> Assignment:
-    """A copy of the assignment; a part that is not valid stays as it is, and fails the leader's check."""
-    if not isinstance(answer.members, Mapping):
-        return answer
-    return Assignment(
-        {
-            member_id: {topic: _detached_numbers(numbers) for topic, numbers in assigned.items()}
-            if isinstance(assigned, Mapping)
-            else assigned
-            for member_id, assigned in answer.members.items()
-        }
-    )
-
-
-def _detached_numbers(numbers: Any) -> Any:
-    if type(numbers) in (tuple, range) or not isinstance(numbers, Collection):
-        return numbers
-    return [*numbers]
+    If such a strategy changes the group, then neither the leader nor another strategy sees the change.
+    """
+    return group if is_of_this_package(type(strategy)) else group.detached()
 
 
 def how_to_run(kind: type) -> str:
@@ -200,25 +107,10 @@ class Strategy(ABC):
         version: the version of its subscription format.
         protocols: the protocols it can run under, the preferred one first. A strategy with `CONSUMER` stands
             for an assignor of the broker and has no other protocol; every client refuses it.
-        criteria: what its assignments are the best by, balance first; None if it does not promise that. A
-            promise is checked: `assign --certify` proves each assignment, or shows a better one.
+        criteria: what its assignments are the best by, balance first; None if it does not promise that.
     """
 
     __slots__ = ()
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for name in _HOOKS:
-            owner = next(kind for kind in cls.__mro__ if name in vars(kind))
-            method = vars(owner)[name]
-            # `contract_problem` refuses a coroutine function, and must see that it is one.
-            if (
-                isinstance(method, FunctionType)
-                and not is_of_this_package(owner)
-                and not inspect.iscoroutinefunction(method)
-                and not hasattr(method, _WORKS_ON_COPY)
-            ):
-                setattr(cls, name, _on_copy(method))
 
     name: str
     version: int = 0
@@ -262,27 +154,6 @@ class Strategy(ABC):
     def balance_scale(self, group: Group) -> Scale:
         """The scale on which balance, the first of the `criteria`, measures the loads of the group."""
         return PLAIN
-
-    @property
-    def terms(self) -> Terms | None:
-        """The gain that a move must have, if the strategy balances loads by weight; None if it does not."""
-        return None
-
-    def reduced_form(self, group: Group) -> Reduced | str | None:
-        """The group that the strategy assigns in the place of this one, with its best assignment.
-
-        None if the strategy assigns the group itself; a sentence that says why, if it reduces the group but
-        promises nothing. `assign --certify` proves the assignment of the reduced group, and shows both; that
-        the reduced group is the right one is not proved.
-        """
-        return None
-
-    def layered_form(self, group: Group) -> Layered | None:
-        """The parts of the group that the strategy balances one after the other; None if it has no parts.
-
-        `assign --explain` says for each part why its partitions moved.
-        """
-        return None
 
     @property
     def runs_on_broker(self) -> bool:

@@ -15,7 +15,7 @@ import typer
 
 import kafka_assignors
 from kafka_assignors.strategies import StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli import archive, assign, check, groups, lint, replay, validate, watch
+from kafka_assignors_cli import archive, assign, groups, lint, replay, validate, watch
 from kafka_assignors_cli.console import (
     CannotRun,
     Column,
@@ -103,7 +103,6 @@ app = typer.Typer(
 )
 app.command(epilog=archive.EPILOG)(archive.archive)
 app.command(epilog=assign.EPILOG)(assign.assign)
-app.command("check", epilog=check.EPILOG)(check.check_assignments)
 app.add_typer(groups.groups)
 app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
 app.command(epilog=replay.EPILOG)(replay.replay)

@@ -1,4 +1,4 @@
-"""`kafka-assignors assign`: assigns the partitions of a group, measures the result, and explains it."""
+"""`kafka-assignors assign`: assigns the partitions of a group and measures the result."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import dataclasses
 import statistics
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from kafka_assignors.certificate import prove
-from kafka_assignors.criteria import Scale
-from kafka_assignors.explain import Explanation, explain, explain_layers, explain_reduced
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
-from kafka_assignors.group_json import assignment_to_json, group_to_json, loads_to_json, proof_to_json
+from kafka_assignors.group_json import assignment_to_json, loads_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.makespan import measure_loads
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import RebalanceProtocol, Strategy
-from kafka_assignors.strategy import Reduced
-from kafka_assignors_cli.assign_text import about_loads, answer_renderables, explanation_to_json, sentences
+from kafka_assignors.strategies import RebalanceProtocol, Strategy, Weighted
+from kafka_assignors.strategy import lent
+from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note
 from kafka_assignors_cli.files import open_lines, read_groups
 from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
@@ -39,10 +35,6 @@ kafka-assignors assign group.json --strategy my_package.strategies:Weighted
 
 kafka-assignors assign group.json --strategy weighted.py:Weighted --settle   (runs the code in weighted.py)
 
-kafka-assignors assign group.json --certify > answer.json && kafka-assignors check group.json answer.json
-
-kafka-assignors assign group.json --strategy cooperative-sticky --explain
-
 kafka-assignors assign group.json --strategy weighted   (topics with "weights", a number for each partition: \
 the answer has "loads")
 
@@ -53,8 +45,8 @@ A terminal shows a table for each group. Where stdout is a pipe or a file, and w
 each group is a line of JSON:  {"assignment": {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}, \
 "quality": …}
 
-Exit codes: 0 done; 1 an assignment can be improved (--certify), or a second run changes it (--settle); \
-2 bad input, or the strategy cannot be loaded or fails.
+Exit codes: 0 done; 1 a second run changes an assignment (--settle); 2 bad input, or the strategy cannot be \
+loaded or fails.
 """
 
 _TIMED_RUNS = 3
@@ -66,8 +58,6 @@ class _Request:
 
     strategy: Strategy
     protocol: RebalanceProtocol
-    certify: bool
-    explain: bool
     time: bool
     settle: bool
 
@@ -89,17 +79,6 @@ def assign(
     timed: Annotated[
         bool, typer.Option("--time", help="Add assign_ns: CPU nanoseconds of the assign call alone.")
     ] = False,
-    certify: Annotated[
-        bool,
-        typer.Option(
-            "--certify",
-            help="Add the certificate that no assignment is better by the criteria of the strategy. If one "
-            "is, add the improvement instead, and exit with 1.",
-        ),
-    ] = False,
-    explained: Annotated[
-        bool, typer.Option("--explain", help="Add the reason for each move, and print it as text on stderr.")
-    ] = False,
     settle: Annotated[
         bool,
         typer.Option(
@@ -112,16 +91,9 @@ def assign(
 ) -> int:
     """Assign the partitions of groups given in JSON, and measure the result."""
     chosen = load_named_strategy(strategy)
-    if certify and chosen.criteria is None and type(chosen).reduced_form is Strategy.reduced_form:
-        raise CannotRun(
-            f"--certify: strategy {strategy!r} does not promise the best assignment: it declares no "
-            "criteria; `kafka-assignors check` judges its assignments by criteria of yours"
-        )
     request = _Request(
         chosen,
         _protocol(chosen, strategy, protocol),
-        certify=certify,
-        explain=explained,
         time=timed,
         settle=settle,
     )
@@ -137,14 +109,8 @@ def _protocol(strategy: Strategy, name: str, asked: RebalanceProtocol | None) ->
     return asked
 
 
-def _failed(answer: Mapping[str, Any]) -> bool:
-    """Whether the assignment can be improved, or a second run changes it."""
-    improvable = "improvement" in answer or "improvement" in answer.get("reduced", {})
-    return improvable or not answer.get("settle", {}).get("settled", True)
-
-
 def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCode:
-    """Answer each group in the file; the exit code fails if an answer does (`_failed`)."""
+    """Answer each group in the file; the exit code fails if a second run changes an assignment."""
     verdict = ExitCode.OK
     # A note that many groups may cause, with and without members: the first one, and how many are like it.
     repeated: dict[bool, tuple[str, int]] = {}
@@ -155,8 +121,8 @@ def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCod
     ):
         for done, (where, group) in enumerate(read_groups(lines, source), 1):
             _require_topics(group, where)
-            answer, explanation = _answer(request, group, where)
-            if _failed(answer):
+            answer = _answer(request, group, where)
+            if not answer.get("settle", {}).get("settled", True):
                 verdict = ExitCode.VERDICT_FAILED
             if lacking := _without_partitions(group):
                 first, others = repeated.get(bool(group.members), (f"{where}: {lacking}", -1))
@@ -166,12 +132,6 @@ def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCod
             write(answer)
             if not is_stdout(json_file):
                 emit_renderable(*answer_renderables(where, request.strategy.name, group, answer))
-            if explanation is not None:
-                progress.close()
-                for sentence in sentences(explanation, request.strategy.name):
-                    note(sentence)
-                if "loads" in answer:
-                    note(about_loads(answer["loads"]))
             progress.update("assigning: groups done", done)
     for _, (first, others) in sorted(repeated.items()):
         note(f"{first} ({others} more like it)" if others else first)
@@ -208,34 +168,26 @@ def _without_partitions(group: Group) -> str | None:
     )
 
 
-def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any], Explanation | None]:
-    """The answer for one group, `where` in the input, and the explanation if one is asked for."""
+def _answer(request: _Request, group: Group, where: str) -> dict[str, Any]:
+    """The answer for one group, `where` in the input."""
     strategy = request.strategy
-    explanation = None
     try:
         result = lead(strategy, group, request.protocol)
-        scale = strategy.balance_scale(group)
         answer: dict[str, Any] = {
             "assignment": assignment_to_json(result.target),
-            "quality": dataclasses.asdict(measure(group, result.target, scale=scale)),
+            "quality": dataclasses.asdict(
+                measure(group, result.target, scale=strategy.balance_scale(lent(strategy, group)))
+            ),
         }
-        if strategy.terms is not None or any(topic.weights for topic in group.topics.values()):
-            answer["loads"] = loads_to_json(measure_loads(group, result.target, strategy.terms))
-        if findings := strategy.findings(group):
+        terms = strategy.terms if isinstance(strategy, Weighted) else None
+        if terms is not None or any(topic.weights for topic in group.topics.values()):
+            answer["loads"] = loads_to_json(measure_loads(group, result.target, terms))
+        if findings := strategy.findings(lent(strategy, group)):
             answer["findings"] = list(findings)
-        if request.certify and (reduced := strategy.reduced_form(group)) is not None:
-            answer["reduced"] = _proof_of_reduced(reduced)
-        elif request.certify and strategy.criteria is not None:
-            answer.update(proof_to_json(prove(group, result.target, strategy.criteria, scale=scale)))
-        if request.explain:
-            explanation = _explained(strategy, group, result.target, scale)
-            answer["explanation"] = explanation_to_json(explanation)
         if request.settle:
             answer["settle"] = _settle(request, group, result.target)
         if request.time:
             answer["assign_ns"] = _assign_ns(strategy, group)
-    except CannotRun:
-        raise
     except (InvalidAssignmentError, InvalidGroupError) as error:
         raise CannotRun(f"{where}: {error}") from error
     except Exception as error:
@@ -247,7 +199,7 @@ def _answer(request: _Request, group: Group, where: str) -> tuple[dict[str, Any]
         answer["withheld"] = assignment_to_json(Assignment(result.withheld))
     if result.dropped_claims:
         answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in result.dropped_claims]
-    return answer, explanation
+    return answer
 
 
 _FIRST_GENERATION = 1
@@ -286,27 +238,6 @@ def _owners(assignment: Assignment) -> dict[tuple[str, int], str]:
     }
 
 
-def _explained(strategy: Strategy, group: Group, target: Assignment, scale: Scale) -> Explanation:
-    """Explain the moves; if the strategy reduces the group, explain them in the reduced group."""
-    if (layered := strategy.layered_form(group)) is not None:
-        return explain_layers(group, target, layered)
-    if isinstance(reduced := strategy.reduced_form(group), Reduced):
-        return explain_reduced(group, target, reduced)
-    return explain(group, target, strategy.criteria, scale=scale, by_load=strategy.terms is not None)
-
-
-def _proof_of_reduced(reduced: Reduced | str) -> dict[str, Any]:
-    """The proof, with the reduced group and its assignment in a form that `check` reads."""
-    if isinstance(reduced, str):
-        raise CannotRun(f"--certify: {reduced}")
-    return {
-        "kept": list(reduced.kept),
-        "group": group_to_json(reduced.group),
-        "assignment": assignment_to_json(reduced.assignment),
-        **proof_to_json(prove(reduced.group, reduced.assignment, reduced.criteria, scale=reduced.scale)),
-    }
-
-
 def _assign_ns(strategy: Strategy, group: Group) -> int:
     """CPU time of this thread in `strategy.assign(group)`, in nanoseconds: the median of three runs.
 
@@ -314,7 +245,7 @@ def _assign_ns(strategy: Strategy, group: Group) -> int:
     """
     runs = []
     for _ in range(_TIMED_RUNS):
-        fresh = dataclasses.replace(group)  # Its claims are not judged yet.
+        fresh = dataclasses.replace(lent(strategy, group))  # Its claims are not judged yet.
         start = time.thread_time_ns()
         strategy.assign(fresh)
         runs.append(time.thread_time_ns() - start)

@@ -1,18 +1,14 @@
-"""The answer of `assign`, and the explanation of an assignment: tables and sentences, and in JSON."""
+"""The answer of `assign` as a table and sentences."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 from rich.console import RenderableType
 
-from kafka_assignors.criteria import Criterion, Trade
-from kafka_assignors.explain import Chain, Explanation, Move, Reason
-from kafka_assignors.group import Group, TopicPartitions, some_of
+from kafka_assignors.group import Group, TopicPartitions
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted, indented, printable
 
 _COLUMNS = (
@@ -71,11 +67,8 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
     if dropped := answer.get("dropped_claims"):
         yield f"{counted(len(dropped), 'claim')} of faulty members dropped: --json names them"
     yield from answer.get("findings", ())
-    proof = answer.get("reduced", answer)
-    if "certificate" in proof:
-        yield f"certified: no assignment is better by {', '.join(proof['certificate']['criteria'])}"
-    if "improvement" in proof:
-        yield f"not the best: {counted(len(proof['improvement']['steps']), 'step')} improve it"
+    if "loads" in answer:
+        yield _about_loads(answer["loads"])
     if "assign_ns" in answer:
         yield f"{answer['assign_ns']:,} ns of CPU in the strategy"
     if "settle" in answer:
@@ -91,65 +84,7 @@ def _count(assigned: Iterable[Mapping[str, Sequence[int]]]) -> int:
     return sum(len(partitions) for topics in assigned for partitions in topics.values())
 
 
-_SHOWN_SENTENCES = 40
-_SHOWN_PARTITIONS = 8
-
-_FORCED = {
-    Reason.NO_OWNER: "no member of the group owned {them}: new, or the owner has left",
-    Reason.UNSUBSCRIBED: "the owner no longer subscribes to the topic",
-    Reason.RULES: "by the rules ({rules}) the owner may not have {them}",
-    Reason.CLAIM_DROPPED: "claimed, but no claim counts (see dropped_claims)",
-}
-
-
-def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
-    """Each move with its reason, and the chains; a move's `chain` is the index of its chain in the list."""
-    moves = []
-    for move in explanation.moves:
-        fields: dict[str, Any] = {
-            "topic": move.topic,
-            "partition": move.partition,
-            "from": move.owner,
-            "to": move.member,
-            "reason": move.reason.value,
-        }
-        if move.chain is not None:
-            fields["chain"] = move.chain
-        moves.append(fields)
-    return {"moves": moves, "chains": list(map(_chain_to_json, explanation.chains))}
-
-
-def _chain_to_json(chain: Chain) -> dict[str, Any]:
-    form: dict[str, Any] = {
-        "members": list(chain.members),
-        "reason": chain.reason.value if chain.reason is not None else None,
-        "loads": list(chain.loads),
-        "change_if_taken_back": {
-            criterion.value: str(change) if isinstance(change, Fraction) else change
-            for criterion, change in chain.change.items()
-        },
-    }
-    if chain.capacities != (1, 1):
-        form["capacities"] = list(chain.capacities)
-    if any(chain.already):
-        form["already"] = list(chain.already)
-    if chain.layer is not None:
-        form["layer"] = chain.layer
-    return form
-
-
-def sentences(explanation: Explanation, strategy: str) -> Iterator[str]:
-    """The text of the explanation, one sentence for all similar moves, at most `_SHOWN_SENTENCES`."""
-    if not explanation.moves:
-        yield "nothing moved"
-        return
-    said = [*_forced(explanation), *_not_kept(explanation, strategy), *_passed_on(explanation)]
-    yield from said[:_SHOWN_SENTENCES]
-    if len(said) > _SHOWN_SENTENCES:
-        yield f"… and {len(said) - _SHOWN_SENTENCES} more like these: they are in the answer"
-
-
-def about_loads(loads: Mapping[str, Any]) -> str:
+def _about_loads(loads: Mapping[str, Any]) -> str:
     """One sentence about the loads by weight, given their JSON form."""
     said = (
         f"by weight: the greatest load is {loads['makespan']}, and no assignment has less than "
@@ -165,87 +100,3 @@ def about_loads(loads: Mapping[str, Any]) -> str:
 def _above(number: float) -> str:
     """Two decimal places, rounded up: rounding must not improve a bound."""
     return f"{math.ceil(number * 100 - 1e-9) / 100:.2f}"
-
-
-def _forced(explanation: Explanation) -> Iterator[str]:
-    alike: dict[tuple[Reason, str], list[Move]] = {}
-    for move in explanation.moves:
-        if move.owner is None:
-            alike.setdefault((move.reason, move.member), []).append(move)
-    for (reason, member), moves in alike.items():
-        why = _FORCED[reason].format(them="it" if len(moves) == 1 else "them", rules=_rules(explanation))
-        yield f"{_named(moves)}: now with {member}; {why}"
-
-
-def _rules(explanation: Explanation) -> str:
-    return ", ".join(explanation.kept)
-
-
-def _not_kept(explanation: Explanation, strategy: str) -> Iterator[str]:
-    why = {
-        Reason.NOT_KEPT: f"{strategy} does not promise to keep owners",
-        Reason.LOAD: "for load: {owner} had more than it should have",
-        Reason.RULES: f"by the rules ({_rules(explanation)})",
-    }
-    alike: dict[tuple[Reason, str | None, str], list[Move]] = {}
-    for move in explanation.moves:
-        if move.reason in why and move.owner is not None:
-            alike.setdefault((move.reason, move.owner, move.member), []).append(move)
-    for (reason, owner, member), moves in alike.items():
-        yield f"{_named(moves)}: {owner} -> {member}; {why[reason].replace('{owner}', str(owner))}"
-
-
-def _passed_on(explanation: Explanation) -> Iterator[str]:
-    alike: dict[tuple[str, ...], list[Chain]] = {}
-    for chain in explanation.chains:
-        if chain.reason is not None:
-            key = (chain.layer or "", chain.reason.value, str(chain.change), *chain.members)
-            alike.setdefault(key, []).append(chain)
-    for chains in alike.values():
-        first = chains[0]
-        # From each member of a chain to the next; the move of a partition without an owner comes before them.
-        handed_on = [
-            [move for at in chain.moves if (move := explanation.moves[at]).owner is not None]
-            for chain in chains
-        ]
-        way = ", ".join(
-            f"{_named(moves)}: {giver} -> {taker}"
-            for (giver, taker), moves in zip(
-                pairwise(first.members), zip(*handed_on, strict=True), strict=True
-            )
-        )
-        yield f"{way}; {_why(first)}"
-
-
-def _why(chain: Chain) -> str:
-    start, end = chain.members[0], chain.members[-1]
-    first, last = (load + already for load, already in zip(chain.loads, chain.already, strict=True))
-    of_layer, in_layer = (f" of {chain.layer}", f" in {chain.layer}") if chain.layer is not None else ("", "")
-    if chain.reason is Reason.BALANCE:
-        carries = [f" of capacity {capacity}" for capacity in chain.capacities]
-        if carries[0] == carries[1]:
-            carries = ["", ""]
-        before = f"with {chain.already[0]} and {chain.already[1]} from before, " if any(chain.already) else ""
-        return (
-            f"for balance{of_layer}: {before}{start}{carries[0]} has {first} and {end}{carries[1]} {last}, "
-            f"and would have {first + 1} and {last - 1} "
-            "if one of them had not moved" + (" on" if len(chain.members) > 2 else "")
-        )
-    if chain.reason is Reason.RACKS:
-        trade = next((one for one in chain.change if isinstance(one, Trade)), None)
-        if trade is None:
-            more = f"{chain.change[Criterion.RACKS]}"
-            worth = ""
-        else:
-            saved = chain.change[Criterion.MOVEMENT]  # Negative: the number of moves that the change avoids.
-            more = f"{(chain.change[trade] - trade.count(int(saved), 0)) // trade.moves}"
-            worth = f", and each is worth {Fraction(trade.moves, trade.misses)} moves"
-        return (
-            f"for racks{in_layer}: {more} more would be without a replica in the rack of their member{worth}"
-        )
-    return f"not needed{in_layer}: without this the assignment would be better by the strategy's own criteria"
-
-
-def _named(moves: Iterable[Move]) -> str:
-    """`orders-0, orders-1, pays-3`, and the number of the others."""
-    return some_of([f"{move.topic}-{move.partition}" for move in moves], _SHOWN_PARTITIONS)

@@ -60,8 +60,7 @@ def refuse_all_but(context: typer.Context, names: Collection[str], where: str) -
 # ---- strategies and groups
 
 STRATEGY_FORMS = (
-    "module:attribute (of an installed package), FILE.py:attribute (the file is run as Python code), or "
-    "FILE.toml (rules)"
+    "module:attribute (of an installed package), or FILE.py:attribute (the file is run as Python code)"
 )
 """How a strategy without a registered name is given."""
 

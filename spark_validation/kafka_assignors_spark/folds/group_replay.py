@@ -20,7 +20,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from kafka_assignors.group import NO_GENERATION, Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.group import (
+    NO_GENERATION,
+    Assignment,
+    Group,
+    Member,
+    Topic,
+    TopicPartitions,
+    detached_partitions,
+)
 from kafka_assignors.leader import lead
 from kafka_assignors.makespan import measure_loads
 from kafka_assignors.pause_model import Consumption, PauseModel
@@ -487,7 +495,11 @@ def _with_data(strategy: Strategy, group: Group) -> Group:
     members = {}
     for member_id, member in group.members.items():
         context = MemberContext(
-            member.topics, member.owned, member.generation, member.instance_id, member.rack
+            member.topics,
+            detached_partitions(member.owned),  # A strategy may change what it is handed.
+            member.generation,
+            member.instance_id,
+            member.rack,
         )
         members[member_id] = replace(member, data=strategy.member_data(context))
     return replace(group, members=members)

@@ -343,7 +343,7 @@ def strategy_use(
 
 def _only_ours(text: str) -> bool:
     """Whether no client has a strategy of its own by such a name."""
-    return text.endswith(".toml") or (":" in text and not text.startswith("stock:"))
+    return ":" in text and not text.startswith("stock:")
 
 
 def _client(found: Mapping[str, tuple[str, object]], texts: Iterable[str]) -> Client:

@@ -13,7 +13,7 @@ from kafka_assignors.strategies.registry import (
 )
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.weighted import Weighted
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Reduced, Strategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 __all__ = [
     "Capacity",
@@ -29,7 +29,6 @@ __all__ = [
     "RackAwareSticky",
     "Range",
     "RebalanceProtocol",
-    "Reduced",
     "Rollout",
     "RoundRobin",
     "Standby",

@@ -47,10 +47,8 @@ from kafka_assignors.strategies.rules import (
 from kafka_assignors.strategy import (
     BOTH_PROTOCOLS,
     SHARED_NAMES,
-    Layered,
     MemberContext,
     RebalanceProtocol,
-    Reduced,
     Strategy,
     is_of_this_package,
 )
@@ -110,36 +108,6 @@ class Composed(Strategy):
         problem = self.problem(group)
         return problem.in_original_group(self._balanced(problem))
 
-    def reduced_form(self, group: Group) -> Reduced | str:
-        """The reduced group that the solver balances, and its assignment, for a certificate."""
-        problem = self.problem(group)
-        balance = self._balance()
-        if not balance.exact:
-            return f"rule {balance.kind!r} of strategy {self.name!r} does not promise the best assignment"
-        members = problem.group.members
-        plain = (
-            balance.scale(replace(problem, favoured=frozenset())).among(members) if problem.favoured else None
-        )
-        return Reduced(
-            problem.as_group(),
-            self._balanced(problem),
-            self._criteria(),
-            balance.scale(problem).among(members),
-            self._kept(),
-            problem.stands_for,
-            plain,
-        )
-
-    def layered_form(self, group: Group) -> Layered | None:
-        """The parts that the balance rule assigns one after the other, for an explanation; None if it has
-        none.
-        """
-        problem = self.problem(group)
-        layers = self._balance().layers(problem, self._criteria())
-        if layers is None:
-            return None
-        return Layered(problem.as_group(), tuple(layers), self._criteria(), self._kept(), problem.stands_for)
-
     def problem(self, group: Group) -> Problem:
         """The group that the restrictions leave to the balance rule."""
         group = self._lent(group)
@@ -184,9 +152,6 @@ class Composed(Strategy):
         movement."""
         tie_breakers = [criterion for rule in self.rules for criterion in rule.criteria()]
         return tuple(dict.fromkeys((Criterion.BALANCE, *tie_breakers, Criterion.MOVEMENT)))
-
-    def _kept(self) -> tuple[str, ...]:
-        return tuple(rule.kind for rule in self.rules if rule.place is Place.RESTRICTION)
 
 
 def require_order(rules: Sequence[Rule]) -> None:

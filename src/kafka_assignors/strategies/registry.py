@@ -1,14 +1,13 @@
 """Strategies by name: where a word on the command line or in a configuration becomes a strategy object.
 
-A strategy is found in five ways:
+A strategy is found in four ways:
 
 - one of ours by its name (`range`, `cooperative-sticky` …), even where the package is not installed;
 - one of an installed package, by the name under which it is registered in the entry-point group
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
 - one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as Python
-  code (see `module_of_file`);
-- one that a file declares, by the file's path, which ends in `.toml` (see `toml_strategy`).
+  code (see `module_of_file`).
 
 `load_strategy` checks each strategy against the contract once, so its callers need not.
 
@@ -21,7 +20,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib
-import os
 import re
 import sys
 from collections.abc import Mapping
@@ -34,10 +32,9 @@ from kafka_assignors.strategies.composed import Priority, Rollout, Standby
 from kafka_assignors.strategies.kip848 import Kip848Range, Kip848Uniform
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
-from kafka_assignors.strategies.toml_strategy import DeclarationError, how_to_declare, strategy_of
 from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import Strategy, contract_problem
-from kafka_assignors.text_files import NoTomlReaderError, TextFileError, TomlError, read_text, read_toml
+from kafka_assignors.text_files import TextFileError, read_text
 
 ASSIGNOR_CLASSES: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -129,13 +126,10 @@ class UnknownStrategyError(StrategyError):
             hint = f"that is the name of a class, and its strategy is {of_class!r} here"
         elif name.endswith(".py"):
             hint = f"name the strategy in that file, as {name}:MyStrategy"
-        elif (declaration := how_to_declare(name)) is not None:
-            hint = declaration
         elif self.near:
             hint = f"did you mean {' or '.join(map(repr, self.near))}?"
         else:
-            others = "module:attribute, FILE.py:attribute or FILE.toml"
-            hint = f"known are {', '.join(known)}; give any other as {others}"
+            hint = f"known are {', '.join(known)}; give any other as module:attribute or FILE.py:attribute"
         super().__init__(f"there is no strategy {name!r}: {hint}")
 
 
@@ -149,15 +143,13 @@ def strategy_names() -> list[str]:
 
 
 def load_strategy(spec: str) -> Strategy:
-    """The strategy called `spec`: a name, `module:attribute`, `FILE.py:attribute` or the path of a TOML file.
+    """The strategy called `spec`: a name, `module:attribute` or `FILE.py:attribute`.
 
     A class is instantiated, without arguments. Raises `UnknownStrategyError` when there is none of that name,
     `InvalidStrategyError` when what is there is not a strategy, `StrategyError` when it cannot be imported.
     """
     if spec in _BUILT_IN:
         return _checked(_BUILT_IN[spec], spec)
-    if spec.endswith(".toml"):
-        return _declared(spec)
     if (match := _FILE_ATTRIBUTE.fullmatch(spec)) is not None:
         module = _module_of_file(match["file"], spec)
         return _checked(_attribute(module, match["attribute"], match["file"], spec), spec)
@@ -179,19 +171,6 @@ def load_strategy(spec: str) -> Strategy:
             f"strategy {spec!r} ({targets[0]}) calls itself {strategy.name!r}: register it under that name"
         )
     return strategy
-
-
-def _declared(path: str) -> Strategy:
-    try:
-        return strategy_of(read_toml(read_text(Path(path))), os.environ)
-    except TextFileError as error:
-        raise StrategyError(f"strategy {path!r}: the file cannot be read: {error}") from None
-    except NoTomlReaderError as error:
-        raise StrategyError(f"strategy {path!r}: {error}") from None
-    except TomlError as error:
-        raise InvalidStrategyError(f"{path!r} is not TOML: {error}") from None
-    except DeclarationError as error:
-        raise InvalidStrategyError(f"{path!r} is not a strategy: {error}") from None
 
 
 def _imported(target: str, spec: str) -> object:

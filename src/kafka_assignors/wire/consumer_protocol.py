@@ -65,10 +65,10 @@ follow.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, quoted
+from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, detached_partitions, quoted
 from kafka_assignors.wire.reader import Names, ProtocolError, Reader, read_topic_partitions
 from kafka_assignors.wire.writer import Writer, write_topic_partitions
 
@@ -146,7 +146,8 @@ def sorted_partitions(partitions: TopicPartitions) -> dict[str, list[int]]:
 
 
 def _ask(strategy: Strategy, context: MemberContext) -> bytes:
-    data: object = strategy.member_data(context)
+    # A strategy may change what it is handed.
+    data: object = strategy.member_data(replace(context, owned=detached_partitions(context.owned)))
     if not isinstance(data, bytes):
         raise ProtocolError(
             "data", 0, f"is {type(data).__name__}, not bytes", f"member data of strategy {strategy.name!r}"

@@ -29,10 +29,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
 
 from kafka_assignors.criteria import PLAIN, Criteria, Criterion, Scale, exact, traded
 from kafka_assignors.group import Assignment, Group, Member, quoted
@@ -50,22 +49,17 @@ from kafka_assignors.strategies.rules.rule import (
     piece_name,
 )
 from kafka_assignors.strategies.weighted import THRESHOLD, Weighted
-from kafka_assignors.strategy import Layer
 
 _UNIT = 1 << 80
 """The unit of capacity if members are favoured: more than the square of any load times any other capacity."""
 
 
 class Balance(Rule):
-    """A rule about balance; by default the exact solver levels the loads on `scale`.
-
-    `exact`: no assignment of the problem is better, tie-breakers included.
-    """
+    """A rule about balance; by default the exact solver levels the loads on `scale`."""
 
     __slots__ = ()
 
     place = Place.BALANCE
-    exact: ClassVar[bool] = True
 
     def scale(self, problem: Problem) -> Scale:
         """The scale on which the loads of members are compared; fixed partitions count."""
@@ -73,11 +67,6 @@ class Balance(Rule):
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         return solve(problem.group, problem.claims, criteria=criteria, scale=self.scale(problem))
-
-    def layers(self, problem: Problem, criteria: Criteria) -> Sequence[Layer] | None:
-        """The parts that `balance` assigns one after the other, each the best given those before; None if it
-        assigns all partitions at once."""
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +119,6 @@ class LevelByWeight(Balance):
     capacity: int | None = None
 
     kind = "weights"
-    exact = False
 
     def __post_init__(self) -> None:
         self._terms()

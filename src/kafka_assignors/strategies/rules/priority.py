@@ -22,13 +22,10 @@ from typing import TypeVar
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria, Scale
-from kafka_assignors.group import Assignment, Group, TopicPartitions, some_of
+from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.rules.basic import Balance
 from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, about_missing, piece_name
-from kafka_assignors.strategy import Layer
-
-_SHOWN_NAMES = 3
 
 _T = TypeVar("_T")
 _Name = str | tuple[str, tuple[int, ...]]
@@ -48,7 +45,6 @@ class LevelByPriority(Balance):
     first: tuple[tuple[_Name, ...], ...]
 
     kind = "balance"
-    exact = False
 
     def __init__(self, first: Iterable[Iterable[str | tuple[str, Iterable[int]]]] = ()) -> None:
         classes = tuple(tuple(sorted(map(_read, _listed(names)), key=_order)) for names in _listed(first))
@@ -72,36 +68,20 @@ class LevelByPriority(Balance):
         """The assignment of the problem's group, class by class."""
         parts, classes = self._by_class(problem)
         shares: dict[str, dict[str, Sequence[int]]] = {member_id: {} for member_id in parts.group.members}
-        for _, solved, _ in _one_by_one(parts, classes, problem.fixed_loads, criteria):
+        for solved, _ in one_by_one(parts, classes, problem.fixed_loads, criteria):
             for member_id, share in solved.members.items():
                 shares[member_id].update(share)
         return parts.in_original_group(Assignment(shares))
-
-    def layers(self, problem: Problem, criteria: Criteria) -> list[Layer]:
-        """The assignment of each class in the problem's topics; without classes, one layer without a name."""
-        parts, classes = self._by_class(problem)
-        return [
-            Layer(self._called(number), parts.in_original_group(solved), scale.among(problem.group.members))
-            for number, solved, scale in _one_by_one(parts, classes, problem.fixed_loads, criteria)
-        ]
 
     def remarks(self, group: Group) -> list[str]:
         """A finding if `first` is empty, or names topics or partitions that the group does not have."""
         if not self.first:
             return [
                 "no topic comes before others, for `first` has no classes: all partitions are balanced as "
-                'one; give the classes in Python, as in Priority([["alerts"], ["orders"]]), or in a TOML '
-                'file, as in {kind = "balance", first = [["alerts"], ["orders"]]}'
+                'one; give the classes, as in Priority([["alerts"], ["orders"]])'
             ]
         missing = [one for names in self.first for named in names for one in _missing(named, group)]
         return about_missing(missing, "has a priority", "topics and partitions")
-
-    def _called(self, number: int) -> str | None:
-        """The name of a class in an explanation."""
-        if number == len(self.first):
-            return "the rest" if self.first else None
-        named = [shown for one in self.first[number] for shown in _shown(one)]
-        return f"class {number + 1} ({some_of(named, _SHOWN_NAMES)})"
 
     def _by_class(self, problem: Problem) -> tuple[Problem, list[list[str]]]:
         """The problem with every topic in one class alone, and the names of the topics in each."""
@@ -161,17 +141,17 @@ class _Classes:
         return self._partitions.get(topic, {}).get(partition, of_topic)
 
 
-def _one_by_one(
+def one_by_one(
     parts: Problem, classes: Sequence[Iterable[str]], settled: Mapping[str, int], criteria: Criteria
-) -> Iterator[tuple[int, Assignment, Scale]]:
-    """For each class with partitions its number, its assignment, and the scale with the loads before it."""
+) -> Iterator[tuple[Assignment, Scale]]:
+    """For each class with partitions its assignment, and the scale with the loads before it."""
     already = dict(settled)
-    for number, names in enumerate(classes):
+    for names in classes:
         if names:
             group, claims = _only(parts, names)
             scale = Scale(already=dict(already))
             solved = solve(group, claims, criteria=criteria, scale=scale)
-            yield number, solved, scale
+            yield solved, scale
             for member_id in solved.members:
                 already[member_id] = already.get(member_id, 0) + solved.load(member_id)
 
@@ -189,10 +169,6 @@ def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
         Group({name: group.topics[name] for name in names}, group.members, group.generation),
         Claims(prior, claims.dropped, unowned),
     )
-
-
-def _shown(named: _Name) -> list[str]:
-    return [named] if isinstance(named, str) else [f"{named[0]}-{partition}" for partition in named[1]]
 
 
 def _missing(named: _Name, group: Group) -> list[str]:

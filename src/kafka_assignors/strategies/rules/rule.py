@@ -54,7 +54,7 @@ class Place(enum.IntEnum):
 
 
 class Rule:
-    """One rule. `kind` is its word in a TOML file."""
+    """One rule. `kind` is its name in messages."""
 
     __slots__ = ()
 

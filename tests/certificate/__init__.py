@@ -28,7 +28,7 @@ assignment. Neither depends on the solver.
 
 from __future__ import annotations
 
-from kafka_assignors.certificate.check import Certificate, CertificateError, check
-from kafka_assignors.certificate.prove import HandOver, Improvement, prove
+from tests.certificate.check import Certificate, CertificateError, check
+from tests.certificate.prove import HandOver, Improvement, prove
 
 __all__ = ["Certificate", "CertificateError", "HandOver", "Improvement", "check", "prove"]

@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
 
-from kafka_assignors.certificate.check import Certificate, Price, is_miss
 from kafka_assignors.criteria import PLAIN, AnyCriterion, Criteria, Criterion, Scale, require_criteria
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
+from tests.certificate.check import Certificate, Price, is_miss
 
 
 @dataclass(frozen=True, slots=True)

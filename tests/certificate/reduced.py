@@ -1,0 +1,46 @@
+"""The reduced group that a strategy of rules assigns in the place of a group, to prove its assignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafka_assignors.criteria import Criteria, Scale
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategies.composed import Composed
+from kafka_assignors.strategies.rules.priority import LevelByPriority, one_by_one
+from tests.certificate.check import Certificate
+from tests.certificate.prove import Improvement, prove
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A group, one of its assignments, and the criteria and scale by which no other should be better."""
+
+    group: Group
+    assignment: Assignment
+    criteria: Criteria
+    scale: Scale
+
+    def proof(self) -> Certificate | Improvement:
+        """The certificate of the assignment, or how to improve it."""
+        return prove(self.group, self.assignment, self.criteria, scale=self.scale)
+
+
+def reduced_form(strategy: Composed, group: Group) -> Reduced:
+    """What is left of the group for the balance rule, and the assignment of the rule."""
+    problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
+    scale = balance.scale(problem).among(problem.group.members)
+    return Reduced(problem.as_group(), balance.balance(problem, criteria), criteria, scale)
+
+
+def layers(strategy: Composed, group: Group) -> Iterator[Reduced]:
+    """The classes of a strategy by priority, each with the loads of those before it in its scale."""
+    problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
+    assert isinstance(balance, LevelByPriority)
+    parts, classes = balance._by_class(problem)
+    whole = parts.as_group()
+    for solved, scale in one_by_one(parts, classes, problem.fixed_loads, criteria):
+        names = {name for held in solved.members.values() for name in held}
+        topics = {name: topic for name, topic in whole.topics.items() if name in names}
+        yield Reduced(Group(topics, whole.members), solved, criteria, scale.among(whole.members))
