@@ -20,7 +20,7 @@ from types import TracebackType
 
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = ["RawConnection", "RawMember", "RawMemberError", "int16", "int32", "string"]
+__all__ = ["RawConnection", "RawMember", "RawMemberError", "commit_offset", "int16", "int32", "string"]
 
 _FIND_COORDINATOR, _JOIN_GROUP, _HEARTBEAT, _LEAVE_GROUP, _SYNC_GROUP = (
     (10, 1),
@@ -141,8 +141,36 @@ class RawAssignment:
     assignment: bytes
 
 
+def commit_offset(bootstrap: str, group: str, topic: str, offset: int) -> None:
+    """Commit for partition 0 without a member: OffsetCommit v3, with which a broker accepts an empty id."""
+    host, port = bootstrap.split(",")[0].rsplit(":", 1)
+    partition = int32(0) + struct.pack(">q", offset) + string(b"")
+    topics = int32(1) + _text(topic) + int32(1) + partition
+    body = _text(group) + int32(-1) + string(b"") + struct.pack(">q", -1) + topics
+    deadline = time.monotonic() + HANG_S
+    with contextlib.closing(RawConnection(host, int(port), "committer")) as connection:
+        while True:
+            connection.ask(_FIND_COORDINATOR, _text("any") + b"\0")  # it creates the offsets topic
+            response = connection.ask((8, 3), body)
+            _, _, _, _, _, code = (
+                response.int32(),
+                response.int32(),
+                response.text(),
+                response.int32(),
+                response.int32(),
+                response.int16(),
+            )
+            if code not in _COORDINATOR_ERRORS or time.monotonic() > deadline:
+                break
+            time.sleep(_COORDINATOR_PAUSE_S)
+    if code:
+        raise RawMemberError("OffsetCommit", code)
+
+
 class RawMember:
     """A member from entering the context to leaving it; it rejoins when the group rebalances.
+
+    As leader it gives itself the bytes `assignment`, and the others nothing.
 
     Its thread ends when the broker refuses a request and a rejoin does not help; `error` then has the reason.
     """
@@ -158,6 +186,7 @@ class RawMember:
         instance_id: str | None = None,
         session_timeout_ms: int = 30_000,
         rebalance_timeout_ms: int = 30_000,
+        assignment: bytes | None = None,
     ) -> None:
         host, port = bootstrap.split(",")[0].rsplit(":", 1)
         self._bootstrap = (host, int(port))
@@ -168,6 +197,7 @@ class RawMember:
         self._instance_id = instance_id
         self._session_timeout_ms = session_timeout_ms
         self._rebalance_timeout_ms = rebalance_timeout_ms
+        self._assignment = assignment
         self._member_id = ""
         self._stop = threading.Event()
         self._changed = threading.Condition()
@@ -266,7 +296,10 @@ class RawMember:
             if code:
                 raise RawMemberError("JoinGroup", code)
             self._member_id = member_id
-            synced = connection.ask(_SYNC_GROUP, self._of_generation(generation) + int32(0))
+            sent = int32(0)
+            if self._assignment is not None and leader == member_id:
+                sent = int32(1) + _text(member_id) + _bytes(self._assignment)
+            synced = connection.ask(_SYNC_GROUP, self._of_generation(generation) + sent)
             synced.int32()
             code, assignment = synced.int16(), synced.bytes_()
             if code == 0:

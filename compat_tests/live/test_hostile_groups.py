@@ -1,14 +1,25 @@
-"""Groups with hostile ids on a real broker: each is listed, described and linted, and shown as plain text."""
+"""Hostile groups on a real broker: each is listed, described and linted, and shown as plain text.
+
+Their ids are hostile, or the bytes of a member, which may end the process of an admin client.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from compat_tests.hostile.groups import GROUP_IDS, hostile_groups
+from compat_tests.hostile.raw_member import RawMember, commit_offset
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
+from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_cli import main
 from tests.hostile_names import assert_harmless
 
@@ -58,3 +69,113 @@ def test_a_group_is_described_and_judged(
     judged = capsys.readouterr()
     for said in (shown, as_json, judged):
         assert_harmless(said.out + said.err)
+
+
+GOOD = encode_assignment(ConsumerAssignment(1, {"orders": [0, 1, 2]}, b"data"))
+FOUND = [bytes.fromhex(data) for data in ("00", "0000", "000000000001", "000074657374")]
+MUTATIONS = 36
+
+
+def mutated(seed: int) -> bytes:
+    """`GOOD` cut, extended, or with some other bytes."""
+    chance = random.Random(seed)
+    data = bytearray(GOOD[: chance.randint(1, len(GOOD))] if chance.random() < 0.4 else GOOD)
+    for _ in range(chance.randint(0, 3)):
+        data[chance.randrange(len(data))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+    return bytes(data + chance.randbytes(chance.choice((0, 0, 1, 9))))
+
+
+BYTES = {f"bytes-{number}": data for number, data in enumerate([*FOUND, *map(mutated, range(MUTATIONS))])}
+"""The assignment of the only member, by group."""
+
+
+@pytest.fixture(scope="module")
+def undecodable() -> Iterator[str]:
+    metadata = encode_subscription(Subscription(1, ("orders",)))
+    with KafkaCluster() as cluster, contextlib.ExitStack() as stack:
+        cluster.create_topic("orders", 3)
+        members = [
+            stack.enter_context(
+                RawMember(cluster.bootstrap, group, metadata=metadata, client_id=group, assignment=data)
+            )
+            for group, data in {**BYTES, "good": GOOD}.items()
+        ]
+        members.append(
+            stack.enter_context(RawMember(cluster.bootstrap, "joined", metadata=b"\xff", client_id="joined"))
+        )
+        for member in members:
+            member.wait_until_assigned()
+        yield cluster.bootstrap
+
+
+def run(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, which it may end."""
+    return subprocess.run(
+        [sys.executable, "-m", "kafka_assignors_cli", *arguments, "--bootstrap-server", bootstrap],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+    )
+
+
+def test_a_member_whose_assignment_does_not_decode_hides_no_group(undecodable: str) -> None:
+    listed = run(undecodable, "groups", "--json", "-")
+    assert listed.returncode == 0, listed.stderr
+    groups = {(row := json.loads(line))["group"]: row for line in listed.stdout.splitlines()}
+    assert set(groups) == {*BYTES, "good", "joined"}
+    assert groups["good"]["partitions"] == 3
+    described = run(undecodable, "groups", "describe", *groups)
+    assert described.returncode == 0, described.stderr
+    said = " ".join(described.stdout.split())
+    for number, data in enumerate(FOUND):
+        assert f"do not decode, the first being 'bytes-{number}-" in said
+        assert f"the assignment that its leader sent (0x{data.hex()}): " in said
+    assert "the subscription it joined with (0xff): " in said
+    assert_harmless(described.stdout)
+
+
+@pytest.mark.parametrize("group", ["bytes-0", "bytes-1", "bytes-2", "bytes-3", "joined"])
+def test_a_group_with_such_a_member_is_judged(undecodable: str, group: str) -> None:
+    judged = run(undecodable, "lint", "--group", group)
+    assert judged.returncode in (0, 1), judged.stderr
+
+
+def test_a_group_with_an_empty_id_is_a_line_and_can_be_deleted() -> None:
+    with KafkaCluster() as cluster:
+        cluster.create_topic("orders", 3)
+        commit_offset(cluster.bootstrap, "", "orders", 1)
+        commit_offset(cluster.bootstrap, "other", "orders", 1)
+        listed = run(cluster.bootstrap, "groups", "--json", "-")
+        rows = {(row := json.loads(line))["group"]: row for line in listed.stdout.splitlines()}
+        assert (listed.returncode, {group: row["state"] for group, row in rows.items()}) == (
+            0,
+            {"": "Empty", "other": "Empty"},
+        )
+        table = run(cluster.bootstrap, "groups")
+        assert "committed offsets are not shown" in " ".join(table.stdout.split())
+        deleted = run(cluster.bootstrap, "groups", "delete", "--all-empty", "--yes")
+        assert (deleted.returncode, deleted.stderr) == (0, "")
+        assert run(cluster.bootstrap, "groups").stdout.strip() == "no groups"
+
+
+def test_one_group_that_is_not_described_hides_no_other() -> None:
+    from confluent_kafka import ShareConsumer
+
+    with KafkaCluster() as cluster:
+        cluster.create_topic("orders", 3)
+        commit_offset(cluster.bootstrap, "other", "orders", 1)
+        sharing = ShareConsumer({"bootstrap.servers": cluster.bootstrap, "group.id": "sharing"})
+        sharing.subscribe(["orders"])
+        try:
+            deadline = time.monotonic() + HANG_S
+            described = run(cluster.bootstrap, "groups", "describe", "other", "sharing", "missing")
+            while "share or a streams group" not in described.stderr and time.monotonic() < deadline:
+                sharing.poll(0.5)
+                described = run(cluster.bootstrap, "groups", "describe", "other", "sharing", "missing")
+        finally:
+            sharing.close()
+    assert described.returncode == 2
+    assert described.stdout.startswith("other: classic, Empty")
+    assert "group 'sharing' is listed, and not described as a consumer group" in described.stderr
+    assert "there is no group 'missing'" in described.stderr

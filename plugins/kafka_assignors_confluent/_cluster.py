@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_assignors.live_group import LiveGroup, Offsets
-from kafka_assignors_confluent._connection import Connection, NotAuthorizedError, reason
+from kafka_assignors_confluent._connection import Connection, NotAuthorizedError, is_timeout, reason
 from kafka_assignors_confluent._describe import (
     describe_groups,
     describe_topics,
@@ -110,8 +110,8 @@ class Cluster:
         """The current state of these groups, in the order given; a group that does not exist is `Dead`.
 
         `topics` and `offsets` say whether to read these too. `problems`, `hidden_topics` and `unknown_topics`
-        of a group name the parts that cannot be read. A group that this principal may not describe is left
-        out if `skip_hidden`, and raises a `NotAuthorizedError` otherwise.
+        of a group name the parts that cannot be read; `error` says why it cannot be described at all. A group
+        that this principal may not describe is left out if `skip_hidden`.
         """
         progress = on_progress or (lambda *_: None)
         connection = self._ready()
@@ -191,7 +191,7 @@ class Cluster:
 
     def _with_offsets(self, groups: Sequence[LiveGroup], progress: Progress) -> list[LiveGroup]:
         committed: dict[str, Offsets | str] = {}
-        for batch in _batches([group.id for group in groups], _GROUPS_AT_ONCE):
+        for batch in _batches([group.id for group in groups if group.error is None], _GROUPS_AT_ONCE):
             progress("reading committed offsets", len(committed), len(groups))
             committed |= self._committed(batch)
         wanted: dict[str, set[int]] = {}
@@ -201,6 +201,9 @@ class Cluster:
         ends = self._ends(wanted, progress)
         found = []
         for group in groups:
+            if group.error is not None:
+                found.append(group)
+                continue
             offsets = committed[group.id]
             if isinstance(offsets, str):
                 problem = f"committed offsets are not shown: {offsets}"
@@ -226,12 +229,16 @@ class Cluster:
         # The client needs one request for each group; all are sent at the same time.
         futures: dict[str, Any] = {}
         for group in groups:
+            if not group:
+                found[group] = "the admin client refuses an empty group id"
+                continue
             futures |= connection.admin.list_consumer_group_offsets(
                 [ConsumerGroupTopicPartitions(group)], request_timeout=connection.timeout_s
             )
-        for group, result in connection.gather(futures).items():
+        results = connection.gather(futures)
+        for group, result in results.items():
             if not hasattr(result, "topic_partitions"):
-                if _is_timeout(result):
+                if all(is_timeout(one) for one in results.values()):
                     raise connection.failure(f"cannot read the offsets of group {group!r}", result)
                 found[group] = reason(result)
                 continue
@@ -264,12 +271,6 @@ class Cluster:
                     ends.setdefault(asked.topic, {})[asked.partition] = result.offset
             done += len(batch)
         return ends
-
-
-def _is_timeout(error: KafkaError) -> bool:
-    from confluent_kafka import KafkaError
-
-    return error.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
 
 
 def _kafka_error(error: Any) -> KafkaError:

@@ -259,6 +259,13 @@ def _authorization_codes() -> tuple[int, ...]:
     )
 
 
+def is_timeout(result: object) -> bool:
+    """Whether a result of `gather` is the error of a broker that does not answer."""
+    from confluent_kafka import KafkaError
+
+    return isinstance(result, KafkaError) and result.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+
+
 def reason(error: KafkaError) -> str:
     """The broker's message, without librdkafka's prefix."""
     return _one_line(error.str()).removeprefix("Broker: ").removeprefix("Local: ")

@@ -14,17 +14,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_assignors.group import Topic, TopicPartitions, is_topic_name
+from kafka_assignors.group import Topic, TopicPartitions, is_topic_name, quoted
 from kafka_assignors.live_group import CLASSIC, CONSUMER, Coordinator, LiveGroup, LiveMember
 from kafka_assignors.wire import (
     GroupMetadata,
     GroupMetadataKey,
     ProtocolError,
+    decode_assignment,
     decode_group_metadata,
     encode_key,
     group_partition,
 )
-from kafka_assignors_confluent._connection import ClusterError, Connection, reason
+from kafka_assignors_confluent._connection import ClusterError, Connection, is_timeout, reason
 
 _STATES = {
     "PREPARING_REBALANCING": "PreparingRebalance",
@@ -33,6 +34,11 @@ _STATES = {
     "DEAD": "Dead",
     "EMPTY": "Empty",
 }
+
+_LONGEST_ASSIGNMENT = 400_000
+"""librdkafka refuses more than 100,000 partitions of a topic, which take four bytes each."""
+
+_NOT_OF_CONSUMERS = "is listed, and not described as a consumer group: it is a share or a streams group"
 
 _FEW_GROUPS = 5
 """Up to this many groups get one `list_groups` request each; for more, one request reads all groups."""
@@ -70,33 +76,82 @@ def type_name(described: Any) -> str:
 def describe_groups(connection: Connection, ids: Sequence[str], *, skip_hidden: bool) -> list[LiveGroup]:
     """These groups without topics and offsets.
 
-    A group that this principal may not describe is left out if `skip_hidden`, and raises a
-    `NotAuthorizedError` otherwise.
+    A group that cannot be described has the reason in `error`, or in `problems` if the older request shows
+    its members. If `skip_hidden`, a group that this principal may not describe is left out. Raises
+    `UnreachableError` if no group is answered for.
     """
     from confluent_kafka import KafkaError
 
-    futures = connection.admin.describe_consumer_groups(list(ids), request_timeout=connection.timeout_s)
-    described = connection.gather(futures)
+    raw, problem = _raw_groups(connection, ids)
+    # librdkafka decodes assignments when it describes a group: bytes that do not decode end this process, or
+    # the request. A member that sends such bytes between the two requests is not recognised.
+    undecodable = {group for group, found in raw.items() if not _is_decodable(found)}
+    asked = [group for group in ids if group not in undecodable]
+    described: Mapping[str, Any] = {}
+    if asked:
+        described = connection.gather(
+            connection.admin.describe_consumer_groups(asked, request_timeout=connection.timeout_s)
+        )
     shown = []
     for group in ids:
-        found = described[group]
-        if hasattr(found, "members"):
-            shown.append(group)
+        found: Any = described.get(group)
+        from_list = raw.get(group)
+        if group in undecodable:
+            shown.append(_listed_group(from_list, "a member's assignment does not decode"))
+        elif hasattr(found, "members"):
+            of_members = problem if found.members and type_name(found) != CONSUMER else None
+            if from_list is not None and state_name(found) == "Dead":
+                of_members = _NOT_OF_CONSUMERS
+            shown.append(_group(found, from_list, of_members))
+        elif from_list is not None and from_list.state not in ("", "Dead"):
+            shown.append(_listed_group(from_list, connection.explained(found)))
+        elif is_timeout(found) and not raw and not any(hasattr(one, "members") for one in described.values()):
+            raise connection.failure(f"cannot describe group {quoted(group)}", found)
         elif not skip_hidden or found.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
-            raise connection.failure(
-                f"cannot describe group {group!r}", found, f"Describe on Group {group!r}"
-            )
-    classic = [
-        group for group in shown if type_name(described[group]) != CONSUMER and described[group].members
-    ]
-    raw, problem = _raw_groups(connection, classic)
-    return [
-        _group(described[group], raw.get(group), problem if group in classic else None) for group in shown
-    ]
+            why = connection.explained(found, f"Describe on Group {quoted(group)}")
+            error = f"cannot describe group {quoted(group)}: {why}"
+            shown.append(LiveGroup(group, "unknown", "Unknown", error=error, problems=(error,)))
+    return shown
+
+
+def _is_decodable(raw: Any) -> bool:
+    try:
+        for member in raw.members:
+            if len(member.assignment) > _LONGEST_ASSIGNMENT:
+                return False
+            if member.assignment:
+                decode_assignment(member.assignment)
+    except ProtocolError:
+        return False
+    return True
+
+
+def _listed_group(raw: Any, why: str) -> LiveGroup:
+    """A classic group of `list_groups` alone; `why` says why it is not described."""
+    settled = raw.state in ("Stable", "Empty")
+    members = (
+        LiveMember(
+            member.id,
+            member.client_id or "",
+            (member.client_host or "").removeprefix("/"),
+            assigned={} if settled else None,
+        ).with_bytes(bytes(member.metadata or b""), bytes(member.assignment or b""), settled=settled)
+        for member in sorted(raw.members, key=lambda member: str(member.id))
+    )
+    return LiveGroup(
+        id=str(raw.id),
+        group_type=CLASSIC,
+        state=raw.state,
+        protocol=raw.protocol or None,
+        protocol_type=raw.protocol_type or None,
+        coordinator=Coordinator(raw.broker.id, raw.broker.host, raw.broker.port),
+        members=tuple(members),
+        problems=(f"instance ids of members are not shown: {why}",),
+    )
 
 
 def _raw_groups(connection: Connection, ids: Sequence[str]) -> tuple[Mapping[str, Any], str | None]:
-    """The classic groups that `list_groups` returns, and the reason if some are missing."""
+    """The groups that `list_groups` returns, and the reason if some are missing."""
     from confluent_kafka import KafkaException
 
     if not ids:
@@ -154,10 +209,9 @@ def _member(described: Any, raw: Any, *, settled: bool) -> LiveMember:
         assigned=_by_topic(described.assignment.topic_partitions) if settled else None,
         target=None if target is None else _by_topic(target.topic_partitions),
     )
-    if not settled or raw is None or not raw.metadata:
+    if raw is None:
         return member
-    member = member.with_metadata(bytes(raw.metadata))
-    return member.with_assignment(bytes(raw.assignment)) if raw.assignment else member
+    return member.with_bytes(bytes(raw.metadata), bytes(raw.assignment), settled=settled)
 
 
 def _by_topic(partitions: Iterable[Any]) -> TopicPartitions:

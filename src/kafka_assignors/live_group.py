@@ -119,6 +119,13 @@ class LiveMember:
         assigned = {topic: sorted(numbers) for topic, numbers in decoded.partitions.items() if numbers}
         return dataclasses.replace(self, assigned=assigned, weighed=decode_load_summary(decoded.user_data))
 
+    def with_bytes(self, metadata: bytes, assignment: bytes, *, settled: bool) -> LiveMember:
+        """The member with both, as a coordinator shows them; it shows neither while the group rebalances."""
+        if not settled or not metadata:
+            return self
+        member = self.with_metadata(metadata)
+        return member.with_assignment(assignment) if assignment else member
+
     def _with_problem(self, what: str, data: bytes, error: ProtocolError) -> str:
         more = f" and {len(data) - _SHOWN_BYTES} more bytes" if len(data) > _SHOWN_BYTES else ""
         found = f"{what} (0x{data[:_SHOWN_BYTES].hex()}{more}): {error}"
@@ -160,6 +167,7 @@ class LiveGroup:
             is missing.
         generation: the group's generation; None if unknown, as it is without the group's record.
         problems: what could not be read, and why; one sentence each.
+        error: why the group cannot be described; then only its id is known.
     """
 
     id: str
@@ -176,6 +184,7 @@ class LiveGroup:
     ends: Offsets | None = None
     generation: int | None = None
     problems: tuple[str, ...] = ()
+    error: str | None = None
 
     @property
     def settled(self) -> bool:

@@ -129,7 +129,7 @@ def list_groups(
             problems = [*listing.problems, *_hidden_groups(ids, found), *_groups_not_found(ids, found)]
             live = [group for group in found if group.state != "Dead"]
             if is_stdout(json_file):
-                for problem in problems:
+                for problem in (*problems, *(live.error for live in found if live.error)):
                     note(f"warning: {problem}")
             return Snapshot(group_list(live, problems), [summary_json(group) for group in live])
 
@@ -159,14 +159,17 @@ def describe(
 
         def read(progress: ProgressReport) -> Snapshot:
             with options.cluster_errors():
-                found = cluster.read_groups(ids, on_progress=progress.update)
-                options.require_existing(cluster, found)
+                read_now = cluster.read_groups(ids, on_progress=progress.update)
+                problem = options.unreadable(cluster, read_now)
+                found = [live for live in read_now if live.error is None and live.state != "Dead"]
+            if problem and not found:
+                raise CannotRun(problem)
             comparisons = []
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
                 known = live.settled and not live.hidden_topics
                 comparisons.append(compare_strategies(as_group(live), tried) if known else None)
-            return _described(list(zip(found, comparisons, strict=True)), json_file)
+            return _described(list(zip(found, comparisons, strict=True)), json_file, problem)
 
         show(read, looks)
 
@@ -234,8 +237,11 @@ def _empty_groups(cluster: Cluster, pattern: str | None) -> Sequence[LiveGroup]:
     """All groups without members whose id matches."""
     listed = cluster.list_groups().groups
     ids = [each.id for each in listed if each.state == "Empty" and _matches(each.id, pattern)]
+    found = _groups_to_delete(cluster, ids)
+    for error in (live.error for live in found if live.error is not None):
+        note(f"warning: not deleted: {error}")
     # Since the list was read, members may have joined a group, or it may have been deleted.
-    return [live for live in _groups_to_delete(cluster, ids) if live.state == "Empty"]
+    return [live for live in found if live.state == "Empty"]
 
 
 def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
@@ -289,13 +295,16 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
 
 
 def _described(
-    found: Sequence[tuple[LiveGroup, StrategyComparison | None]], json_file: Path | None
+    found: Sequence[tuple[LiveGroup, StrategyComparison | None]],
+    json_file: Path | None,
+    unreadable: str | None,
 ) -> Snapshot:
     tables = [part for live, comparison in found for part in description(live, comparison)]
     values = [describe_json(live, comparison) for live, comparison in found if comparison is not None]
     if json_file is None:  # The tables name their own gaps.
-        return Snapshot(tables, values)
-    problems = [
+        return Snapshot(tables, values, unreadable)
+    problems = [unreadable] if unreadable else []
+    problems += [
         f"{live.id!r}: {hidden_topics_problem(live)}"
         if live.settled
         else f"{live.id!r}: rebalancing, so what its members own is not known: try again"

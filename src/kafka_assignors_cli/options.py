@@ -9,13 +9,14 @@ import contextlib
 import dataclasses
 import difflib
 import functools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from kafka_assignors.group import quoted
 from kafka_assignors.strategies import Strategy, StrategyError, load_strategy, strategy_names
 from kafka_assignors_cli.console import CannotRun, cannot_run_on
 from kafka_assignors_cli.files import read_client_properties
@@ -207,16 +208,26 @@ def cluster_errors() -> contextlib.AbstractContextManager[None]:
     return cannot_run_on(ClusterError)
 
 
-def require_existing(cluster: Cluster, found: Iterable[LiveGroup]) -> None:
-    """Refuse groups that the cluster does not have, with the nearest name that it has."""
-    unknown = [live.id for live in found if live.state == "Dead"]
+def require_existing(cluster: Cluster, found: Sequence[LiveGroup]) -> None:
+    """Refuse groups that the cluster does not have, or does not describe."""
+    if problem := unreadable(cluster, found):
+        raise CannotRun(problem)
+
+
+def unreadable(cluster: Cluster, found: Sequence[LiveGroup]) -> str | None:
+    """What is wrong with groups that the cluster does not describe, or does not have: the nearest name."""
+    errors = [live.error for live in found if live.error is not None]
+    dead = [live for live in found if live.state == "Dead"]
+    errors += [f"group {quoted(live.id)} {problem}" for live in dead for problem in live.problems]
+    unknown = [live.id for live in dead if not live.problems]
     if unknown:
         known = [group.id for group in cluster.list_groups().groups]
         near = difflib.get_close_matches(unknown[0], known, n=1)
         hint = (
             f"did you mean {near[0]!r}?" if near else "'kafka-assignors groups' lists those that you may see"
         )
-        raise CannotRun(f"there is no group {', '.join(map(repr, unknown))}: {hint}")
+        errors.append(f"there is no group {', '.join(map(quoted, unknown))}: {hint}")
+    return "; ".join(errors) or None
 
 
 def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:
