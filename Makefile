@@ -19,9 +19,11 @@ export UV_PYTHON_DOWNLOADS ?= never
 export UV_FIND_LINKS := $(CURDIR)/.wheels
 PYSPARKS := 4.0 4.3
 
+export AIOKAFKA := $(if $(AIOKAFKA),$(abspath $(AIOKAFKA)))
+
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
 
-.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-aiokafka needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
@@ -33,7 +35,7 @@ help:
 	@echo "make broker       a broker on localhost:9092 with a topic and a producer, until Ctrl-C (Docker: compose.yaml)"
 	@echo "make docs         the documentation site, in build/site; warnings are errors"
 	@echo "make test         lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
-	@echo "make test-all     the same with every supported version of the clients on every supported Python (hours)"
+	@echo "make test-all     the same with every supported version of the clients on every supported Python (hours; AIOKAFKA=folder)"
 	@echo "make chaos        random events on a mixed group and three brokers (SEEDS=1-20 MINUTES=10, for each seed)"
 	@echo "make soak         consumers of each kind for MINUTES, and what of them grows: a table and curves in soak/"
 	@echo "make upstream-aiokafka  aiokafka's own tests with both consumers (AIOKAFKA=folder, a checkout)"
@@ -80,7 +82,7 @@ endef
 test: needs-java needs-maven pysparks
 	$(call run_tox)
 
-test-all: needs-java needs-maven pysparks
+test-all: needs-java needs-maven needs-aiokafka pysparks
 	$(call run_tox,-m all)
 
 chaos: needs-java needs-maven .tools/ok
@@ -89,9 +91,8 @@ chaos: needs-java needs-maven .tools/ok
 soak: needs-java needs-maven .tools/ok
 	.tools/bin/tox run -e soak $(TOX_ARGS) -- --minutes $(MINUTES) --folder soak --picture soak/soak.svg
 
-upstream-aiokafka: needs-java needs-maven .tools/ok
-	@test -d "$(AIOKAFKA)" || { echo "AIOKAFKA=folder is needed: a checkout of aiokafka, of the newest supported release" >&2; exit 1; }
-	AIOKAFKA="$(abspath $(AIOKAFKA))" .tools/bin/tox run -e upstream-aiokafka $(TOX_ARGS)
+upstream-aiokafka: needs-java needs-maven needs-aiokafka .tools/ok
+	.tools/bin/tox run -e py313-upstream-aiokafka $(TOX_ARGS)
 
 matrix-docs:
 	$(PYTHON) -m compat_tests.matrix docs .tox/matrix docs/compatibility.md
@@ -101,6 +102,9 @@ lint: .wheels/pyspark-4.3.ok
 
 record: needs-java needs-maven .wheels/pyspark-4.3.ok
 	.tools/bin/tox run -e record $(TOX_ARGS)
+
+needs-aiokafka:
+	@test -d "$(AIOKAFKA)" || { echo "AIOKAFKA=folder is needed: a checkout of aiokafka, of the newest supported release" >&2; exit 1; }
 
 needs-java:
 	@command -v java >/dev/null 2>&1 || { echo "Java 17 or newer is needed on PATH (Debian: apt install default-jdk-headless)" >&2; exit 1; }

@@ -85,7 +85,7 @@ def reason_of(report: Any) -> str:
 
 def client_of(environment: str) -> str:
     """Name and version of the client that the environment is named after; "" if there is none."""
-    found = re.search(r"-(aiokafka|kafkapython)\d", environment)
+    found = re.search(r"-(aiokafka|kafkapython)(\d|$)", environment)
     if found is None:
         return ""
     package = {"aiokafka": "aiokafka", "kafkapython": "kafka-python"}[found[1]]

@@ -3,8 +3,8 @@
     python -m compat_tests.upstream aiokafka ../aiokafka    a checkout of the installed version
     python -m compat_tests.upstream kafka-python            the source archive on the package index
 
-Prints each test that does not pass with both, and the counts. The exit code is 0, 1 if the differences
-are not exactly those that `differences` allows, or 2 if the tests do not run.
+Prints each test that does not pass with both, the versions, the counts, and what ran twice. The exit code is
+0, 1 if the differences are not exactly those that `differences` allows, or 2 if the tests do not run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from compat_tests.upstream.differences import ALLOWED
-from compat_tests.upstream.suites import SUITES, SuiteError, compare, download, run, unpack
+from compat_tests.upstream.suites import SUITES, SuiteError, compare, download, report, run, unpack
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(test)
             print(f"  stock: {stock.outcome} {stock.reason}")
             print(f"  cooperative: {ours.outcome} {ours.reason}")
-    for name, column in zip(("stock", "cooperative"), zip(*outcomes.values(), strict=True), strict=True):
-        print(f"{name}: {sum(one.outcome == 'passed' for one in column)} of {len(outcomes)} tests pass")
+    print(*report(chosen.client, outcomes), sep="\n")
     different, allowed = compare(outcomes).keys(), ALLOWED[chosen.client].keys()
     for test in sorted(different - allowed):
         print(f"not allowed: {test}")

@@ -38,9 +38,12 @@ def replace_consumer() -> None:
     """Replace the stock consumer in the packages from which the tests will import it."""
     if CLIENT == "aiokafka":
         import aiokafka.consumer
+        import aiokafka.consumer.subscription_state
 
         from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+        from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
+        aiokafka.consumer.subscription_state.SubscriptionState = CooperativeSubscriptionState
         aiokafka.AIOKafkaConsumer = aiokafka.consumer.AIOKafkaConsumer = stand_in(CooperativeAIOKafkaConsumer)
     else:
         import kafka.consumer
