@@ -1,4 +1,4 @@
-"""Topics that are deleted and created again under a CooperativeKafkaConsumer of the default metadata age."""
+"""Topics that are missing, or created again, under a CooperativeKafkaConsumer of the default metadata age."""
 
 from __future__ import annotations
 
@@ -82,3 +82,21 @@ def test_records_that_were_fetched_of_the_old_topic_are_not_taken_for_those_of_t
             assert time.monotonic() < deadline, seen
             for tp, records in consumer.poll(timeout_ms=50).items():
                 seen[tp].extend(record.offset for record in records)
+
+
+class TestMissingTopics:
+    def test_a_subscribed_topic_that_is_created_later_is_consumed(self, group: GroupOfMembers) -> None:
+        with consuming(group) as consumer:
+            consumer.subscribe([group.topic("orders"), f"late-{group.run}"])
+            polling_until(lambda: len(consumer.assignment()) == 2, consumer)
+            group.create_topic("late", 1)
+            polling_until(lambda: len(consumer.assignment()) == 3, consumer)
+
+    def test_a_leader_asks_for_topics_of_other_members(self, group: GroupOfMembers) -> None:
+        with consuming(group) as leader:
+            polling_until(lambda: len(leader.assignment()) == 2, leader)
+            with consuming(group) as other:
+                other.subscribe([f"late-{group.run}"])
+                polling_until(lambda: other._coordinator.member.in_group, leader, other)
+                group.create_topic("late", 1)
+                polling_until(lambda: len(other.assignment()) == 1, leader, other)
