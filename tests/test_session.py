@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
+from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance import MemberState, Settings
-from kafka_assignors.rebalance.error_codes import CONSEQUENCES
+from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Assigned,
@@ -73,7 +74,12 @@ class Client:
         return 0.0
 
     def wakeup(self) -> Any:
-        return SimpleNamespace(notify=lambda: None)
+        async def wait(timeout_s: float | None = None) -> None:
+            await Pause()
+            self.done.append(f"pause {timeout_s}")
+
+        wait.notify = lambda: None  # type: ignore[attr-defined]
+        return wait
 
     async def back_off(self) -> None:
         await Pause()
@@ -172,6 +178,42 @@ def test_a_coordinator_that_has_moved_is_looked_up_before_the_next_join() -> Non
 
 def test_an_error_that_does_not_pass_is_reported_when_the_user_was_told() -> None:
     assert joining(NOT_AUTHORIZED) == ["tell the user: g", failed(MembershipError.OTHER)]
+
+
+def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_second() -> None:
+    client = Client([NOT_AUTHORIZED] * 7 + [0] + [NOT_AUTHORIZED] * 2)
+    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    session = session_of(client)
+    for _ in range(7):
+        session.carry_out(join)
+    pauses = ["pause 0.1", "pause 0.2", "pause 0.4", "pause 0.8", "pause 1.0", "pause 1.0"]
+    assert [one for one in client.done if str(one).startswith("pause")] == pauses
+    session.carry_out(join)
+    client.member, (sync,) = client.member.handle(client.done[-1], 0.0)
+    session.carry_out(sync)
+    for _ in range(2):
+        session.carry_out(join)
+    assert [one for one in client.done if str(one).startswith("pause")] == [*pauses, "pause 0.1"]
+
+
+@pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"])
+def test_the_text_of_every_error_has_its_request_and_kafkas_name_of_it(request_name: str) -> None:
+    for error in ERRORS.values():
+        text = answered(request_name, error.code, "billing")
+        assert text.startswith(f"the coordinator of group 'billing' answered {request_name} with ")
+        named = f"{error.name} (error {error.code})", f"error {error.code}"
+        assert text.endswith(named)
+    assert answered(request_name, -1, "g").endswith(" UNKNOWN_SERVER_ERROR (error -1)")
+    assert answered(request_name, UNKNOWN_CODE, "g").endswith(f" error {UNKNOWN_CODE}")
+
+
+def test_a_group_that_cannot_be_stored_is_told_where_to_look() -> None:
+    errors: Any = Client([]).errors
+    said = str(error_of("SyncGroup", -1, "g", errors))
+    assert "UNKNOWN_SERVER_ERROR" in said
+    assert "max.message.bytes" in said
+    assert "max.message.bytes" not in str(error_of("Heartbeat", -1, "g", errors))
 
 
 def test_an_error_of_ours_is_logged_and_told_to_the_user_and_the_join_is_tried_again(

@@ -83,7 +83,7 @@ def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change
         with consuming(group) as refused, pytest.raises(Errors.InconsistentGroupProtocolError) as error:
             polling_until(refused.assignment, stock, refused)
         message = str(error.value)
-        assert f"group {group.id!r} answered error 23" in message
+        assert "answered JoinGroup with INCONSISTENT_GROUP_PROTOCOL (error 23)" in message
         assert "do not list the strategies of this one (cooperative-sticky)" in message
         assert "[CooperativeStickyAssignor(), RoundRobinAssignor()]" in message
 

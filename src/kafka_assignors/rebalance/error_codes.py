@@ -57,6 +57,38 @@ _TOPIC_AUTHORIZATION_FAILED = 29
 _GROUP_AUTHORIZATION_FAILED = 30
 _GROUP_MAX_SIZE_REACHED = 81
 
+_NAMES: Mapping[int, str] = {
+    _UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR",
+    UNKNOWN_TOPIC_OR_PARTITION: "UNKNOWN_TOPIC_OR_PARTITION",
+    10: "MESSAGE_TOO_LARGE",
+    12: "OFFSET_METADATA_TOO_LARGE",
+    22: "ILLEGAL_GENERATION",
+    _INCONSISTENT_GROUP_PROTOCOL: "INCONSISTENT_GROUP_PROTOCOL",
+    24: "INVALID_GROUP_ID",
+    25: "UNKNOWN_MEMBER_ID",
+    26: "INVALID_SESSION_TIMEOUT",
+    28: "INVALID_COMMIT_OFFSET_SIZE",
+    _TOPIC_AUTHORIZATION_FAILED: "TOPIC_AUTHORIZATION_FAILED",
+    _GROUP_AUTHORIZATION_FAILED: "GROUP_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    35: "UNSUPPORTED_VERSION",
+    42: "INVALID_REQUEST",
+    44: "POLICY_VIOLATION",
+    69: "GROUP_ID_NOT_FOUND",
+    _GROUP_MAX_SIZE_REACHED: "GROUP_MAX_SIZE_REACHED",
+    110: "FENCED_MEMBER_EPOCH",
+    113: "STALE_MEMBER_EPOCH",
+}
+"""Kafka's names of the errors that no retry helps, as far as a coordinator gives them to a member."""
+
+
+def answered(request: str, error_code: int, group_id: str) -> str:
+    """`the coordinator of group 'g' answered SyncGroup with UNKNOWN_SERVER_ERROR (error -1)`."""
+    name = _NAMES.get(error_code)
+    error = f"{name} (error {error_code})" if name else f"error {error_code}"
+    return f"the coordinator of group {group_id!r} answered {request} with {error}"
+
+
 _COMMIT_FAILS_ELSEWHERE = (_REQUEST_TIMED_OUT, _COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 _COMMIT_IS_TRIED_AGAIN = (_COORDINATOR_LOAD_IN_PROGRESS, *_COMMIT_FAILS_ELSEWHERE)
 
@@ -123,27 +155,38 @@ class Errors(Protocol):
         ...
 
 
-def error_of(error_code: int, group_id: str, errors: Errors, offered: Iterable[str] = ()) -> Any:
-    """The client's exception for an error code that no retry helps.
+def error_of(
+    request: str, error_code: int, group_id: str, errors: Errors, offered: Iterable[str] = ()
+) -> Any:
+    """The client's exception for an error code that no retry helps, in the response to a `request`.
 
     `offered` are the strategies in the JoinGroup request that got this response.
     """
     kind = errors.for_code(error_code)
     if error_code == _INCONSISTENT_GROUP_PROTOCOL and (names := ", ".join(offered)):
-        return kind(_no_common_strategy(group_id, names))
+        return kind(answered(request, error_code, group_id) + _no_common_strategy(names))
     if error_code == _GROUP_AUTHORIZATION_FAILED:
         return kind(group_id)
     if error_code == _GROUP_MAX_SIZE_REACHED and kind.errno != error_code:
         return errors.KafkaError(f"group {group_id!r} has group.max.size members already")
-    return kind(f"the coordinator of group {group_id!r} answered error {error_code}")
+    text = answered(request, error_code, group_id)
+    if error_code == _UNKNOWN_SERVER_ERROR:
+        text += ": the log of that broker says why"
+        text += _TOO_LARGE if request == "SyncGroup" else ""
+    return kind(text)
 
 
-def _no_common_strategy(group_id: str, offered: str) -> str:
+_TOO_LARGE = (
+    ". A frequent cause is a group that is too large to store: the subscriptions and assignments of all its "
+    "members are one record of __consumer_offsets, whose size max.message.bytes of that topic limits"
+)
+
+
+def _no_common_strategy(offered: str) -> str:
     return (
-        f"the coordinator of group {group_id!r} answered error {_INCONSISTENT_GROUP_PROTOCOL}: the members "
-        f"of the group do not list the strategies of this one ({offered}); members that run the client's own "
-        "consumer class with its default list do not. Restart each member once with the cooperative class "
-        "and both strategies: partition_assignment_strategy=[CooperativeStickyAssignor(), "
+        f": the members of the group do not list the strategies of this one ({offered}); those that run the "
+        "client's own consumer class with its default list do not. Restart each member once with the "
+        "cooperative class and both strategies: partition_assignment_strategy=[CooperativeStickyAssignor(), "
         "RoundRobinAssignor()] if the group runs roundrobin. When all members have this list, restart them "
         "with CooperativeStickyAssignor() alone. `kafka-assignors groups describe` shows "
         "the strategy that the group runs"
@@ -155,10 +198,10 @@ def commit_error(failed: Mapping[Partition, int], group_id: str, errors: Errors)
     code, partitions = decisive_error(failed)
     if code == _TOPIC_AUTHORIZATION_FAILED:
         return errors.for_code(code)({topic for topic, _ in partitions})
-    error = error_of(code, group_id, errors)
+    error = error_of("OffsetCommit", code, group_id, errors)
     if code != _GROUP_AUTHORIZATION_FAILED:
         names = ", ".join(f"{topic}-{number}" for topic, number in partitions)
-        error.args = (f"{error.args[0]} to the commit of {names}",)
+        error.args = (f"{error.args[0]}; not committed: {names}",)
     return error
 
 

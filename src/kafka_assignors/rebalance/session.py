@@ -111,6 +111,8 @@ class Session:
         self._pace = HeartbeatPace(heartbeat_interval_s, settings.max_poll_interval)
         self._retry_backoff_s = retry_backoff_s
         self._heartbeat_due = transport.wakeup()
+        self._refusal_over = transport.wakeup()
+        self._refusal_pause_s = 0.0
         self._expects_another_round = False
         self._joins_unanswered = 0
         self._watch: LoadWatch | None = None
@@ -186,7 +188,7 @@ class Session:
         if response.error_code == MEMBER_ID_REQUIRED:
             return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
         if response.error_code:
-            return JoinFailed(join.attempt, await self._refusal(response.error_code))
+            return JoinFailed(join.attempt, await self._refusal("JoinGroup", response.error_code))
         if self.observers is not None:
             seconds = transport.now() - sent_at
             self.observers.tell(
@@ -253,7 +255,7 @@ class Session:
             await transport.back_off()
             return failed(MembershipError.OTHER)
         if response.error_code:
-            return failed(await self._refusal(response.error_code))
+            return failed(await self._refusal("SyncGroup", response.error_code))
         if self.observers is not None:
             seconds = transport.now() - sent_at
             self.observers.tell("synced", seconds=seconds, generation=membership.generation)
@@ -265,6 +267,7 @@ class Session:
         except ProtocolError as error:
             return failed(await self._could_not_assign(str(error), error))
         self._last = LastAssignment(assigned.partitions, membership.generation)
+        self._refusal_pause_s = 0.0
         if self._watch is not None and joined.strategy in self._assignors:
             self._watch.assigned(self._assignors[joined.strategy], membership, led)
         return Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
@@ -293,17 +296,22 @@ class Session:
 
     # ---- how JoinGroup and SyncGroup fail
 
-    async def _refusal(self, error_code: int) -> MembershipError:
+    async def _refusal(self, request: str, error_code: int) -> MembershipError:
         """What an error code says about the membership, returned when the member may join again.
 
-        That is at once, after a backoff, or after the user was told.
+        That is at once, after a backoff, or after the user was told, with a pause that doubles up to a second
+        while one error follows the other.
         """
         error = self._settle(error_code)
         if error is MembershipError.OTHER and is_transient(error_code):
             await self._transport.back_off()
         elif error is MembershipError.OTHER:
-            failure = error_of(error_code, self._group_id, self._transport.errors, self._assignors)
+            errors = self._transport.errors
+            failure = error_of(request, error_code, self._group_id, errors, self._assignors)
             await self._consumer.raise_to_user(failure)
+            if self._refusal_pause_s:
+                await self._refusal_over(self._refusal_pause_s)
+            self._refusal_pause_s = min(max(2 * self._refusal_pause_s, self._retry_backoff_s), MOST_PAUSE_S)
         return error
 
     def _settle(self, error_code: int) -> MembershipError:
@@ -347,6 +355,7 @@ class Session:
     def stop(self) -> None:
         """The consumer was closed: have `send_heartbeats` and the watch return."""
         self._heartbeat_due.notify()
+        self._refusal_over.notify()
         if self._watch is not None:
             self._watch.stop()
 
@@ -371,7 +380,7 @@ class Session:
             return True
         failure = None
         if not is_transient(error_code):
-            failure = error_of(error_code, self._group_id, transport.errors)
+            failure = error_of("Heartbeat", error_code, self._group_id, transport.errors)
         consumer.heartbeat_ended(failure, accepted=False)
         return False
 
@@ -427,6 +436,9 @@ def _by_topic(partitions: Partitions) -> Mapping[str, list[int]]:
         grouped.setdefault(topic, []).append(number)
     return grouped
 
+
+MOST_PAUSE_S = 1.0
+"""The longest pause between joins that the coordinator refuses, as `retry.backoff.max.ms` of Java."""
 
 _AFTER_AN_ASSIGNMENT_S = 0.02
 """The second round of a cooperative rebalance begins when the old owners have revoked, most of them within
