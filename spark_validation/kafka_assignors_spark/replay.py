@@ -124,8 +124,9 @@ def _result(
 ) -> ReplayResult:
     """The result of these sums, after a check of a sample; `ReplayError` if nothing could be replayed."""
     undecodable = undecodable_of(everything)
-    _require_records(engine, options, everything)
-    _require_decodable(options, everything, undecodable)
+    _require_records(engine, options, everything, undecodable)
+    if options.strict and undecodable:
+        raise ReplayError(_undecodable(everything, undecodable))
     named = [sums for sums in everything if sums.facts.seen]
     groups = tuple(map(group_summary, named))
     _require_rebalances(groups)
@@ -363,7 +364,12 @@ def _require_places(survey: Survey, options: ReplayOptions) -> None:
             )
 
 
-def _require_records(engine: Engine, options: ReplayOptions, everything: Sequence[GroupSums]) -> None:
+def _require_records(
+    engine: Engine,
+    options: ReplayOptions,
+    everything: Sequence[GroupSums],
+    undecodable: Sequence[UndecodableRecord],
+) -> None:
     if options.groups is not None:
         found = {sums.group for sums in everything}
         if missing := [group for group in options.groups if group not in found]:
@@ -373,9 +379,12 @@ def _require_records(engine: Engine, options: ReplayOptions, everything: Sequenc
     if any(sums.records.generations or sums.records.kip848_records for sums in everything):
         return
     others = []
-    if count := sum(sums.records.records for sums in everything):
+    count = sum(sums.records.records - sums.records.undecodable for sums in everything)
+    if count:
         others.append(f"{count} other records of groups")
-    elif options.path is not None:
+    if undecodable:
+        others.append(_undecodable(everything, undecodable))
+    elif not count and options.path is not None:
         others.append(f"{engine.count_commits()} records that are offset commits")
     raise ReplayError(
         f"{_source(options)}: there is no generation of a consumer group; "
@@ -383,16 +392,12 @@ def _require_records(engine: Engine, options: ReplayOptions, everything: Sequenc
     )
 
 
-def _require_decodable(
-    options: ReplayOptions, everything: Iterable[GroupSums], listed: Sequence[UndecodableRecord]
-) -> None:
-    if not options.strict or not listed:
-        return
+def _undecodable(everything: Iterable[GroupSums], listed: Sequence[UndecodableRecord]) -> str:
     count = sum(sums.records.undecodable for sums in everything)
     shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in listed[:_MOST_SHOWN]]
     if count > len(shown):
         shown.append(f"and {count - len(shown)} more")
-    raise ReplayError(f"{count} records do not decode: {'; '.join(shown)}")
+    return f"{count} {'record does' if count == 1 else 'records do'} not decode: {'; '.join(shown)}"
 
 
 def _require_rebalances(groups: Sequence[GroupSummary]) -> None:

@@ -353,6 +353,23 @@ def test_a_history_of_offset_commits_alone_has_nothing_in_it(
         run(write_history(tmp_path, log), engine)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_record_cut_short_that_is_alone_is_named_with_its_reason(
+    spark: SparkSession, tmp_path: Path, engine: str, strict: bool
+) -> None:
+    whole = Log()
+    whole.generation("g", 1, member("a", gets=ALL))
+    key, value = whole.records[0]["key"], whole.records[0]["value"]
+    assert isinstance(key, bytes)
+    assert isinstance(value, bytes)
+    log = Log()
+    log.append(key, value[:-3])
+    with pytest.raises(ReplayError, match=r"1 record does not decode: partition 0 offset 0: \w") as caught:
+        run(write_history(tmp_path, log), engine, strict=strict)
+    assert "other records" not in str(caught.value)
+
+
 def test_a_history_of_which_nothing_can_be_judged_is_an_error(tmp_path: Path) -> None:
     log = Log()
     log.generation("g", 9, member("a", gets=ALL))
@@ -391,7 +408,7 @@ def broken_path(tmp_path: Path) -> str:
 
 
 def test_strict_fails_on_it_and_says_where_it_is(broken_path: str) -> None:
-    with pytest.raises(ReplayError, match="1 records do not decode: partition 0 offset 5: "):
+    with pytest.raises(ReplayError, match="1 record does not decode: partition 0 offset 5: "):
         run(broken_path, strict=True)
 
 
