@@ -33,6 +33,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
+from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
 from kafka_assignors_aiokafka._leading import ask_for_weights, in_thread
 
@@ -64,6 +65,10 @@ _JOINS = (_JOIN_GROUP, _SYNC_GROUP)
 
 class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has no types
     """aiokafka's coordinator, with its own choice of connections and timeouts."""
+
+    _session: Session
+    _joining_id: int | None = None
+    """The broker that the last join was sent to; the coordinator may have moved since."""
 
     async def _send_req(self, request: Any) -> Any:
         node_id = self.coordinator_id
@@ -134,6 +139,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
 
         A member that gives up earlier rejoins with another claim, and the whole group starts again.
         """
+        self._joining_id = node_id
         await self._client.ready(node_id, group=_JOINING)
         connection = self._client._conns.get((node_id, _JOINING))
         if connection is not None:
@@ -141,25 +147,30 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             connection._request_timeout = max(connection._request_timeout, patience_s)
 
     async def send_with_timeout(self, request: Any) -> Any:
-        """Send a request that a coordinator answers at once; KafkaTimeoutError after `session_timeout_ms`.
+        """Send a request that a coordinator answers at once; KafkaTimeoutError after a third of the session.
 
-        After the timeout the connections are closed, as by the client's own timeout. Otherwise the lookup may
-        find the same broker, and the dead socket would be used again.
+        After the timeout the connection is closed, as by the client's own timeout, and that of joins if none
+        is under way. Otherwise the lookup may find the same broker, and requests would wait on dead
+        connections until the session ends.
         """
         node_id = self.coordinator_id
         try:
-            return await wait_for(self._send_req(request), self._session_timeout_ms / 1000)
+            return await wait_for(self._send_req(request), self._session_timeout_ms / 3000)
         except asyncio.TimeoutError:
-            for which in (ConnectionGroup.COORDINATION, _JOINING):
+            idle = (_JOINING,) if self._session.joins_are_answered else ()
+            for which in (ConnectionGroup.COORDINATION, *idle):
                 connection = self._client._conns.get((node_id, which))
                 if connection is not None:
                     connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-            self.coordinator_dead()
-            raise _NoResponseError("the coordinator did not answer within session_timeout_ms") from None
+            if node_id == self.coordinator_id:
+                self.coordinator_dead()
+            raise _NoResponseError(
+                "the coordinator did not answer within a third of session_timeout_ms"
+            ) from None
 
     def close_joining_connection(self) -> None:
         """Close the connection of joins; requests that wait on it fail."""
-        connection = self._client._conns.get((self.coordinator_id, _JOINING))
+        connection = self._client._conns.get((self._joining_id, _JOINING))
         if connection is not None:
             connection.close()
 

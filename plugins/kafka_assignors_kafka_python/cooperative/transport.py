@@ -38,6 +38,7 @@ from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partition
+from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
 from kafka_assignors_kafka_python._client import (
     Leading,
@@ -67,6 +68,7 @@ _BEYOND_REBALANCE_MS = 5000
 class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
     """kafka-python's coordinator: joins have a connection of their own."""
 
+    _session: Session
     _joining_id = ""
 
     def take_over_metrics(self, stock: Any) -> CoordinatorMetrics | None:
@@ -163,13 +165,22 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         return answered
 
     async def send_heartbeat(self, request: Any) -> int:
-        """The error code of the response; KafkaTimeoutError after `session_timeout_ms`."""
+        """The error code of the response; KafkaTimeoutError after a third of `session_timeout_ms`.
+
+        After the timeout the connection is closed, and that of joins if none is under way: a lookup may find
+        the same broker, and requests would wait on dead connections until the session ends.
+        """
         self.heartbeat.sent_heartbeat()
+        node_id = self.coordinator_id
         try:
             sending = self._manager.call_soon(self.send, request)
-            response = await self.wait_for(sending, self.config["session_timeout_ms"])
+            response = await self.wait_for(sending, self.config["session_timeout_ms"] / 3)
         except Errors.KafkaTimeoutError as error:
-            self.coordinator_dead(error)
+            self._manager.close(node_id=node_id)
+            if self._session.joins_are_answered:
+                self.close_joining_connection()
+            if self.coordinator_id == node_id:
+                self.coordinator_dead(error)
             raise
         if membership_error(response.error_code) in _HEARD:
             self.heartbeat.received_heartbeat()

@@ -375,6 +375,9 @@ class Session:
             seconds = transport.now() - sent_at
             self.observers.tell("heartbeat_answered", seconds=seconds, ok=not error_code)
         consumer.handle(HeartbeatAnswered(membership, error, sent_at))
+        if not (consumer.member.join.is_under_way or self.joins_are_answered):
+            # The membership is lost, and with it the join; its connection may never answer.
+            transport.give_up(self.join_task)
         if error is not MembershipError.OTHER:
             consumer.heartbeat_ended(None, accepted=True)
             return True

@@ -1,0 +1,76 @@
+"""Connections of the coordinator that fall silent, though no socket is closed; another connection works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from compat_tests.scripted.broker import Never, ScriptedBroker
+from compat_tests.scripted.model import Group
+from compat_tests.scripted.users import CLIENTS, TOPIC, User
+from compat_tests.support.hang_limit import hang_limit
+from kafka_assignors.rebalance import lease
+
+SESSION_S = 12
+"""A third of it is waited for, and a busy machine may stall for the rest."""
+
+each_client = pytest.mark.parametrize("client", CLIENTS)
+
+
+@asynccontextmanager
+async def consuming(client: str) -> AsyncIterator[tuple[User, Group]]:
+    async with ScriptedBroker() as broker:
+        group = broker.group("silence", {TOPIC: 4})
+        user = User(broker, group, client, session_timeout_ms=SESSION_S * 1000)
+        async with hang_limit():
+            try:
+                await user.start()
+                assert await user.consumes(4)
+                yield user, group
+            finally:
+                await user.close()
+
+
+def machine_of(user: User) -> Any:
+    client: Any = user.client
+    return client._consumer._coordinator.member
+
+
+@each_client
+def test_the_lease_goes_on_when_heartbeats_have_no_answer_on_one_connection(client: str) -> None:
+    async def run() -> None:
+        async with consuming(client) as (user, group):
+            since = len(group.requests)
+            group.answer("Heartbeat", Never())
+
+            had_lease: list[bool] = []
+
+            def is_answered_again() -> bool:
+                had_lease.append(machine_of(user).has_lease(lease.clock()))
+                return any(one.error_code == 0 for one in group.sent("Heartbeat", since=since))
+
+            await group.until(is_answered_again)
+            assert all(had_lease)
+            assert "lost" not in user.listened
+
+    asyncio.run(run())
+
+
+@each_client
+def test_a_join_without_an_answer_is_given_up_when_the_membership_is_gone(client: str) -> None:
+    async def run() -> None:
+        async with consuming(client) as (user, group):
+            since = len(group.requests)
+            group.answer("JoinGroup", Never())
+            group.begin_rebalance()
+            await group.until(lambda: group.sent("JoinGroup", since=since))
+            group.rebalancing = False
+            group.remove_member()
+            await group.until(lambda: "lost" in user.listened)
+            await group.until(lambda: user.told[-1] == ("assigned", [0, 1, 2, 3]))
+
+    asyncio.run(run())
