@@ -61,8 +61,6 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(archive, "_run", archived)
     monkeypatch.chdir(tmp_path)
     Path("group.json").write_text(GROUP)
-    Path("weights.json").write_text('{"topics": {"orders": [3, 2, 1]}}')
-    Path("assignment.json").write_text('{"m1": {"orders": [0, 1, 2]}}\n')
     Path("consumer.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["range"]\n')
     Path("policy.toml").write_text(POLICY)
     Path("report.json").write_text(json_report(sample()), encoding="utf-8")
@@ -76,13 +74,11 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 ARGUMENTS: dict[str, Sequence[str]] = {
     "archive": ("--to", "to", "--once", *CLUSTER),
     "assign": ("group.json",),
-    "check": ("group.json", "assignment.json"),
     "groups": CLUSTER,
     "groups describe": ("g", *CLUSTER),
     "groups delete": ("old", "--yes", *CLUSTER),
     "lint": ("consumer.toml",),
     "replay": ("history", "--engine", "local", "--strategy", "range"),
-    "size": ("group.json", "--weights", "weights.json", "--capacity", "10"),
     "strategies": (),
     "validate": ("report.json", "--policy", "policy.toml"),
 }
@@ -173,7 +169,6 @@ class Adaptive:
 
 ADAPTIVE = {
     "assign": Adaptive(("assign", "group.json", "--settle"), "a second run from this result moves nothing"),
-    "check": Adaptive(("check", "group.json", "assignment.json"), "assignment.json:1: optimal"),
     "strategies": Adaptive(("strategies",), "cooperative-sticky"),
 }
 

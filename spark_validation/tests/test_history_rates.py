@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_assignors_cli.app import run
 from kafka_assignors_spark.history import rates_of_history
 from kafka_assignors_spark.result import ReplayError
 from spark_validation.tests.groups import Log, write_commits, write_history
@@ -95,32 +93,3 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
         rates_of_history(path, "g")
     with pytest.raises(ReplayError, match=r"none: there is no such file or directory"):
         rates_of_history(str(tmp_path / "none"), "g")
-
-
-def test_a_group_is_sized_by_the_rates_of_its_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = kept(tmp_path, {"orders": 2, "audit": 2})
-    asked = ["size", "--history", path, "--group", "g", "--topic", "orders", "--headroom", "0", "--json", "-"]
-    assert run([*asked, "--percentile", "50", "--capacity", "100"]) == 0
-    assert json.loads(capsys.readouterr().out)["members"] == 1
-    assert run([*asked, "--percentile", "100", "--capacity", "299"]) == 0
-    assert json.loads(capsys.readouterr().out)["members"] == 2
-    assert run([*asked, "--percentile", "100", "--capacity", "249"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "--history FOLDER needs --group ID"),
-        (["--group", "g", "--weights", "w.json"], "--weights: no effect on the costs of --history"),
-        (["--group", "g", "--history", "none"], "none: there is no such file or directory"),
-        (["--group", "absent"], "there are no committed offsets of group 'absent'"),
-    ],
-)
-def test_a_history_that_cannot_be_sized_is_said_to_be(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
-    path = kept(tmp_path)
-    assert run(["size", "--history", path, "--capacity", "9", *options]) == 2
-    assert message in capsys.readouterr().err
