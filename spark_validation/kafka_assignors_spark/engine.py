@@ -109,6 +109,10 @@ class Engine(Protocol):
         """How many records of the history are offset commits."""
         ...
 
+    def count_other_topics(self) -> int:
+        """How many rows of the history are of other topics than the offsets topic."""
+        ...
+
 
 def only_spark(options: ReplayOptions) -> str | None:
     """The first option that needs Spark, as the beginning of a sentence; None without one."""

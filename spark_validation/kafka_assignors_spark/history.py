@@ -37,6 +37,9 @@ from kafka_assignors_spark.schemas import COMMIT, RAW, TOPICS
 CLUSTER = "cluster_id"
 """The column of an archive that is read in addition, if it exists."""
 
+TOPIC = "topic"
+"""The column of Spark's own Kafka source; rows of other topics than the offsets topic are left out."""
+
 
 class DamagedError(ReplayError):
     """A file is damaged, or is not Parquet."""
@@ -197,10 +200,17 @@ def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
     raise no_parquet(path)
 
 
-def read_records(files: Sequence[Path], place: str) -> Iterator[list[tuple[Any, ...]]]:
-    """The records of the files in batches, offset commits included: rows of `schemas.RAW`."""
+def read_records(files: Sequence[Path], place: str, topic: str) -> Iterator[list[tuple[Any, ...]]]:
+    """The records of the files in batches, offset commits included: rows of `schemas.RAW`.
+
+    If a file has a column `TOPIC`, only rows of the `topic` are records.
+    """
     clusters: set[str] = set()
     for batch in _read(files, RAW):
+        if TOPIC in batch.schema.names:
+            if (kind := _name_of(batch.column(TOPIC).type)) != "string":
+                raise wrong_type(place, TOPIC, kind, "string")
+            batch = batch.filter(_is_of(batch, topic))
         if CLUSTER in batch.schema.names:
             column = batch.column(CLUSTER)
             if (kind := _name_of(column.type)) != "string":
@@ -209,6 +219,23 @@ def read_records(files: Sequence[Path], place: str) -> Iterator[list[tuple[Any, 
             if len(clusters) > 1:
                 raise two_clusters(place, min(clusters), max(clusters))
         yield rows_of(batch, RAW)
+
+
+def count_other_topics(files: Sequence[Path], topic: str) -> int:
+    """How many rows of the files are of other topics."""
+    rows = 0
+    for file in files:
+        opened = _opened(file)
+        if TOPIC in opened.schema_arrow.names:
+            rows += sum(
+                batch.num_rows - batch.filter(_is_of(batch, topic)).num_rows
+                for batch in _batches(opened, [TOPIC])
+            )
+    return rows
+
+
+def _is_of(batch: pa.RecordBatch, topic: str) -> Any:
+    return pc.call_function("equal", [batch.column(TOPIC).cast(pa.string()), pa.scalar(topic)])
 
 
 COMMITS = pa.schema([*(field for field in RAW if field.name not in ("key", "value")), *COMMIT])
@@ -328,7 +355,7 @@ def _read(files: Sequence[Path], wanted: pa.Schema, place: Path | None = None) -
             opened = _opened(file)
             found = {each.name: _name_of(each.type) for each in opened.schema_arrow}
             require_columns(found, wanted, str(place or file))
-            names = [*wanted.names, *({CLUSTER} & found.keys() if wanted is RAW else ())]
+            names = [*wanted.names, *({CLUSTER, TOPIC} & found.keys() if wanted is RAW else ())]
             yield from _batches(opened, names)
         except _UNREADABLE as error:
             raise _unreadable(file, error) from None

@@ -133,9 +133,12 @@ def _result(
     phases.begin()
     sample = check_sample(engine, work, named, draw(named, options.sample_groups, options.sample_seed))
     phases.begin()
+    history, others = history_of(_source(options), everything), engine.count_other_topics()
     result = ReplayResult(
         options=options,
-        history=history_of(_source(options), everything),
+        history=replace(
+            history, records=history.records + others, other_records=history.other_records + others
+        ),
         groups=groups,
         verdicts=verdicts_of(named),
         timeline=(),
@@ -386,6 +389,8 @@ def _require_records(
         others.append(_undecodable(everything, undecodable))
     elif not count and options.path is not None:
         others.append(f"{engine.count_commits()} records that are offset commits")
+    if of_others := engine.count_other_topics():
+        others.append(f"{of_others} records of other topics than {options.topic}")
     raise ReplayError(
         f"{_source(options)}: there is no generation of a consumer group; "
         f"found {', '.join(others) or 'nothing'}"

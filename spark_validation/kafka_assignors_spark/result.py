@@ -23,6 +23,8 @@ RECORDED = "recorded"
 MANIFEST = "archive.json"
 """The file in an archive's directory that says where its records come from."""
 
+OFFSETS_TOPIC = "__consumer_offsets"
+
 RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
 """The names that the records, and the catalogue, may have in the directory of a history."""
 
@@ -80,7 +82,7 @@ class ReplayOptions:
     modes: tuple[Mode, ...] = (Mode.ONE_STEP, Mode.STEADY_STATE)
     groups: tuple[str, ...] | None = None
     strict: bool = False
-    topic: str = "__consumer_offsets"
+    topic: str = OFFSETS_TOPIC
     client_config: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 10.0
     master: str | None = None
@@ -143,7 +145,8 @@ class HistorySummary:
     generation with members, `empty_generations` those without members, `tombstones` deleted groups.
     `kip848_records` are of groups whose broker assigns (KIP-848); their generations are in none of these
     counts. `skipped_numbers` counts the generation numbers that no record shows: rebalances superseded by the
-    next one, or lost history. `clock_jumps` counts the generations with an earlier time than the record
+    next one, or lost history. `other_records` are of share or streams groups, or rows of other topics.
+    `clock_jumps` counts the generations with an earlier time than the record
     before them.
     """
 

@@ -21,7 +21,7 @@ from kafka_assignors_spark.history import catalogue_rows, read_records, record_f
 from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import ReplayError, ReplayOptions, ReplayResult
+from kafka_assignors_spark.result import OFFSETS_TOPIC, ReplayError, ReplayOptions, ReplayResult
 from kafka_assignors_spark.spark.read import recorded_records
 from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
@@ -269,6 +269,37 @@ def test_values_of_many_mebibytes_are_read_or_named() -> None:
     assert all(len(reason) < 1_000 for reason in listed), listed
 
 
+def of_topics(raw: pa.Table, *others: tuple[int, bytes]) -> pa.Table:
+    """The records in the schema of Spark's Kafka source, and rows of `orders` with these offsets and keys."""
+    rows = [{**row, "topic": OFFSETS_TOPIC} for row in raw.to_pylist()]
+    rows += [{**rows[0], "topic": "orders", "offset": offset, "key": key} for offset, key in others]
+    return pa.Table.from_pylist(rows, raw.schema.append(pa.field("topic", pa.string())))
+
+
+def test_rows_of_other_topics_are_counted_and_change_nothing(engine: str, tmp_path: Path) -> None:
+    plain = replay(tmp_path, table(), engine)
+    key = table()["key"][0].as_py()
+    others = [(0, key), (1, b"an order"), (2, b"\0\1forged")]
+    mixed = replay(tmp_path, of_topics(table(), *others), engine)
+    assert (mixed.groups, mixed.verdicts) == (plain.groups, plain.verdicts)
+    assert mixed.undecodable == ()
+    counts = mixed.history.records - plain.history.records, mixed.history.other_records
+    assert counts == (3, 3)
+
+
+def test_rows_of_other_topics_alone_are_said_to_be_that(engine: str, tmp_path: Path) -> None:
+    others = of_topics(table(), (0, b"an order"))
+    alone = others.filter(pa.array([each == "orders" for each in others["topic"].to_pylist()]))
+    with pytest.raises(ReplayError, match="1 records of other topics than __consumer_offsets"):
+        replay(tmp_path, alone, engine)
+
+
+def test_a_topic_that_is_no_text_is_refused(engine: str, tmp_path: Path) -> None:
+    numbers = table().append_column("topic", pa.array([1, 2, 3]))
+    with pytest.raises(ReplayError, match="column topic has type bigint, and should have string"):
+        replay(tmp_path, numbers, engine)
+
+
 @pytest.mark.parametrize("damage", ["text", "cut", "text beside", "another type beside", "a flipped byte"])
 def test_a_file_that_does_not_read_is_named(engine: str, tmp_path: Path, damage: str) -> None:
     raw = tmp_path / "raw"
@@ -450,7 +481,7 @@ def test_a_flipped_byte_at_any_place_is_read_or_refused_with_its_file(tmp_path: 
         file.write_bytes(damaged)
         try:
             where, files = record_files(str(tmp_path), ())
-            list(read_records(files, where))
+            list(read_records(files, where, OFFSETS_TOPIC))
             catalogue_rows(str(tmp_path), ())
         except ReplayError as error:
             refusals.append(str(error))

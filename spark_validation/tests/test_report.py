@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -514,3 +514,30 @@ def test_a_strategy_that_always_failed_has_no_figures(capsys: pytest.CaptureFixt
     assert "0.00" not in out
     assert f"range failed in 10 rebalances of g (steady-state): generation 3: KeyError: {HOSTILE}" in out
     assert "not replayed" in Elements(html_report(result)).text
+
+
+IN_EXCLUDED_DATA = (
+    "duplicates",
+    "kip848_groups",
+    "other_records",
+    "skipped_numbers",
+    "clock_jumps",
+    "undecodable",
+)
+"""The counts of a history that say what was left out; each is in the terminal too."""
+
+
+def test_every_count_of_the_history_is_in_the_report_and_what_is_left_out_on_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = sample()
+    names = [one.name for one in fields(result.history) if type(getattr(result.history, one.name)) is int]
+    counts = {name: 100_001 + 1_111 * number for number, name in enumerate(names)}
+    result = replace(result, history=replace(result.history, **counts))
+    document, reported = html_report(result), json.loads(json_report(result))["history"]
+    assert {name: reported[name] for name in names} == counts
+    # The number of groups is that of the listed ones.
+    assert [name for name in names if f"{counts[name]:,}" not in document] == ["groups"]
+    print_replay(result)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert [name for name in IN_EXCLUDED_DATA if f"{counts[name]:,}" not in shown] == []

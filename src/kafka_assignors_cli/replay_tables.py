@@ -258,6 +258,10 @@ def _not_replayed(result: ReplayResult) -> Iterator[str]:
         )
         more = ", …" if undecodable > _SHOWN_RECORDS else ""
         yield f"{counted(undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
+    if others := result.history.other_records:
+        yield f"{counted(others, 'record')} of share or streams groups, or of other topics"
+    if duplicates := result.history.duplicates:
+        yield f"{counted(duplicates, 'record')} found again at the same partition and offset"
     for reason, count in sorted(reasons_not_replayed(result.groups).items()):
         yield f"{counted(count, 'rebalance')} not replayed: {reason}"
 

@@ -23,6 +23,7 @@ from kafka_assignors_spark.history import (
     BATCH_ROWS,
     catalogue_rows,
     committed_files,
+    count_other_topics,
     read_commits,
     read_records,
     record_files,
@@ -236,6 +237,9 @@ class LocalEngine:
     def count_commits(self) -> int:
         return self._commits
 
+    def count_other_topics(self) -> int:
+        return count_other_topics(self._files, self._options.topic)
+
     def _read(self) -> Iterator[tuple[Any, ...]]:
         """The records of groups, and the kept commits, with the columns of `SortedRecord`."""
         for rows in read_commits(self._committed):
@@ -243,7 +247,7 @@ class LocalEngine:
                 named = group_bytes(name or "")
                 if self._wanted is None or named in self._wanted:
                     yield (named, 0, partition, offset, None, micros, None, None, topic or "", *commit)
-        for rows in read_records(self._files, self._place):
+        for rows in read_records(self._files, self._place, self._options.topic):
             for partition, offset, micros, key, value in rows:
                 if is_commit(key):
                     self._commits += 1

@@ -39,7 +39,12 @@ from kafka_assignors_spark.result import (
 )
 from kafka_assignors_spark.schemas import COMMIT, OUTPUT, TABLES, TOPICS, record_batch
 from kafka_assignors_spark.spark.directory import FILE, IN_MICROSECONDS, Checkpoint
-from kafka_assignors_spark.spark.read import live_records, read_first, recorded_records
+from kafka_assignors_spark.spark.read import (
+    count_other_topics,
+    live_records,
+    read_first,
+    recorded_records,
+)
 from kafka_assignors_spark.spark.session import (
     SPARK_ERRORS,
     apply_to_batches,
@@ -79,7 +84,7 @@ class SparkEngine:
             # Kept, since the log keeps growing and every read would find other records.
             raw, commits = self._keep(live_records(spark, options)), None
         else:
-            raw = recorded_records(spark, options.path, damaged)
+            raw = recorded_records(spark, options.path, damaged, options.topic)
             found = read_first(spark, options.path, COMMITTED_NAMES, COMMITS, damaged)
             commits = None if found is None else found[1]
         self._raw = raw
@@ -278,6 +283,9 @@ class SparkEngine:
 
     def count_commits(self) -> int:
         return self._raw.where(_is_commit()).count()
+
+    def count_other_topics(self) -> int:
+        return count_other_topics(self._spark, self._options, self._damaged)
 
 
 OUTPUT_OF_SUMS = pa.schema([each for each in OUTPUT if each.name not in TABLES])

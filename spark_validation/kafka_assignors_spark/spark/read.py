@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 from kafka_assignors_spark.folds.records import FIRST_MICROS, LAST_MICROS
 from kafka_assignors_spark.history import (
     CLUSTER,
+    TOPIC,
     no_parquet,
     no_records_yet,
     not_parquet,
@@ -44,7 +45,7 @@ from kafka_assignors_spark.history import (
     wrong_type,
 )
 from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.result import MANIFEST, RAW_NAMES, ReplayError, ReplayOptions
+from kafka_assignors_spark.result import MANIFEST, OFFSETS_TOPIC, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_spark.schemas import RAW
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
 from kafka_assignors_spark.source.planning import SourceOptions
@@ -90,7 +91,7 @@ def read_rows(
         raise not_parquet(path, one_line(error)) from None
     for column in wanted:
         if pa.types.is_timestamp(column.type):
-            rows = _with_instants(rows, path, column.name, [*wanted.names, CLUSTER])
+            rows = _with_instants(rows, path, column.name, [*wanted.names, CLUSTER, TOPIC])
     return rows
 
 
@@ -211,14 +212,16 @@ def _hadoop_path(spark: SparkSession, file: str) -> Any:
     return jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(file))
 
 
-def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] = ()) -> DataFrame:
-    """The raw records under `path`, a history directory or Parquet itself, without the `damaged` files.
-    `ReplayError` if there are none."""
-    if (found := read_first(spark, path, RAW_NAMES, RAW, damaged)) is not None:
+def recorded_records(
+    spark: SparkSession, path: str, damaged: Collection[Path] = (), topic: str = OFFSETS_TOPIC
+) -> DataFrame:
+    """The raw records under `path`, a history directory or Parquet itself, without the `damaged` files, and
+    without rows of other topics than `topic`. `ReplayError` if there are none."""
+    if (found := read_first(spark, path, RAW_NAMES, RAW, damaged, topic)) is not None:
         return found[1]
     if not path.startswith(TABLE) and Directory(spark, path).exists(MANIFEST):
         raise no_records_yet(path)
-    if (found := read_first(spark, path, ("",), RAW, damaged)) is not None:
+    if (found := read_first(spark, path, ("",), RAW, damaged, topic)) is not None:
         return found[1]
     if path.startswith(TABLE):
         name = path.removeprefix(TABLE)
@@ -229,14 +232,38 @@ def recorded_records(spark: SparkSession, path: str, damaged: Collection[Path] =
     raise no_parquet(path)
 
 
+def count_other_topics(spark: SparkSession, options: ReplayOptions, damaged: Collection[Path]) -> int:
+    """How many rows of a history are of other topics than the offsets topic."""
+    if options.path is None:
+        return 0
+    for name in (*RAW_NAMES, ""):
+        place = f"{options.path.rstrip('/')}/{name}" if name else options.path
+        if (rows := read_rows(spark, place, RAW, damaged)) is not None:
+            return rows.where(~_is_of(options.topic)).count() if TOPIC in rows.columns else 0
+    return 0
+
+
+def _is_of(topic: str) -> Column:
+    return F.coalesce(F.col(TOPIC) == topic, F.lit(False))
+
+
 def read_first(
-    spark: SparkSession, path: str, names: Sequence[str], wanted: pa.Schema, damaged: Collection[Path]
+    spark: SparkSession,
+    path: str,
+    names: Sequence[str],
+    wanted: pa.Schema,
+    damaged: Collection[Path],
+    topic: str = OFFSETS_TOPIC,
 ) -> tuple[str, DataFrame] | None:
     """The first place of these names under `path` that exists, and its rows in the `wanted` columns alone."""
     for name in names:
         place = f"{path.rstrip('/')}/{name}" if name else path
         if (rows := read_rows(spark, place, wanted, damaged)) is not None:
             if wanted is RAW:
+                if TOPIC in rows.columns:
+                    if not isinstance(kind := rows.schema[TOPIC].dataType, StringType):
+                        raise wrong_type(place, TOPIC, kind.simpleString(), "string")
+                    rows = rows.where(_is_of(topic))
                 _require_one_cluster(rows, place)
             return place, _conforming(rows, wanted, place)
     return None
