@@ -390,7 +390,9 @@ def _require_records(
     elif not count and options.path is not None:
         others.append(f"{engine.count_commits()} records that are offset commits")
     if of_others := engine.count_other_topics():
-        others.append(f"{of_others} records of other topics than {options.topic}")
+        others.append(
+            f"{of_others} {'record' if of_others == 1 else 'records'} of other topics than {options.topic}"
+        )
     raise ReplayError(
         f"{_source(options)}: there is no generation of a consumer group; "
         f"found {', '.join(others) or 'nothing'}"

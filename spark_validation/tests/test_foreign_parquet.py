@@ -290,7 +290,7 @@ def test_rows_of_other_topics_are_counted_and_change_nothing(engine: str, tmp_pa
 def test_rows_of_other_topics_alone_are_said_to_be_that(engine: str, tmp_path: Path) -> None:
     others = of_topics(table(), (0, b"an order"))
     alone = others.filter(pa.array([each == "orders" for each in others["topic"].to_pylist()]))
-    with pytest.raises(ReplayError, match="1 records of other topics than __consumer_offsets"):
+    with pytest.raises(ReplayError, match="1 record of other topics than __consumer_offsets"):
         replay(tmp_path, alone, engine)
 
 

@@ -82,6 +82,23 @@ def test_a_hundredth_less_of_pause_is_no_reason_to_change() -> None:
     ) == (RECORDED, ("sticky",))
 
 
+def test_a_pause_within_the_noise_of_the_model_is_shown_as_no_change() -> None:
+    changed = (
+        verdict("g", RECORDED, moved=9, paused_s=1000.0),
+        verdict("g", "sticky", moved=3, paused_s=1006.0),
+    )
+    document = html_report(result_of(*changed))
+    assert ">−6</span>" in " ".join(document.split())
+    assert "+6" not in document
+    changed = changed[0], replace(changed[1], paused_s=1011.0)
+    assert "+11" in html_report(result_of(*changed))
+
+
+def test_each_card_of_a_change_has_the_command_to_take_next() -> None:
+    document = html_report(result_of(verdict("a b", RECORDED, moved=9), verdict("a b", "sticky", moved=3)))
+    assert "lint --bootstrap-server BROKER:9092 --group &#39;a b&#39; --change-to sticky" in document
+
+
 def test_a_client_that_is_eager_all_the_same_saves_no_pauses() -> None:
     result = result_of(
         verdict("g", RECORDED, moved=3, paused_s=240.0),
@@ -293,7 +310,8 @@ def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
     [finding] = find(result)
     of_aiokafka = replace(result.groups[0], clients=("java", "aiokafka with kafka-assignors"))
     assert sentence(finding, of_aiokafka).endswith(
-        "Members of aiokafka with kafka-assignors are eager and stop under cooperative-sticky as well."
+        "Clients of this group (aiokafka with kafka-assignors) are eager: they stop in each rebalance under "
+        "cooperative-sticky too, until they use a cooperative consumer."
     )
     assert "eager" not in sentence(finding, result.groups[0])
 

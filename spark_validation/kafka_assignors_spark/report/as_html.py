@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -73,7 +74,7 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        when=_when, share="{:.1%}".format, ratio="{:.2f}".format, shortened=plots.shortened
+        when=_when, share="{:.1%}".format, ratio="{:.2f}".format, shortened=plots.shortened, shell=shlex.quote
     )
     mode = leading_mode(result)
     recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
@@ -127,7 +128,13 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
     """The groups that gain, the moves and pauses that all gains and trade-offs save, and the check."""
     moved, saved_moves = sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found)
     paused = sum(f.paused_s_per_day[0] for f in found)
-    saved_paused = sum(f.saved_paused_s_per_day for f in found)
+    saved_paused = sum(f.saved_paused_s_per_day for f in found if not f.pauses_as_long)
+    with_consumer = saved_paused + sum(
+        f.paused_s_per_day[1] - f.cooperative_paused_s_per_day
+        for f in found
+        if f.consumer_saves and f.cooperative_paused_s_per_day is not None
+    )
+    if_cooperative = f"; {_signed(-with_consumer)} with the cooperative consumer"
     changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
     truth = result.truth
     return (
@@ -139,8 +146,9 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
         _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
         _Tile(
             "Pause (model)",
-            f"{_signed(-saved_paused)} s",
-            f"of {paused:,.0f} partition-seconds {period(days_of(result.history))}",
+            _signed(-saved_paused),
+            f"of {paused:,.0f} partition-seconds {period(days_of(result.history))}"
+            + (if_cooperative if round(with_consumer) != round(saved_paused) else ""),
             _sign(round(saved_paused)),
         ),
         _Tile(
@@ -183,7 +191,7 @@ def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
             changes.append(_Change(title, "–", "–", "", None))
             continue
         was, would_be = f"{before:,.{digits}f}", f"{after:,.{digits}f}"
-        if was == would_be:
+        if was == would_be or (title == "paused partition-seconds" and finding.pauses_as_long):
             changes.append(_Change(title, was, was, "", None))
             continue
         # The difference of the rounded figures, so that the shown figures add up.

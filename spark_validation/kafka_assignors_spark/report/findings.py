@@ -14,6 +14,8 @@ one comes first, because consumption continues while the group rebalances.
 
 **Gain or trade-off.** A change is a gain only if no figure that the report shows for the group gets worse:
 moves, pauses, rack misses, fullest / mean. Otherwise it is a trade-off, and the report names the costs.
+Pauses come from a model, whose parameters are not known to a hundredth: a difference of less than that is
+none, and the report does not show it.
 
 **What to change first.** Gains come before trade-offs. Both are sorted by the paused partition-seconds a day
 that the change would save, then by moves, then by rack misses. The pauses of a history of less than a day are
@@ -81,6 +83,12 @@ class GroupFinding:
         return recorded - best
 
     @property
+    def pauses_as_long(self) -> bool:
+        """Whether the pauses under `best` are those recorded, as far as the model can tell."""
+        paused, would_be = self.paused_s_per_day
+        return would_be <= paused * _EQUAL_PAUSES and paused <= would_be * _EQUAL_PAUSES
+
+    @property
     def saved_rack_misses(self) -> int | None:
         """Partitions that would not have been consumed across racks; None if racks are not known."""
         if self.recorded.rack_misses is None or self.best.rack_misses is None:
@@ -107,7 +115,7 @@ class GroupFinding:
         paused, would_be = self.paused_s_per_day
         figures = {
             "moved partitions": self.saved_moves < 0,
-            "paused partition-seconds": would_be > paused * _EQUAL_PAUSES,
+            "paused partition-seconds": would_be > paused and not self.pauses_as_long,
             "rack misses": (self.saved_rack_misses or 0) < 0,
             "fullest / mean": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
         }
@@ -260,7 +268,10 @@ def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
         text += f", but {'stop' if several else 'stops'} every member in each rebalance." if stops else "."
     eager = EAGER_CLIENTS.intersection(summary.clients if summary else ())
     if eager and runs_cooperatively(best.strategy):
-        text += f" Members of {' and '.join(sorted(eager))} are eager and stop under {best.strategy} as well."
+        text += (
+            f" Clients of this group ({', '.join(sorted(eager))}) are eager: they stop in each rebalance "
+            f"under {best.strategy} too, until they use a cooperative consumer."
+        )
     return text + _with_cooperative_consumer(finding)
 
 
@@ -292,7 +303,7 @@ def _savings(finding: GroupFinding) -> str:
     recorded, best = finding.recorded, finding.best
     text = ""
     paused, would_be = finding.paused_s_per_day
-    if not would_be / _EQUAL_PAUSES <= paused <= would_be * _EQUAL_PAUSES:
+    if not finding.pauses_as_long:
         text += (
             f" By the model, {would_be:,.0f} partition-seconds {period(finding.days)} would have been paused "
             f"instead of {paused:,.0f}."
