@@ -315,6 +315,21 @@ def test_partitions_lost_before_the_next_poll_are_neither_announced_nor_reported
         assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
 
 
+def test_a_revocation_that_was_due_is_a_loss_once_another_member_has_the_partitions(kafka: Kafka) -> None:
+    listener = Listener()
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group, listener, max_poll_interval_ms=10_000) as first,
+    ):
+        share(group, first)
+        with consuming(group) as second:
+            polling_until(lambda: first._coordinator.member.call is not None, second)
+            polling_until(lambda: len(second.assignment()) == 4, second)
+            polling_until(lambda: listener.told("lost"), first)
+            assert listener.told("lost") == [of(group, 0, 1, 2, 3)]
+            assert listener.told("revoked") == []
+
+
 def test_a_position_that_the_listener_sets_is_where_consumption_begins(kafka: Kafka) -> None:
     def seek(assigned: set[TopicPartition]) -> None:
         for tp in assigned:
