@@ -7,7 +7,8 @@
     python -m benchmarks.at_rest --observed
 
 In each round new processes, one for each class, read one topic at the same time, in their own groups, so that
-other load on the machine affects all of them equally. Five seconds after their partitions are assigned, three
+other load on the machine affects all of them equally. The first figures are of the join: CPU, and the time
+until the listener is told the assignment. Five seconds after their partitions are assigned, three
 loads follow: no record; a record a second for each partition; a backlog of 2000 records for each partition,
 which is written while the consumers are paused. The CPU is that of the whole process, with system calls, but
 without the broker, which the benchmark starts. The output shows the medians of the rounds and of their
@@ -35,6 +36,7 @@ from typing import Any
 
 from compat_tests.support.kafka_cluster import KafkaCluster
 
+JOIN, JOIN_TIME = "join", "join, until assigned"
 STOCK, OURS, BESIDE, OBSERVED = "stock", "ours", "beside", "observed"
 AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
 IDLE, STEADY, BACKLOG = "no record", "a record a second", "backlog"
@@ -43,6 +45,13 @@ JOIN_SECONDS = 60.0
 DRAIN_SECONDS = 120.0
 WARM_UP_SECONDS = 5.0
 RECORD = b"x" * 100
+_UNITS = {
+    JOIN: "ms of CPU",
+    JOIN_TIME: "ms",
+    IDLE: "ms a second",
+    STEADY: "ms a second",
+    BACKLOG: "us a record",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,27 +60,41 @@ class Usage:
 
     cpu_s: float
     records: int
+    clock_s: float
+
+    @staticmethod
+    def now(records: int = 0) -> Usage:
+        return Usage(time.process_time(), records, time.monotonic())
 
     def since(self, earlier: Usage) -> Usage:
-        return Usage(self.cpu_s - earlier.cpu_s, self.records - earlier.records)
+        return Usage(
+            self.cpu_s - earlier.cpu_s, self.records - earlier.records, self.clock_s - earlier.clock_s
+        )
+
+    def tell(self) -> None:
+        print(json.dumps([self.cpu_s, self.records, self.clock_s]), flush=True)
 
 
 # ---- the process that consumes
 
 
 async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partitions: int, call: str) -> None:
-    """Consume, and answer each line on standard input with the `Usage` so far, as JSON."""
+    """Print the `Usage` of the join, consume, and answer each line on standard input with a `Usage`."""
     from aiokafka import AIOKafkaConsumer
+    from aiokafka.abc import ConsumerRebalanceListener
 
     from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
     made: Any = AIOKafkaConsumer if kind == STOCK else CooperativeAIOKafkaConsumer
-    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
+    began = Usage.now()
+    consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
+    joined = _joined(ConsumerRebalanceListener)
+    consumer.subscribe([topic], listener=joined)
     records = 0
 
     def answer() -> None:
         _obey(consumer, sys.stdin.readline().strip())
-        _tell(records)
+        Usage.now(records).tell()
 
     async with consumer:
         give_up_at = time.monotonic() + JOIN_SECONDS
@@ -81,7 +104,7 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
         for partition in consumer.assignment():
             await consumer.position(partition)
         asyncio.get_running_loop().add_reader(sys.stdin, answer)
-        print("ready", flush=True)
+        joined.usage.since(began).tell()
         if call == "getone":
             async for _ in consumer:
                 records += 1
@@ -91,12 +114,15 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
 
 def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions: int) -> None:
     """The same with `poll`. The polling thread also pauses and resumes, since the consumer belongs to it."""
-    from kafka import KafkaConsumer
+    from kafka import ConsumerRebalanceListener, KafkaConsumer
 
     from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
     made: Any = KafkaConsumer if kind == STOCK else CooperativeKafkaConsumer
-    consumer = made(topic, bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
+    began = Usage.now()
+    consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
+    joined = _joined(ConsumerRebalanceListener)
+    consumer.subscribe([topic], listener=joined)
     records = 0
     order = ""
     obeyed = threading.Event()
@@ -109,7 +135,7 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
                 order = line.strip()
                 obeyed.wait()
             else:
-                _tell(records)
+                Usage.now(records).tell()
 
     give_up_at = time.monotonic() + JOIN_SECONDS
     while len(consumer.assignment()) < partitions:
@@ -119,14 +145,29 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
     for partition in consumer.assignment():
         consumer.position(partition)
     threading.Thread(target=answer, daemon=True).start()
-    print("ready", flush=True)
+    joined.usage.since(began).tell()
     while True:
         records += sum(map(len, consumer.poll(timeout_ms=1000).values()))
         if order:
             _obey(consumer, order)
-            _tell(records)  # Before the next call delivers records of the resumed partitions.
+            Usage.now(records).tell()  # Before the next call delivers records of the resumed partitions.
             order = ""
             obeyed.set()
+
+
+def _joined(listener: type) -> Any:
+    """A rebalance listener of the client's class that keeps the `Usage` at the first assignment."""
+
+    class Joined(listener):  # type: ignore[misc]  # the clients have classes of their own
+        usage: Usage | None = None
+
+        def on_partitions_revoked(self, revoked: object) -> None:
+            pass
+
+        def on_partitions_assigned(self, assigned: object) -> None:
+            self.usage = self.usage or Usage.now()
+
+    return Joined()
 
 
 def _observing(kind: str) -> dict[str, Any]:
@@ -155,10 +196,6 @@ def _obey(consumer: Any, order: str) -> None:
         consumer.resume(*consumer.assignment())
 
 
-def _tell(records: int) -> None:
-    print(json.dumps([time.process_time(), records]), flush=True)
-
-
 # ---- the process that measures
 
 
@@ -169,9 +206,12 @@ class Consumer:
         command = [python, "-m", "benchmarks.at_rest", "--consume", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def wait_until_ready(self) -> None:
-        if self._line() != "ready":
+    def join(self) -> Usage:
+        """Wait until its partitions are assigned, and return the usage of the join."""
+        line = self._line()
+        if not line:
             raise RuntimeError(f"a consumer ended with exit code {self._process.wait()}")
+        return Usage(*json.loads(line))
 
     def usage(self, order: str = "") -> Usage:
         """Send the process an order (`pause`, `resume` or none), and return its usage so far."""
@@ -222,12 +262,11 @@ class Round:
     def measure(self) -> dict[str, dict[str, Usage]]:
         """The usage by load and by class."""
         try:
-            for consumer in self._consumers.values():
-                consumer.wait_until_ready()
+            join = {kind: consumer.join() for kind, consumer in self._consumers.items()}
             time.sleep(WARM_UP_SECONDS)
             idle = self._during(lambda: time.sleep(self._seconds))
             steady = self._during(self._write_steadily)
-            return {IDLE: idle, STEADY: steady, BACKLOG: self._drain()}
+            return {JOIN: join, JOIN_TIME: join, IDLE: idle, STEADY: steady, BACKLOG: self._drain()}
         finally:
             for consumer in self._consumers.values():
                 consumer.end()
@@ -270,13 +309,17 @@ class Round:
 
 def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
     """Print the medians, and the ratios of our consumer to each of the others."""
-    for load in (IDLE, STEADY, BACKLOG):
+    for load in (JOIN, JOIN_TIME, IDLE, STEADY, BACKLOG):
         usages = [measured[load] for measured in rounds]
 
         def cost(usage: Usage, load: str = load) -> float:
-            return usage.cpu_s / usage.records * 1e6 if load == BACKLOG else usage.cpu_s / seconds * 1e3
+            if load == JOIN_TIME:
+                return usage.clock_s * 1e3
+            if load == BACKLOG:
+                return usage.cpu_s / usage.records * 1e6
+            return usage.cpu_s * 1e3 / (1 if load == JOIN else seconds)
 
-        unit = "us a record" if load == BACKLOG else "ms a second"
+        unit = _UNITS[load]
         ours = statistics.median(cost(usage[OURS]) for usage in usages)
         for kind in (STOCK, BESIDE, OBSERVED):
             if kind not in usages[0]:
@@ -284,7 +327,7 @@ def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
             other = statistics.median(cost(usage[kind]) for usage in usages)
             ratios = [cost(usage[OURS]) / cost(usage[kind]) for usage in usages]
             print(
-                f"{load:18} {kind:8} {other:6.2f}, ours {ours:6.2f} {unit}; ratio "
+                f"{load:20} {kind:8} {other:6.2f}, ours {ours:6.2f} {unit}; ratio "
                 f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f} "
                 f"in {len(ratios)} rounds)"
             )
