@@ -203,6 +203,20 @@ def test_metrics_of_the_group_protocol_move_as_in_the_stock_consumer(kafka: Kafk
 PASSWORD = "right-password"
 
 
+def test_a_group_that_the_coordinator_cannot_store_is_told_where_to_look() -> None:
+    topics = [f"{number:03}".ljust(200, "x") for number in range(12)]
+    with KafkaCluster(settings={"message.max.bytes": "1500"}) as kafka:
+        for topic in topics:
+            kafka.create_topic(topic, 1)
+        consumer = CooperativeKafkaConsumer(*topics, bootstrap_servers=kafka.bootstrap, group_id="g")
+        with (
+            contextlib.closing(consumer),
+            pytest.raises(Errors.UnknownError, match="answered SyncGroup with UNKNOWN_SERVER_ERROR") as told,
+        ):
+            polling_until(lambda: False, consumer)
+        assert "max.message.bytes" in str(told.value)
+
+
 @pytest.fixture(scope="module")
 def secured() -> Iterator[tuple[KafkaCluster, str]]:
     """A broker where `first` may use one topic and `second` two, and the port for password logins."""
