@@ -8,8 +8,8 @@ heavy. Each row of the first table is one assignment in one process: the thread'
 multiple of that of `sticky` on the same group; and for each threshold, the greatest load over the lower bound
 and the number of moved partitions (a threshold of 0 shows the result of the search). The second table is a
 group over several rebalances, in each of which every weight changes by up to a quarter. The third table has
-small groups: their greatest load over the optimum, which an exhaustive search finds, with branch and bound
-and without. The fourth has groups of medium size.
+small groups: their greatest load over the optimum, which an exhaustive search finds. The fourth has groups of
+medium size.
 
 Times are ratios within a process. They are about as good on a busy machine as on an idle one; the
 milliseconds are not.
@@ -22,10 +22,9 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from unittest.mock import patch
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.makespan import branch_and_bound, measure_loads
+from kafka_assignors.makespan import measure_loads
 from kafka_assignors.strategies import Sticky, Strategy, Weighted
 from kafka_assignors.strategies.weighted import THRESHOLD
 from tests.weighed_groups import least_makespan, random_weighed_group, weighed
@@ -73,12 +72,12 @@ def main() -> None:
         )
         print(f"| {threshold} | {' | '.join(cells)} |", flush=True)
     print()
-    print("| threshold | load, of the optimum: mean, worst | moved | without branch and bound: load, moved |")
-    print("|---|---|---|---|")
+    print("| threshold | load, of the optimum: mean, worst | moved |")
+    print("|---|---|---|")
     small(SMALL_GROUPS // by)
     print()
-    print("| group | load, of the bound: mean, worst | without branch and bound |")
-    print("|---|---|---|")
+    print("| group | load, of the bound: mean, worst |")
+    print("|---|---|")
     for members, partitions, topics, number in (
         (6, 24, 6, 100),
         (8, 40, 6, 100),
@@ -87,7 +86,7 @@ def main() -> None:
     ):
         rng = random.Random(3)
         groups = [a_mixed_group(rng, members, partitions, topics) for _ in range(number // by)]
-        print(f"| {members} x {partitions} | {' | '.join(ratios_of(groups))} |", flush=True)
+        print(f"| {members} x {partitions} | {ratios_of(groups)} |", flush=True)
 
 
 def a_group(members: int, partitions: int, mixed: bool) -> Group:
@@ -145,15 +144,10 @@ def small(number: int) -> None:
     groups = [random_weighed_group(rng, most_partitions=8) for _ in range(number)]
     least = [least_makespan(group) for group in groups]
     for threshold in (0.0, THRESHOLD, 0.1, 0.2):
-        cells = []
-        for most_jobs in (branch_and_bound.MOST_JOBS, 0):
-            with patch.object(branch_and_bound, "MOST_JOBS", most_jobs):
-                reports = [measure_loads(group, Weighted(threshold).assign(group)) for group in groups]
-            ratios = [one.makespan / best for one, best in zip(reports, least, strict=True) if best]
-            moved = sum(one.moved for one in reports)
-            cells.append((f"{sum(ratios) / len(ratios):.4f}, {max(ratios):.3f}", moved))
-        (ours, moved), (without, others) = cells
-        print(f"| {threshold} | {ours} | {moved} | {without}, {others} |", flush=True)
+        reports = [measure_loads(group, Weighted(threshold).assign(group)) for group in groups]
+        ratios = [one.makespan / best for one, best in zip(reports, least, strict=True) if best]
+        moved = sum(one.moved for one in reports)
+        print(f"| {threshold} | {sum(ratios) / len(ratios):.4f}, {max(ratios):.3f} | {moved} |", flush=True)
 
 
 def a_mixed_group(rng: random.Random, members: int, partitions: int, topics: int) -> Group:
@@ -168,14 +162,10 @@ def a_mixed_group(rng: random.Random, members: int, partitions: int, topics: int
     )
 
 
-def ratios_of(groups: Sequence[Group]) -> Iterator[str]:
-    """The greatest load over the bound at a threshold of 0, with branch and bound and without."""
-    assigned = [Weighted(0).assign(group) for group in groups]
-    with patch.object(branch_and_bound, "MOST_JOBS", 0):
-        without = [Weighted(0).assign(group) for group in groups]
-    for assignments in (assigned, without):
-        ratios = [measure_loads(group, one).ratio for group, one in zip(groups, assignments, strict=True)]
-        yield f"{sum(ratios) / len(ratios):.3f}, {max(ratios):.3f}"
+def ratios_of(groups: Sequence[Group]) -> str:
+    """The mean and the worst greatest load over the bound at a threshold of 0."""
+    ratios = [measure_loads(group, Weighted(0).assign(group)).ratio for group in groups]
+    return f"{sum(ratios) / len(ratios):.3f}, {max(ratios):.3f}"
 
 
 def timed(strategy: Strategy, group: Group) -> tuple[float, Assignment]:

@@ -1,13 +1,11 @@
 """The broker's assignors as strategies: their assignments, and who refuses to run them.
 
-`compat_tests/java/test_server_assignors.py` shows that they equal those of Kafka's own classes.
+`compat_tests/java/test_server_assignors.py` compares them with Kafka's own classes.
 """
 
 from __future__ import annotations
 
-import base64
-import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -20,11 +18,9 @@ from kafka_assignors.lint.members import InvalidSettingError, strategy_use
 from kafka_assignors.lint.rules import Client
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Kip848Range, Kip848Uniform, RebalanceProtocol, load_strategy
-from kafka_assignors.strategies.kip848 import collection_capacity, in_hash_order, uuid_hash
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors.strategy import Strategy, contract_problem
-from kafka_assignors.wire.consumer_offsets import string_hash
 from kafka_assignors_cli import main
 
 ORDERS = frozenset({"orders"})
@@ -97,54 +93,6 @@ def test_the_kip848_strategies_ignore_racks_and_range_without_racks_is_that_of_c
     assert Kip848Range().assign(racked) == Kip848Range().assign(bare) == Range().assign(bare)
     assert Range().assign(racked) != Range().assign(bare)
     assert Kip848Uniform().assign(racked) == Kip848Uniform().assign(bare)
-
-
-def test_an_id_of_a_topic_decides_which_partitions_go_where_and_not_how_many() -> None:
-    topics = [Topic(name, 5) for name in "wxyz"]
-    members = [Member(f"m{number}", frozenset("wxyz")) for number in range(3)]
-    seen = set()
-    for number in range(8):
-        rng = random.Random(number)
-        known = [
-            replace(topic, id=base64.urlsafe_b64encode(rng.randbytes(16)).decode()[:22]) for topic in topics
-        ]
-        target = Kip848Uniform().assign(Group.of(known, members))
-        assert loads(target) == [6, 7, 7]
-        seen.add(repr(target))
-    assert len(seen) > 1
-    # An invalid topic id has no effect.
-    unknown = [replace(topic, id=f"id of {topic.name}") for topic in topics]
-    assert Kip848Uniform().assign(Group.of(unknown, members)) == Kip848Uniform().assign(
-        Group.of(topics, members)
-    )
-
-
-# ---- hash tables
-
-
-def test_hash_codes_are_those_of_java() -> None:
-    # The values are jshell's for "hello".hashCode(), "😀".hashCode() and new Uuid(1, 2).hashCode().
-    assert string_hash("hello") == 99162322
-    assert string_hash("😀") == 1772899
-    assert uuid_hash((1).to_bytes(8, "big") + (2).to_bytes(8, "big")) == 3
-
-
-def test_a_table_is_walked_through_bucket_by_bucket() -> None:
-    entries = [(number, number) for number in (33, 17, 2, 16, 1)]
-    assert in_hash_order(entries) == [16, 33, 17, 1, 2]
-    assert in_hash_order(entries, 32) == [33, 1, 2, 16, 17]
-
-
-def test_a_table_grows_when_it_is_full_or_one_bucket_is() -> None:
-    assert in_hash_order([(number, number) for number in range(24, 11, -1)]) == list(range(12, 25))
-    # Nine entries in one of 16 buckets: the table grows to 32.
-    assert in_hash_order([(16 * n, n) for n in range(9)]) == [0, 2, 4, 6, 8, 1, 3, 5, 7]
-    assert in_hash_order([(16 * n, n) for n in range(8)]) == list(range(8))
-
-
-def test_a_set_made_from_twelve_is_larger_before_java_19() -> None:
-    assert [collection_capacity(size, 17) for size in (1, 11, 12, 13, 24)] == [16, 16, 32, 32, 64]
-    assert [collection_capacity(size, 21) for size in (1, 11, 12, 13, 24)] == [16, 16, 16, 32, 32]
 
 
 # ---- who refuses them

@@ -79,12 +79,11 @@ class RunsWeighted(Assignor):
         *,
         threshold: float = THRESHOLD,
         budget: int | None = None,
-        capacity: int | None = None,
         weights_timeout_s: float = 2.0,
         rebalance: LoadTrigger | None = None,
         **options: Unpack[AssignorOptions],
     ) -> None:
-        strategy = Weighted(threshold=threshold, budget=budget, capacity=capacity)
+        strategy = Weighted(threshold=threshold, budget=budget)
         super().__init__(
             strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
         )

@@ -140,12 +140,8 @@ def assignment_to_json(assignment: Assignment) -> dict[str, dict[str, list[int]]
 
 
 def loads_to_json(report: LoadReport) -> dict[str, Any]:
-    """The loads by weight; `ratio` and `factor` are numbers from 1 on, `factor` or null."""
-    return {
-        **asdict(report),
-        "ratio": report.ratio,
-        "factor": None if report.factor is None else float(report.factor),
-    }
+    """The loads by weight; `ratio` is a number from 1 on."""
+    return {**asdict(report), "ratio": report.ratio}
 
 
 def _topic(name: str, value: object, path: Path) -> Topic:

@@ -17,7 +17,7 @@ from kafka_assignors.group_json import assignment_to_json, loads_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.makespan import measure_loads
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import RebalanceProtocol, Strategy, Weighted
+from kafka_assignors.strategies import RebalanceProtocol, Strategy
 from kafka_assignors.strategy import lent
 from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note
@@ -179,9 +179,8 @@ def _answer(request: _Request, group: Group, where: str) -> dict[str, Any]:
                 measure(group, result.target, scale=strategy.balance_scale(lent(strategy, group)))
             ),
         }
-        terms = strategy.terms if isinstance(strategy, Weighted) else None
-        if terms is not None or any(topic.weights for topic in group.topics.values()):
-            answer["loads"] = loads_to_json(measure_loads(group, result.target, terms))
+        if any(topic.weights for topic in group.topics.values()):
+            answer["loads"] = loads_to_json(measure_loads(group, result.target))
         if findings := strategy.findings(lent(strategy, group)):
             answer["findings"] = list(findings)
         if request.settle:

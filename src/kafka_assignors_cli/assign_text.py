@@ -90,8 +90,6 @@ def _about_loads(loads: Mapping[str, Any]) -> str:
         f"by weight: the greatest load is {loads['makespan']}, and no assignment has less than "
         f"{loads['lower_bound']}: at most {_above(loads['ratio'])} times the optimum"
     )
-    if loads["factor"] is not None:
-        said += f" (promised: {_above(loads['factor'])})"
     if loads["unknown_weights"]:
         said += f"; {loads['unknown_weights']} weights are unknown, a median stands in"
     return said

@@ -1,14 +1,12 @@
 """Makespan: partitions have weights, and the greatest load of any member should be as low as possible.
 
-That is scheduling on machines, for which no exact method is fast in general. So this package is exact for
-small groups, and a heuristic with two bounds for others: one is proved beforehand, the other is reported for
-each assignment.
+That is scheduling on machines, for which no exact method is fast in general. So this is a heuristic with two
+bounds: a factor of the optimum that is proved beforehand, and a lower bound that is reported with each
+assignment.
 
 - `jobs`: the group in numbers, unknown weights included;
 - `loads`: the loads of an assignment, and the lower bounds that say how good it is;
-- `branch_and_bound`: the optimum of small groups, and of parts of others;
 - `local_search`: an assignment that is improved step by step;
-- `within_capacity`: an assignment with no load above the capacity, and little weight moved;
 - `balance`: all of these in turn, and which improvements are worth their moves.
 """
 

@@ -16,29 +16,22 @@ members above their fair share are looked at in layers, the fullest first:
 3. Members whose load is nearly the greatest now are done. The others are the next layer. So a member with
    one partition that is heavier than its share does not keep the second fullest member from being relieved.
 
-Before all that, `branch_and_bound` solves small groups. If their greatest load is above the optimum by more
-than the threshold, they begin from the assignment with the fewest moves among those within the threshold.
-Partitions without an owner are placed so that the greatest load is the least possible without moves.
-
-The first layer has an alternative: a **fresh** assignment that ignores owners, and is the optimum or within a
-proved factor of it. It is taken if it is better than the result of the search by more than the threshold; its
+The first layer has an alternative: a **fresh** assignment that ignores owners, and is within a proved factor
+of the optimum. It is taken if it is better than the result of the search by more than the threshold; its
 bundles go to the members that have most of them already. So the greatest load is never above that of the
-fresh assignment by more than the threshold. A fresh assignment that is not proved to be the optimum counts as
-no better than the bound plus one part in `FINE`, because it moves nearly everything.
+fresh assignment by more than the threshold. A fresh assignment above the lower bound counts as no better than
+the bound plus one part in `FINE`, because it moves nearly everything.
 
 All of that is repeated until nothing moves. Applied to its own result with the same weights, it moves
 nothing.
 
 With a **budget** only the first steps are taken, which relieve the fullest most. Then no factor is promised.
 
-With a **capacity**, layers and newcomers are not looked at as long as `within_capacity` finds an assignment
-within the capacity and the budget. If it finds none, the rest is as without a capacity.
-
 The fresh assignment
 ====================
 
-If branch and bound comes to its end, its result is the fresh assignment. Otherwise the local search improves
-the better one of its best result so far and the result of the methods below.
+The local search improves the result of one of two methods: of rounding where dealing leaves a load above the
+fractional bound by more than the heaviest job.
 
 **Longest processing time first** (`deal_jobs`): the heaviest job to the member with the least load, then the
 next. With one subscription for all, and no job placed before, the greatest load is at most 4/3 - 1/(3m) of
@@ -75,7 +68,6 @@ from itertools import pairwise
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.branch_and_bound import MOST_LOOKS, LookBudget, best_within, optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
     Jobs,
@@ -88,12 +80,6 @@ from kafka_assignors.makespan.jobs import (
 )
 from kafka_assignors.makespan.loads import FINE, lower_bound, relax
 from kafka_assignors.makespan.local_search import Placing, fill_idle, relieve, take_back
-from kafka_assignors.makespan.within_capacity import keep_within
-
-_MOST_JOBS_IN_PARTS = 128
-_LOOKS_AT_PARTS = 2_000
-"""In groups of at most this many jobs, the search solves parts of the group exactly, with this many looks a
-round."""
 
 _MOST_ROUNDS = 100
 """A limit: each round lowers loads, and the second one usually finds nothing."""
@@ -103,16 +89,13 @@ _LITTLE = Fraction(1, 64)
 
 
 def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
-    """The assignment, given the judged claims of the members.
-
-    `loads` says within which factor of the optimum its greatest load is.
-    """
+    """The assignment, given the judged claims of the members."""
     jobs, classes = jobs_of(group, claims, weights_of(group))
     holders = [NO_OWNER] * len(jobs.weights)
     left = terms.without(jobs.owners.count(NO_OWNER))
     heavy, numbers = jobs.with_weight_alone()
     if numbers:
-        held = _within_capacity(heavy, left) or improved(heavy, *fresh_holders(heavy), left)
+        held = improved(heavy, *fresh_holders(heavy), left)
         for number, holder in zip(numbers, held, strict=True):
             holders[number] = holder
         left = left.without(changed_hands(heavy.owners, held))
@@ -128,27 +111,14 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
     return assignment_to(group, classes, holders)
 
 
-def _within_capacity(jobs: Jobs, terms: Terms) -> list[int] | None:
-    """The holders with no load above the capacity; None without a capacity, or if none fit the budget."""
-    holders = None if terms.capacity is None else keep_within(jobs, terms.capacity)
-    if holders is None or terms.budget is None or changed_hands(jobs.owners, holders) <= terms.budget:
-        return holders
-    return None
-
-
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     """An assignment that ignores owners, and a lower bound of the greatest load."""
     relaxed = relax(jobs)
     bound = lower_bound(jobs, relaxed)
-    best = optimum(jobs, bound)
-    if best.proved and best.holders:
-        return best.holders, best.load
     loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
     deal_jobs(jobs, loads, holders, range(len(holders)))
     if max(loads) > relaxed.load + max(jobs.weights):
         holders = round_relaxation(jobs, relaxed.shares)
-    if best.holders and best.load < max(Placing(jobs, holders).loads):
-        holders = best.holders
     return searched(jobs, holders, bound), bound
 
 
@@ -160,7 +130,7 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     """
     fresh_load = max(Placing(jobs, fresh).loads)
     content = fresh_load if fresh_load == bound else max(fresh_load, bound + bound // FINE)
-    placing = _least_moved(Placing(jobs, _beginning(jobs, fresh)), fresh_load, bound, terms)
+    placing = Placing(jobs, _beginning(jobs, fresh))
     fair = _fair_share(jobs)
     for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
@@ -192,22 +162,6 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
     return holders
 
 
-def _least_moved(beginning: Placing, fresh_load: int, bound: int, terms: Terms) -> Placing:
-    """The fewest moves to a load that is not worth a fresh assignment, and of these the least load.
-
-    It is the beginning itself if no move is needed, if the search gives up, or if the budget is exceeded.
-    """
-    jobs, load = beginning.jobs, max(beginning.loads)
-    limit = terms.most_before(fresh_load)
-    if load <= fresh_load or (load <= limit and NO_OWNER not in jobs.owners):
-        return beginning
-    best = best_within(jobs, limit, bound, (0, load) if load <= limit else None, LookBudget(MOST_LOOKS))
-    if not best.proved or best.holders is None:
-        return beginning
-    found = Placing(jobs, best.holders)
-    return found if terms.budget is None or found.changed_hands <= terms.budget else beginning
-
-
 def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
     """Holders improved by the search alone, regardless of owners."""
     placing = Placing(jobs, holders)
@@ -226,9 +180,8 @@ def _relieve_layers(
     layer = placing.jobs.members
     bound = max(bound, fair)
     enough = bound + bound // FINE
-    looks = LookBudget(_LOOKS_AT_PARTS if len(placing.holders) <= _MOST_JOBS_IN_PARTS else 0)
     while layer and terms.is_worth(fair, greatest := max(loads[member] for member in layer)):
-        steps = list(relieve(placing, layer, enough, looks))
+        steps = list(relieve(placing, layer, enough))
         end = max(loads[member] for member in layer)
         if fresh_load is not None:
             end, fresh_load = min(end, fresh_load), None

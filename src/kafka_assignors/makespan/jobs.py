@@ -101,23 +101,6 @@ class Jobs:
         part, numbers = self._part([job for job, weight in enumerate(self.weights) if not weight])
         return replace(part, weights=[1] * len(numbers), base=base), numbers
 
-    def part_of(self, members: Sequence[int], numbers: Sequence[int], holders: Sequence[int]) -> Jobs:
-        """The jobs of these numbers for these members alone, which are renumbered; `holders` own them."""
-        number_of = {member: number for number, member in enumerate(members)}
-        cohorts: dict[int, list[int]] = {}
-        for member in members:
-            cohorts.setdefault(self.cohort_of[member], []).append(number_of[member])
-        places = {cohort: place for place, cohort in enumerate(cohorts)}
-        return Jobs(
-            weights=[self.weights[job] for job in numbers],
-            class_of=[self.class_of[job] for job in numbers],
-            owners=[number_of[holders[job]] for job in numbers],
-            cohorts=list(cohorts.values()),
-            cohort_of=[places[self.cohort_of[member]] for member in members],
-            takers=[[places[cohort] for cohort in cohorts if cohort in places] for cohorts in self.takers],
-            base=[self.base[member] for member in members],
-        )
-
     def _part(self, numbers: list[int]) -> tuple[Jobs, list[int]]:
         part = replace(
             self,
@@ -135,12 +118,10 @@ class Terms:
     Attributes:
         threshold: partitions move only if a load comes down by more than this share of itself; 0 to 0.99.
         budget: how many partitions may change hands; None for any number.
-        capacity: loads up to this are no reason to move a partition; None without a capacity.
     """
 
     threshold: Fraction
     budget: int | None
-    capacity: int | None = None
 
     def without(self, moved: int) -> Terms:
         """The terms that are left when this many partitions have changed hands."""

@@ -22,28 +22,18 @@ The report
 
 It is computed after the assignment, from the group and the assignment alone. So it costs nothing unless
 requested, and it measures any strategy in the same way.
-
-The factor that is promised beforehand (`docs/weighted.md`) is that of a fresh assignment. It is 1 if
-`branch_and_bound` comes to its end, which is the same on every leader with the same weights and
-subscriptions. In `balance.deal_jobs` and in `balance.round_relaxation` no load is above the fractional bound
-by more than the heaviest job, so 1 + heaviest job / bound is a factor; but no less than 1 + 1/256, since
-`balance` stops at a load that is so little above a bound. A threshold costs nothing if no partition had an
-owner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import accumulate
 
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.branch_and_bound import optimum
 from kafka_assignors.makespan.jobs import (
     NO_OWNER,
     Jobs,
-    Terms,
     Weights,
     changed_hands,
     holders_in,
@@ -118,8 +108,6 @@ class LoadReport:
         makespan: the greatest load.
         lower_bound: no assignment of the group has a lower greatest load.
         heaviest: the greatest weight of a partition.
-        factor: the strategy promises a makespan of at most this many times the optimum; None without a
-            promise.
         moved: the partitions that changed hands.
         placed: the partitions without an owner.
         unknown_weights: the partitions with a default weight.
@@ -128,7 +116,6 @@ class LoadReport:
     makespan: int
     lower_bound: int
     heaviest: int
-    factor: Fraction | None
     moved: int
     placed: int
     unknown_weights: int
@@ -156,8 +143,7 @@ class Loads:
     Attributes:
         weights: the weights of the group's partitions.
         of_members: the weight of all partitions of each member, by member id.
-        bound: `lower_bound`, without a search: a leader computes it in each join and each look. In a small
-            group the optimum may be above it, which `measure_loads` finds.
+        bound: `lower_bound`.
     """
 
     weights: Weights
@@ -190,38 +176,16 @@ def loads_of(group: Group, assignment: Assignment) -> Loads:
     return Loads(weights, member_loads(assignment, weights), lower_bound(jobs))
 
 
-def measure_loads(group: Group, assignment: Assignment, terms: Terms | None = None) -> LoadReport:
-    """Measure a valid assignment of the group; `terms` are those of the strategy that made it, if it has any.
-
-    Cost: that of `loads_of`, and of a search in a small group.
-    """
+def measure_loads(group: Group, assignment: Assignment) -> LoadReport:
+    """Measure a valid assignment of the group. Cost: that of `loads_of`."""
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
     loads = member_loads(assignment, weights)
-    holders = holders_in(group, classes, assignment.members)
-    heavy, _ = jobs.with_weight_alone()
-    bound = lower_bound(heavy)
-    best = optimum(heavy, bound)
-    fresh = Fraction(1) if best.proved else _fresh_factor(heavy, bound)
-    placed = jobs.owners.count(NO_OWNER)
     return LoadReport(
         makespan=max(loads.values(), default=0),
-        lower_bound=best.load if best.proved else bound,
+        lower_bound=lower_bound(jobs),
         heaviest=max(jobs.weights, default=0),
-        factor=None if terms is None else _factor(fresh, placed == len(holders), terms),
-        moved=changed_hands(jobs.owners, holders),
-        placed=placed,
+        moved=changed_hands(jobs.owners, holders_in(group, classes, assignment.members)),
+        placed=jobs.owners.count(NO_OWNER),
         unknown_weights=weights.unknown,
     )
-
-
-def _fresh_factor(jobs: Jobs, bound: int) -> Fraction:
-    """The factor of a fresh assignment that branch and bound did not prove to be the optimum."""
-    always = Fraction(4, 3) - Fraction(1, 3 * len(jobs.members)) if len(jobs.cohorts) == 1 else Fraction(2)
-    return min(always, 1 + max(Fraction(max(jobs.weights), bound), Fraction(1, FINE)))
-
-
-def _factor(fresh: Fraction, nothing_owned: bool, terms: Terms) -> Fraction | None:
-    if nothing_owned:
-        return fresh
-    return fresh / (1 - terms.threshold) if terms.budget is None else None

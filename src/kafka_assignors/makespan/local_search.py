@@ -7,11 +7,6 @@ that are next to that weight, and at the `_LOOKED_AT` emptiest members that may 
 load of the fuller member and makes no other load as great. So the loads, greatest first, fall in
 lexicographic order, and the search ends. It depends on the assignment alone.
 
-If the fullest member can neither give nor exchange, a step solves a **part** of the group by branch and
-bound: the fullest and another member, or these and a third that can relieve the other. So a heavy job can go
-where several lighter ones leave at once, and a job can be passed on. The step is the one with the fewest
-moves that gains half of what is possible. A number of looks limits these steps; without looks there are none.
-
 The search ends when no step helps. That need not be the optimum.
 """
 
@@ -21,17 +16,12 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
-from itertools import islice
 from typing import TypeAlias
 
-from kafka_assignors.makespan.branch_and_bound import LookBudget, best_within
 from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
 _LOOKED_AT = 16
 """The most emptier members that a step chooses from."""
-
-_MOST_IN_PART = 24
-"""The most jobs of a part of the group that a step solves."""
 
 _STEPS_PER_JOB = 3
 """The search ends after this many steps for each job. It usually takes far less than one."""
@@ -98,12 +88,10 @@ class SearchStep:
     greatest_before: int
 
 
-def relieve(
-    placing: Placing, members: Sequence[int], enough: int, looks: LookBudget | None = None
-) -> Iterator[SearchStep]:
+def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[SearchStep]:
     """Carry out the steps among these members, one at a time, until no member has more than `enough`.
 
-    `looks` limits the steps that solve a part of the group. `placing` must not be changed between two steps.
+    `placing` must not be changed between two steps.
     """
     loads = placing.loads
     by_load = sorted((loads[member], member) for member in members)
@@ -111,11 +99,7 @@ def relieve(
         greatest, fullest = by_load[-1]
         if greatest <= enough:
             return
-        moves = (
-            _best_move(placing, by_load, fullest)
-            or _best_exchange(placing, by_load, fullest)
-            or (_solve_part(placing, by_load, enough, looks) if looks and looks.left > 0 else None)
-        )
+        moves = _best_move(placing, by_load, fullest) or _best_exchange(placing, by_load, fullest)
         if moves is None:
             return
         changed = {member for _, giver, taker in moves for member in (giver, taker)}
@@ -202,51 +186,6 @@ def _best_exchange(placing: Placing, by_load: Sequence[Job], fullest: int) -> Mo
                         if left < best:
                             best, found = left, ((job, fullest, taker), (other, taker, fullest))
     return found
-
-
-def _solve_part(placing: Placing, by_load: Sequence[Job], enough: int, looks: LookBudget) -> Moves | None:
-    """The fewest moves among the fullest member and one or two others that gain half of what is possible."""
-    greatest, _ = by_load[-1]
-    limit = greatest - max(1, (greatest - enough) // 2)
-    for part in _parts(placing, by_load):
-        if sum(placing.loads[member] for member in part) > limit * len(part):
-            continue
-        held = [of_class for member in part for of_class in placing.held[member].values()]
-        numbers = sorted(job for of_class in held for _, job in of_class)
-        if len(numbers) > _MOST_IN_PART:
-            continue
-        found = best_within(placing.jobs.part_of(part, numbers, placing.holders), limit, 0, None, looks)
-        if found.holders is not None:
-            return tuple(
-                (job, giver, part[taker])
-                for job, taker in zip(numbers, found.holders, strict=True)
-                if (giver := placing.holders[job]) != part[taker]
-            )
-        if looks.left <= 0:
-            return None
-    return None
-
-
-def _parts(placing: Placing, by_load: Sequence[Job]) -> Iterator[tuple[int, ...]]:
-    """The fullest member and one that can relieve it; then these two and one that can relieve the other."""
-    _, fullest = by_load[-1]
-    near = _can_relieve(placing, by_load, fullest)
-    yield from ((fullest, one) for one in near)
-    for one in near:
-        for other in _can_relieve(placing, by_load, one):
-            if other != fullest:
-                yield fullest, one, other
-
-
-def _can_relieve(placing: Placing, by_load: Sequence[Job], giver: int) -> list[int]:
-    """The emptiest members that may have a job of the giver."""
-    numbers = placing.held[giver]
-    takers = (
-        member
-        for _, member in by_load
-        if member != giver and any(placing.may_have(member, number) for number in numbers)
-    )
-    return list(islice(takers, _LOOKED_AT))
 
 
 def _emptier(

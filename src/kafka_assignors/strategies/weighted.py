@@ -32,15 +32,16 @@ class Weighted(Strategy):
     0.99. `budget` is how many partitions may change hands in one rebalance, including those that had no owner
     and must be placed; None for any number.
 
-    `capacity` is what a member can carry, in the unit of the weights; None for no capacity. If an assignment
-    is found in which no member has more, little weight moves to get there, and nothing moves if no member has
-    more now; loads are not made even, and a member may have nothing. If none is found, it is as without a
-    capacity.
+    The greatest load is at most f / (1 - threshold) times the least possible one, and at most f times if no
+    partition had an owner. With m members that subscribe to the same topics f is 4/3 - 1/(3m) (heaviest
+    first: R. L. Graham, 1969); with any subscriptions it is 2 (rounding of a maximum flow: J. K. Lenstra,
+    D. B. Shmoys, É. Tardos, 1990). It is never more than 1 + the heaviest weight divided by the lower bound,
+    where that is above 1 + 1/256. With a budget nothing is promised unless no partition had an owner.
+    `kafka_assignors.makespan.balance` has the proofs.
     """
 
     threshold: float = THRESHOLD
     budget: int | None = None
-    capacity: int | None = None
 
     name = "weighted"
 
@@ -49,13 +50,11 @@ class Weighted(Strategy):
         require_number("threshold", self.threshold, most=0.99)
         if self.budget is not None:
             require_integer("budget", self.budget, least=0)
-        if self.capacity is not None:
-            require_integer("capacity", self.capacity, least=1)
 
     @property
     def terms(self) -> Terms:
-        """The threshold, the budget and the capacity."""
-        return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget, self.capacity)
+        """The threshold and the budget."""
+        return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget)
 
     def findings(self, group: Group) -> Sequence[str]:
         """How many weights are unknown, if any."""

@@ -109,14 +109,13 @@ def _favouring(scale: Scale, problem: Problem) -> Scale:
 class LevelByWeight(Balance):
     """The greatest load of any member by weight is within a proved factor of the least, as in `weighted`.
 
-    Partitions that stay together weigh the sum of their weights. `threshold`, `budget` and `capacity` are
+    Partitions that stay together weigh the sum of their weights. `threshold` and `budget` are
     those of `Weighted` and alone decide about moves; racks play no part. Raises TypeError or ValueError as
     `Weighted` does.
     """
 
     threshold: float = THRESHOLD
     budget: int | None = None
-    capacity: int | None = None
 
     kind = "weights"
 
@@ -132,7 +131,7 @@ class LevelByWeight(Balance):
         return balance_loads(problem.group, problem.claims, self._terms())
 
     def _terms(self) -> Terms:
-        return Weighted(self.threshold, self.budget, self.capacity).terms
+        return Weighted(self.threshold, self.budget).terms
 
 
 @dataclass(frozen=True, slots=True)
