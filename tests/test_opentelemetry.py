@@ -66,8 +66,6 @@ def everything(observer: RebalanceObserver) -> None:
     observer.commit_answered(seconds=0.25, ok=True)
     observer.commit_answered(seconds=0.75, ok=False)
     observer.decided(strategy="cooperative-sticky", seconds=0.5, moved=4, least_moved=3, withheld=2)
-    observer.load_judged(strategy="weighted", greatest=120, bound=100, acts=True, reason="uneven")
-    observer.load_judged(strategy="weighted", greatest=105, bound=100, acts=False, reason="even")
     observer.revoked(partitions=frozenset({("orders", 0)}), seconds=None)
     observer.lost(partitions=frozenset({("orders", 1)}), seconds=0.25)
 
@@ -78,7 +76,6 @@ def test_every_event_has_its_instrument_with_unit_and_attributes() -> None:
     failed = {"error.type": "_OTHER"}
     commit = {"messaging.operation.name": "commit", "messaging.operation.type": "settle"}
     strategy = {"kafka.consumer.strategy": "cooperative-sticky"}
-    weighted = {"kafka.consumer.strategy": "weighted"}
     outcome = "kafka.consumer.rebalance.outcome"
     reason, change = "kafka.consumer.rebalance.reason", "kafka.consumer.partition.change"
     expected: Mapping[str, tuple[str, list[tuple[Mapping[str, str], float]]]] = {
@@ -108,9 +105,6 @@ def test_every_event_has_its_instrument_with_unit_and_attributes() -> None:
         "kafka.consumer.leader.moved": ("{partition}", [(strategy, 4)]),
         "kafka.consumer.leader.least_moved": ("{partition}", [(strategy, 3)]),
         "kafka.consumer.leader.withheld": ("{partition}", [(strategy, 2)]),
-        "kafka.consumer.leader.load": ("1", [(weighted, 105)]),
-        "kafka.consumer.leader.load_bound": ("1", [(weighted, 100)]),
-        "kafka.consumer.leader.load_rebalances": ("{rebalance}", [(weighted, 1)]),
     }
     units = {name: metric.unit for name, metric in recorded.metrics().items()}
     assert units == {name: unit for name, (unit, _) in expected.items()}

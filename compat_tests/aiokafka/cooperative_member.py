@@ -11,7 +11,6 @@ import asyncio
 from aiokafka import ConsumerRebalanceListener, TopicPartition
 
 from compat_tests.aiokafka.member import consume, settings_of
-from compat_tests.support.acting import JudgementReporter
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
@@ -38,8 +37,7 @@ class Listener(ConsumerRebalanceListener):
 
 async def main() -> None:
     spec, reporter = MemberSpec.from_arguments(), Reporter()
-    observer = JudgementReporter(spec, reporter)
-    settings = {**settings_of(spec), "client_rack": spec.rack, "observer": observer}
+    settings = {**settings_of(spec), "client_rack": spec.rack}
     consumer = CooperativeAIOKafkaConsumer(**settings)
     await consume(consumer, Listener(spec, reporter, consumer), spec, reporter)
 

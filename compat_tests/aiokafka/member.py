@@ -12,7 +12,6 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.support.acting import AT_ONCE, RATES, SOON, weigh_alike
 from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
@@ -21,12 +20,10 @@ from kafka_assignors_aiokafka import (
     LagWeights,
     RackAwareStickyAssignor,
     RangeAssignor,
-    RateWeights,
     RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
     WeightedAssignor,
-    WeightsFile,
     assignor,
 )
 
@@ -66,8 +63,6 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return OURS[rest]
     if kind == "guarded":
         return OURS[rest](rack=spec.rack, stay_classic=True)
-    if kind == "weighed":
-        return assignor(load_strategy(rest), weights=weigh_alike, rack=spec.rack, stay_classic=True)
     if kind == "capacity":
         return CapacityAssignor(capacity=int(rest), rack=spec.rack)
     if kind == "garbage":
@@ -78,11 +73,6 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "weighted":
         weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
         return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=spec.rack)
-    if kind == "rates":
-        rates = RateWeights(spec.group, bootstrap_servers=spec.bootstrap, **RATES)
-        return WeightedAssignor(rates, rebalance=SOON if rest else None, rack=spec.rack)
-    if kind == "acting":
-        return WeightedAssignor(WeightsFile(rest), rebalance=AT_ONCE, rack=spec.rack)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=spec.rack)
     if rest:
@@ -149,11 +139,9 @@ async def consume(
             if orders.busy:
                 await asyncio.sleep(0.05)
                 continue
-            found = await consumer.getmany(timeout_ms=100, max_records=spec.at_once)
+            found = await consumer.getmany(timeout_ms=100)
             for tp, records in found.items():
                 reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
-                if spec.record_ms:
-                    await asyncio.sleep(len(records) * spec.record_ms / 1000)
     except Exception as error:
         reporter.failed(error)
         raise

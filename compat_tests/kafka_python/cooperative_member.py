@@ -6,13 +6,11 @@ and separately the `added` ones. Without automatic commits, the listener commits
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 
 from compat_tests.kafka_python.member import consume
-from compat_tests.support.acting import JudgementReporter
 from compat_tests.support.member_reports import MemberSpec, Reporter, by_topic
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -39,6 +37,4 @@ class Listener(ConsumerRebalanceListener):
 
 
 if __name__ == "__main__":
-    spec, reporter = MemberSpec.from_arguments(), Reporter()
-    consumer_class = partial(CooperativeKafkaConsumer, observer=JudgementReporter(spec, reporter))
-    consume(spec, reporter, consumer_class, Listener)
+    consume(MemberSpec.from_arguments(), Reporter(), CooperativeKafkaConsumer, Listener)

@@ -13,7 +13,6 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from compat_tests.kafka_python.stock import learn_of
-from compat_tests.support.acting import AT_ONCE, RATES, SOON, weigh_alike
 from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
@@ -22,12 +21,10 @@ from kafka_assignors_kafka_python import (
     LagWeights,
     RackAwareStickyAssignor,
     RangeAssignor,
-    RateWeights,
     RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
     WeightedAssignor,
-    WeightsFile,
     assignor,
 )
 
@@ -85,8 +82,6 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return OURS[rest]
     if kind == "guarded":
         return OURS[rest](rack=spec.rack, stay_classic=True)
-    if kind == "weighed":
-        return assignor(load_strategy(rest), weights=weigh_alike, rack=spec.rack, stay_classic=True)
     if kind == "capacity":
         return CapacityAssignor(capacity=int(rest), rack=spec.rack)
     if kind == "garbage":
@@ -100,11 +95,6 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "weighted":
         weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
         return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=rack, instance_id=instance_id)
-    if kind == "rates":
-        rates = RateWeights(spec.group, bootstrap_servers=spec.bootstrap, **RATES)
-        return WeightedAssignor(rates, rebalance=SOON if rest else None, rack=rack, instance_id=instance_id)
-    if kind == "acting":
-        return WeightedAssignor(WeightsFile(rest), rebalance=AT_ONCE, rack=rack, instance_id=instance_id)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=rack, instance_id=instance_id)
     if rest:
@@ -180,10 +170,8 @@ def consume(
             if orders.busy:
                 time.sleep(0.05)
                 continue
-            for tp, records in consumer.poll(timeout_ms=spec.poll_ms, max_records=spec.at_once).items():
+            for tp, records in consumer.poll(timeout_ms=spec.poll_ms).items():
                 reporter.consumed(tp.topic, tp.partition, [record.offset for record in records])
-                if spec.record_ms:
-                    time.sleep(len(records) * spec.record_ms / 1000)
     except Exception as error:
         reporter.failed(error)
         raise

@@ -105,15 +105,25 @@ class TestExamples:
         assert ": rebalance begun: the group is rebalancing" in log
         assert ": led: cooperative-sticky moves 2 partitions, the least is 2; " in log
 
-    def test_members_that_even_out_their_loads_share_the_partitions(self, shop: Shop, client: str) -> None:
-        first = shop.start(f"examples.{client}.load", "--soon")
-        second = shop.start(f"examples.{client}.load", "--soon")
-        shop.share(first, second)
+    def test_a_member_with_two_hot_partitions_asks_and_the_other_gets_one(
+        self, shop: Shop, client: str
+    ) -> None:
+        members = [shop.start(f"examples.{client}.load", "--check-every", "2") for _ in range(2)]
+        shop.share(*members)
+        hot = members[0].assigned()
+        assert len(hot) == 2
+
+        def each_has_one() -> bool:
+            shop.heat(hot)
+            return all(len(hot & member.assigned()) == 1 for member in members)
+
+        shop.wait_for("each member to have one of the hot partitions", each_has_one)
+        shop.share(*members)
         shop.produce(20)
         shop.process_all()
-        shop.stop(first, second)
+        shop.stop(*members)
         assert shop.duplicates() == 0
-        assert not [line for line in (*first.lines(), *second.lines()) if "no weights" in line]
+        assert not [line for member in members for line in member.lines() if "load is not known" in line]
 
     def test_a_member_that_skips_the_step_with_both_assignors_is_refused_and_the_group_goes_on(
         self, shop: Shop, client: str

@@ -22,8 +22,8 @@ from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 NOT_AUTHORIZED = 30
 
-TOLD_IN_ANY_GROUP = {*HOOKS} - {"decided", "load_judged"}
-"""A thread reports `decided` at an arbitrary time, and only a leader with a trigger reports `load_judged`."""
+TOLD_IN_ANY_GROUP = {*HOOKS} - {"decided"}
+"""A thread reports `decided` at an arbitrary time."""
 
 each_client = pytest.mark.parametrize("client", CLIENTS)
 

@@ -50,13 +50,10 @@ class MemberSpec:
     - `stock:sticky`: the client's own assignor;
     - `rollout:2`: our `rollout`, for a member that runs release 2;
     - `weighted:10`: our `weighted`; the weight of a partition is its lag plus 10;
-    - `acting:/weights.json`: our `weighted` by a file (`WeightsFile`); a leader acts on it at once;
-    - `rates`: our `weighted` by rates (`RateWeights`); with `rates:act` a leader acts on them;
     - `rack-aware-sticky:1.5`: our assignor, in which one rack miss costs as much as 1.5 moves;
     - `module:attribute`: our assignor of a third-party strategy;
     - `/path/to/FILE.py:attribute`: our assignor of the strategy in this file;
     - `guarded:sticky`: our assignor with `stay_classic`;
-    - `weighed:sticky`: as `guarded`, and a leader has equal weights for all partitions;
     - `class:sticky`: our class where an instance belongs;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes as its metadata.
     """
@@ -88,15 +85,6 @@ class MemberSpec:
 
     user: str | None = None
     """The user that logs in with a password (see `compat_tests.chaos.rights`), if the brokers require one."""
-
-    record_ms: float = 0.0
-    """The time that the application takes for a record, in milliseconds."""
-
-    at_once: int | None = None
-    """The maximum number of records in one poll; None for the client's default."""
-
-    dies_when_it_acts: bool = False
-    """A leader that decides on a rebalance for load kills its process before it requests the rebalance."""
 
     copies_to: str | None = None
     """The topic to which the member copies consumed records in transactions."""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 
@@ -16,6 +16,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.processes import Processes
+from compat_tests.support.weights import write
 
 __all__ = ["PARTITIONS", "Example", "Shop"]
 
@@ -120,6 +121,10 @@ class Shop:
     def produce(self, per_partition: int) -> None:
         self._group.produce(per_partition)
         self.produced += per_partition
+
+    def heat(self, partitions: Iterable[int]) -> None:
+        """Write records to these partitions alone."""
+        write(self._group, dict.fromkeys(partitions, 50))
 
     def share(self, *examples: Example) -> None:
         """Wait until these members own all partitions, each partition once and each member at least one."""

@@ -1,36 +1,72 @@
-"""A cooperative consumer whose group evens out its loads: the leader asks for a rebalance when that pays.
+"""A cooperative consumer that asks for a rebalance when it carries much more than the mean of its group.
 
     $ python -m examples.aiokafka.load --bootstrap-server localhost:9092 --topic orders --group billing
 
-Start it in several terminals and write more to some partitions than to others. A new leader acts after an
-hour (docs/load.md has the settings); with --soon it acts after half a minute, to try it.
+Start it in several terminals and write more to some partitions than to others. `weighted` reads the weights
+in each rebalance, but a change of weights starts none: each member looks at them every --check-every seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
+from argparse import Namespace
 
-from examples.aiokafka.plain import consume
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
+
+from examples.aiokafka.plain import consume, log
 from examples.command_line import parser, start_logging
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, LoadTrigger, RateWeights, WeightedAssignor
+from examples.uneven import PAUSE_S, too_much
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RateWeights, WeightedAssignor
 
-SOON = LoadTrigger(check_every_s=2, held_s=10, cool_down_s=10, undo_after_s=20, rebalances_an_hour=180)
+
+async def ask_when_uneven(
+    consumer: CooperativeAIOKafkaConsumer, weights: RateWeights, options: Namespace
+) -> None:
+    while True:
+        await asyncio.sleep(options.check_every)
+        owned = [partition.partition for partition in consumer.assignment()]
+        if not owned:
+            continue
+        try:
+            partitions = consumer.partitions_for_topic(options.topic) or set()
+            given = await weights({options.topic: len(partitions)})
+            reason = too_much(owned, given[options.topic], await members_of(options))
+        except KafkaError as error:
+            log.warning("the load is not known: %r", error)
+            continue
+        if reason is not None:
+            consumer.enforce_rebalance(reason)
+            await asyncio.sleep(PAUSE_S)
+
+
+async def members_of(options: Namespace) -> int:
+    admin = AIOKafkaAdminClient(bootstrap_servers=options.bootstrap_server)
+    try:
+        await admin.start()
+        (answer,) = await admin.describe_consumer_groups([options.group])
+        return len(answer.groups[0][5])  # after error, id, state, type and protocol
+    finally:
+        await admin.close()
 
 
 async def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--soon", action="store_true", help="act after half a minute")
+    arguments.add_argument("--check-every", type=float, default=30.0, metavar="SECONDS")
     options = arguments.parse_args()
     weights = RateWeights(options.group, bootstrap_servers=options.bootstrap_server)
-    trigger = SOON if options.soon else LoadTrigger()
     consumer = CooperativeAIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        partition_assignment_strategy=[WeightedAssignor(weights, rebalance=trigger)],
+        partition_assignment_strategy=[WeightedAssignor(weights)],
     )
-    await consume(consumer, options.topic)
+    asking = asyncio.create_task(ask_when_uneven(consumer, weights, options))
+    try:
+        await consume(consumer, options.topic)
+    finally:
+        asking.cancel()
 
 
 if __name__ == "__main__":

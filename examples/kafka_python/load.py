@@ -1,33 +1,66 @@
-"""A cooperative consumer whose group evens out its loads: the leader asks for a rebalance when that pays.
+"""A cooperative consumer that asks for a rebalance when it carries much more than the mean of its group.
 
     $ python -m examples.kafka_python.load --bootstrap-server localhost:9092 --topic orders --group billing
 
-Start it in several terminals and write more to some partitions than to others. A new leader acts after an
-hour (docs/load.md has the settings); with --soon it acts after half a minute, to try it.
+Start it in several terminals and write more to some partitions than to others. `weighted` reads the weights
+in each rebalance, but a change of weights starts none: each member looks at them every --check-every seconds.
 """
 
 from __future__ import annotations
 
-from examples.command_line import parser, start_logging
-from examples.kafka_python.plain import consume
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LoadTrigger, RateWeights, WeightedAssignor
+import threading
+import time
+from argparse import Namespace
 
-SOON = LoadTrigger(check_every_s=2, held_s=10, cool_down_s=10, undo_after_s=20, rebalances_an_hour=180)
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from examples.command_line import parser, start_logging
+from examples.kafka_python.plain import consume, log
+from examples.uneven import PAUSE_S, too_much
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, RateWeights, WeightedAssignor
+
+
+def ask_when_uneven(consumer: CooperativeKafkaConsumer, weights: RateWeights, options: Namespace) -> None:
+    """Runs in a thread of its own: `enforce_rebalance` and `assignment` may be called from any."""
+    while True:
+        time.sleep(options.check_every)
+        owned = [partition.partition for partition in consumer.assignment()]
+        if not owned:
+            continue
+        try:
+            partitions = consumer.partitions_for_topic(options.topic)
+            given = weights({options.topic: len(partitions)})
+            reason = too_much(owned, given[options.topic], members_of(options))
+        except KafkaError as error:
+            log.warning("the load is not known: %r", error)
+            continue
+        if reason is not None:
+            consumer.enforce_rebalance(reason)
+            time.sleep(PAUSE_S)
+
+
+def members_of(options: Namespace) -> int:
+    admin = KafkaAdminClient(bootstrap_servers=options.bootstrap_server)
+    try:
+        return len(admin.describe_groups([options.group])[options.group]["members"])
+    finally:
+        admin.close()
 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--soon", action="store_true", help="act after half a minute")
+    arguments.add_argument("--check-every", type=float, default=30.0, metavar="SECONDS")
     options = arguments.parse_args()
     weights = RateWeights(options.group, bootstrap_servers=options.bootstrap_server)
-    trigger = SOON if options.soon else LoadTrigger()
     consumer = CooperativeKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        partition_assignment_strategy=[WeightedAssignor(weights, rebalance=trigger)],
+        partition_assignment_strategy=[WeightedAssignor(weights)],
     )
+    threading.Thread(target=ask_when_uneven, args=(consumer, weights, options), daemon=True).start()
     consume(consumer, options.topic)
 
 

@@ -10,7 +10,6 @@ Pass instances, not classes. `assignor(strategy)` makes an assignor of your own 
 
 from kafka_assignors import assignor_classes
 from kafka_assignors.assignor import AssignorOptions
-from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 from kafka_assignors.weights import WeightsFile
 from kafka_assignors_kafka_python._assignor import LagWeights, RateWeights, StrategyAssignor, assignor
@@ -23,7 +22,6 @@ __all__ = [
     "CooperativeKafkaConsumer",
     "CooperativeStickyAssignor",
     "LagWeights",
-    "LoadTrigger",
     "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
@@ -92,9 +90,7 @@ class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
     """`weighted`: keeps the greatest load of a member as small as possible, by the weights of the partitions.
 
     `weights` is the leader's source of weights: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
-    (topics: partition counts by name) -> weights by name, with aiokafka also a coroutine function. With
-    `rebalance` a cooperative consumer that leads the group reads the weights between rebalances too, and
-    starts a rebalance when the loads have become unequal; see `LoadTrigger`.
+    (topics: partition counts by name) -> weights by name, with aiokafka also a coroutine function.
     """
 
 

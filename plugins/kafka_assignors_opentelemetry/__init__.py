@@ -44,7 +44,6 @@ _COUNTERS = (
     ("leader.moved", "{partition}", "Partitions that changed owner although the old owner could keep them."),
     ("leader.least_moved", "{partition}", "The fewest moves that the best balance needs."),
     ("leader.withheld", "{partition}", "Partitions that wait until their owner has revoked them."),
-    ("leader.load_rebalances", "{rebalance}", "Rebalances that the leader caused because of the load."),
 )
 
 
@@ -93,9 +92,6 @@ class OpenTelemetryObserver(RebalanceObserver):
             name: meter.create_counter(f"kafka.consumer.{name}", unit, description)
             for name, unit, description in _COUNTERS
         }
-        load = "kafka.consumer.leader.load"
-        self._load = meter.create_gauge(load, "1", "The greatest load, in the unit of the weights.")
-        self._bound = meter.create_gauge(f"{load}_bound", "1", "A lower bound of the greatest load.")
 
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:
         """Count the rebalance by its reason; reasons after the first 32 are counted together."""
@@ -147,12 +143,6 @@ class OpenTelemetryObserver(RebalanceObserver):
         for name, count in (("moved", moved), ("least_moved", least_moved), ("withheld", withheld)):
             if count is not None:
                 self._counters[f"leader.{name}"].add(count, attributes)
-
-    def load_judged(self, *, strategy: str, greatest: int, bound: int, acts: bool, **_: Any) -> None:
-        attributes = {**self._attributes, "kafka.consumer.strategy": strategy}
-        self._load.set(greatest, attributes)
-        self._bound.set(bound, attributes)
-        self._counters["leader.load_rebalances"].add(int(acts), attributes)
 
     def _partitions(self, change: str, count: int, seconds: float | None) -> None:
         attributes = {**self._attributes, "kafka.consumer.partition.change": change}

@@ -34,7 +34,6 @@ from kafka_assignors.join_sync import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
 from kafka_assignors.strategy import (
     LONGEST_NAME,
@@ -145,8 +144,6 @@ class Assignor:
     strategy: Strategy
     weights: Callable[[Mapping[str, int]], Any] | None
     """The function that a leader asks for the weights of partitions; None if there is none."""
-    rebalance: LoadTrigger | None
-    """When the load makes a leader ask for a rebalance; None for never."""
     stay_classic: bool
     """Whether a broker refuses to convert a group that this assignor leads to KIP-848."""
 
@@ -158,14 +155,12 @@ class Assignor:
         instance_id: str | None = None,
         weights: Callable[[Mapping[str, int]], Any] | None = None,
         weights_timeout_s: float = 2.0,
-        rebalance: LoadTrigger | None = None,
         stay_classic: bool | None = None,
         shared_name: bool = False,
     ) -> None:
         """Raise TypeError or ValueError for arguments that would fail at the first rebalance.
 
-        `AssignorOptions` says what the arguments mean. With `rebalance` a cooperative consumer that leads the
-        group asks for a rebalance when the weights have made the loads unequal (`load_trigger`).
+        `AssignorOptions` says what the arguments mean.
 
         Members of other clients run `range`, `roundrobin`, `sticky` and `cooperative-sticky` under these
         names, so a strategy of your own is refused under one of them (ValueError), unless `shared_name` says
@@ -187,7 +182,6 @@ class Assignor:
         _require_source(weights)
         require_number("weights_timeout_s", weights_timeout_s, above_zero=True)
         self.weights, self._weights_timeout_s = weights, weights_timeout_s
-        self.rebalance = _load_trigger(rebalance, weights)
         if stay_classic is not None and not isinstance(stay_classic, bool):
             raise TypeError(f"stay_classic must be True, False or None, not {stay_classic!r}")
         self.stay_classic = strategy.name not in SHARED_NAMES if stay_classic is None else stay_classic
@@ -362,19 +356,6 @@ def _require_source(source: object) -> None:
         )
 
 
-def _load_trigger(rebalance: object, weights: object) -> LoadTrigger | None:
-    """The value of `rebalance`; TypeError for another type, ValueError for a trigger without weights."""
-    if rebalance is None:
-        return None
-    if not isinstance(rebalance, LoadTrigger):
-        raise TypeError(f"rebalance must be a LoadTrigger or None, not {rebalance!r}: pass LoadTrigger()")
-    if weights is None:
-        raise ValueError(
-            "rebalance needs weights, since it is their change that a leader acts on: pass weights= as well"
-        )
-    return rebalance
-
-
 def optional_name(argument: str, value: object) -> str | None:
     """The value of an argument that is a name or None; TypeError for anything else."""
     if value is None:
@@ -427,20 +408,12 @@ def require_unique_names(names: Iterable[str]) -> None:
 
 
 def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> None:
-    """Raise ValueError if a stock consumer has an assignor that it cannot run.
+    """Raise ValueError if a stock consumer has an assignor whose strategy is not eager.
 
-    A stock consumer is eager, so it needs an eager strategy, and it cannot ask for a rebalance because of the
-    load. `cooperative_consumer` is the class to use instead. Assignors of other packages pass.
+    `cooperative_consumer` is the class to use instead. Assignors of other packages pass.
     """
     for one in assignors:
-        if not isinstance(one, Assignor):
-            continue
-        if one.rebalance is not None:
-            raise ValueError(
-                f"the assignor {one.name!r} has rebalance=LoadTrigger(…), and this consumer cannot ask "
-                f"for a rebalance by itself: use {cooperative_consumer}, or leave rebalance out"
-            )
-        if RebalanceProtocol.EAGER not in one.strategy.protocols:
+        if isinstance(one, Assignor) and RebalanceProtocol.EAGER not in one.strategy.protocols:
             raise ValueError(
                 f"strategy {one.name!r} runs under the cooperative protocol alone, and this consumer is "
                 f"eager: use {cooperative_consumer}"
@@ -493,13 +466,6 @@ def require_cooperative(
             MIGRATION_PAGE,
             eager_alone[0],
             package,
-        )
-    acting = [one.name for one in usable if one.rebalance is not None and not one.rebalance.eager]
-    if eager_alone and acting:
-        raise ValueError(
-            f"the assignor {acting[0]!r} has a LoadTrigger, and this consumer follows the eager protocol "
-            f"because of {eager_alone[0]!r}: each rebalance would stop all partitions. Leave "
-            f"{eager_alone[0]!r} out of partition_assignment_strategy, or pass LoadTrigger(eager=True)"
         )
 
 

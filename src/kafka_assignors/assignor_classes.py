@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.assignor import Assignor, AssignorOptions
-from kafka_assignors.load_trigger import LoadTrigger
 from kafka_assignors.strategies.composed import Priority, Rollout, Standby
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
@@ -80,13 +79,10 @@ class RunsWeighted(Assignor):
         threshold: float = THRESHOLD,
         budget: int | None = None,
         weights_timeout_s: float = 2.0,
-        rebalance: LoadTrigger | None = None,
         **options: Unpack[AssignorOptions],
     ) -> None:
         strategy = Weighted(threshold=threshold, budget=budget)
-        super().__init__(
-            strategy, weights=weights, weights_timeout_s=weights_timeout_s, rebalance=rebalance, **options
-        )
+        super().__init__(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)
 
 
 class RunsRollout(Assignor):

@@ -32,17 +32,14 @@ from kafka_assignors.group import (
     quoted,
 )
 from kafka_assignors.leader import LeaderResult, lead
-from kafka_assignors.makespan.loads import loads_of
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, lent
 from kafka_assignors.wire import (
     ConsumerAssignment,
-    LoadSummary,
     Names,
     ProtocolError,
     decode_assignment,
     decode_member,
     encode_assignment,
-    encode_load_summary,
     encode_member,
 )
 
@@ -282,18 +279,17 @@ def encode_assignments(
     """Run the strategy as the leader of `generation` (None if unknown) and encode its assignment.
 
     `stay_classic`: each assignment has user data, so that a broker refuses the conversion of the group to
-    KIP-848 and the member that would cause it. The user data hold the member's load if the leader has
-    weights.
+    KIP-848 and the member that would cause it.
 
     Raises `InvalidAssignmentError` for an assignment that breaks the strategy's contract.
     """
     group = Group.of(topics, members.members, generation)
     result = lead(strategy, group, _protocol_of(strategy))
     names = Names()
-    user_data = _user_data(group, result) if stay_classic else {}
+    user_data = _STAY_CLASSIC if stay_classic else b""
     assignments = {
         member_id: encode_assignment(
-            ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, user_data.get(member_id, b"")), names=names
+            ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, user_data), names=names
         )
         for member_id, partitions in result.assignment.members.items()
     }
@@ -303,18 +299,6 @@ def encode_assignments(
         *strategy.findings(lent(strategy, group)),
     )
     return EncodedAssignments(assignments, members.findings + findings, group, result)
-
-
-def _user_data(group: Group, result: LeaderResult) -> Mapping[str, bytes]:
-    """The user data of each member's assignment, which are never empty."""
-    members = result.assignment.members
-    if all(topic.weights is None for topic in group.topics.values()):
-        return dict.fromkeys(members, _STAY_CLASSIC)
-    loads = loads_of(group, result.assignment)
-    return {
-        member_id: encode_load_summary(LoadSummary(load, loads.bound, loads.weights.unknown))
-        for member_id, load in loads.of_members.items()
-    }
 
 
 def _protocol_of(strategy: Strategy) -> RebalanceProtocol:

@@ -19,11 +19,9 @@ from dataclasses import dataclass, field
 
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions, some_of
 from kafka_assignors.wire import (
-    LoadSummary,
     ProtocolError,
     Subscription,
     decode_assignment,
-    decode_load_summary,
     decode_member,
     decode_subscription,
 )
@@ -69,7 +67,6 @@ class LiveMember:
         metadata: the bytes with which it joined, under the assignor in use; None if the cluster does not show
             them: always in a consumer group, and in a classic group while it rebalances.
         subscription: `metadata` decoded; None without metadata, and if they do not decode.
-        weighed: its load as the leader sent it with the assignment; None if the leader has no weights.
         problem: whose bytes do not decode (the member's subscription, the leader's assignment), the bytes and
             the reason; None if all decode.
     """
@@ -82,7 +79,6 @@ class LiveMember:
     target: TopicPartitions | None = None
     metadata: bytes | None = None
     subscription: Subscription | None = None
-    weighed: LoadSummary | None = None
     problem: str | None = None
 
     @property
@@ -117,7 +113,7 @@ class LiveMember:
             problem = self._with_problem("the assignment that its leader sent", assignment, error)
             return dataclasses.replace(self, assigned={}, problem=problem)
         assigned = {topic: sorted(numbers) for topic, numbers in decoded.partitions.items() if numbers}
-        return dataclasses.replace(self, assigned=assigned, weighed=decode_load_summary(decoded.user_data))
+        return dataclasses.replace(self, assigned=assigned)
 
     def with_bytes(self, metadata: bytes, assignment: bytes, *, settled: bool) -> LiveMember:
         """The member with both, as a coordinator shows them; it shows neither while the group rebalances."""
@@ -130,19 +126,6 @@ class LiveMember:
         more = f" and {len(data) - _SHOWN_BYTES} more bytes" if len(data) > _SHOWN_BYTES else ""
         found = f"{what} (0x{data[:_SHOWN_BYTES].hex()}{more}): {error}"
         return found if self.problem is None else f"{self.problem}; {found}"
-
-
-@dataclass(frozen=True, slots=True)
-class WeighedLoads:
-    """The loads of a group as its leader saw them when it assigned, in the unit of its weights.
-
-    `bound` is a lower bound of the greatest load of any assignment; `unknown` counts the partitions whose
-    weight was unknown.
-    """
-
-    greatest: int
-    bound: int
-    unknown: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,18 +193,6 @@ class LiveGroup:
             if name not in self.hidden_topics
             for number in numbers
         )
-
-    @property
-    def weighed(self) -> WeighedLoads | None:
-        """The loads by the leader's weights; None unless all members have them.
-
-        A leader sends every member the same bound: different bounds come from different leaders.
-        """
-        told = [member.weighed for member in self.members]
-        known = [one for one in told if one is not None]
-        if not known or len(known) < len(told) or len({(one.bound, one.unknown) for one in known}) > 1:
-            return None
-        return WeighedLoads(max(one.load for one in known), known[0].bound, known[0].unknown)
 
     @property
     def subscribed(self) -> frozenset[str]:

@@ -16,7 +16,7 @@ Cost by rate and lag
 ====================
 
 `PartitionCosts`, and with it `RateSource`, weighs a partition by the work that it brings, in microseconds a
-second, rounded. `docs/load.md` has the parts and the rules for what is not known:
+second, rounded. `docs/weighted.md` has the parts and the rules for what is not known:
 
     (base + rate + lag / drain_s) * seconds a record * 1,000,000
 

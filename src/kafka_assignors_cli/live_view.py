@@ -238,12 +238,6 @@ def _assumptions(live: LiveGroup) -> Iterator[str]:
             f"subscriptions and racks of {hidden} members are hidden: "
             "they are taken to subscribe to all topics of the group"
         )
-    if (loads := live.weighed) is not None:
-        unknown = f", with {loads.unknown} weights unknown" if loads.unknown else ""
-        yield (
-            f"load is by the weights of the leader when it assigned: the greatest is {loads.greatest:,}, and "
-            f"no assignment could have less than {loads.bound:,}{unknown}"
-        )
     for name, why in live.unknown_topics.items():
         yield f"topic {name!r} is not shown: {why}"
 
@@ -265,8 +259,6 @@ def describe_json(live: LiveGroup, comparison: StrategyComparison) -> dict[str, 
         "offsets": _offsets(live),
         "notes": [*_assumptions(live), *_problems(live)],
     }
-    if live.weighed is not None:
-        about["load"] = dataclasses.asdict(live.weighed)
     if live.members:
         about["now"] = dataclasses.asdict(comparison.now)
         about["least_moved"] = comparison.least_moved
@@ -286,7 +278,6 @@ def _client(live: LiveGroup, member: LiveMember) -> dict[str, Any]:
         "partitions": member.load,
         "rack_misses": _rack_misses(live, member),
         "lag": _member_lag(live, member),
-        **({} if member.weighed is None else {"load": member.weighed.load}),
     }
 
 
@@ -329,7 +320,6 @@ _MEMBER_COLUMNS = (
     Column("rack misses", leave_out=1),
     Column("lag"),
 )
-_LOAD_COLUMN = Column("load")
 _STRATEGY_COLUMNS = (
     Column("strategy", ColumnKind.NAME),
     Column("moved"),
@@ -391,11 +381,9 @@ def _head(live: LiveGroup) -> RenderableType:
 
 
 def _members(live: LiveGroup) -> FittedTable:
-    is_weighed = any(member.weighed is not None for member in live.members)
-    table = FittedTable((*_MEMBER_COLUMNS, _LOAD_COLUMN) if is_weighed else _MEMBER_COLUMNS)
+    table = FittedTable(_MEMBER_COLUMNS)
     for member in live.members:
         idle = member.load == 0
-        load = [_count(None if member.weighed is None else member.weighed.load)] if is_weighed else []
         table.add(
             [
                 _name(member.id),
@@ -406,7 +394,6 @@ def _members(live: LiveGroup) -> FittedTable:
                 "idle" if idle else _count(member.load),
                 _count(_rack_misses(live, member)),
                 _count(_member_lag(live, member)),
-                *load,
             ],
             style="bold yellow" if idle else "",
         )

@@ -28,14 +28,11 @@ from aiokafka.protocol import api, group
 from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import Assignor, Weighed
-from kafka_assignors.group import Topic
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
-from kafka_assignors_aiokafka._leading import ask_for_weights, in_thread
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -193,12 +190,6 @@ class AiokafkaTransport:
 
     def now(self) -> float:
         return lease.clock()
-
-    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        return await in_thread(self._coordinator, function, *arguments)
-
-    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
-        return await ask_for_weights(self._coordinator, assignor, topics)
 
     def wakeup(self) -> _Wakeup:
         return _Wakeup()

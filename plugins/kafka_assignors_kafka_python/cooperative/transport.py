@@ -32,8 +32,7 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
     ConsumerProtocolType,
 )
 
-from kafka_assignors.assignor import Assignor, Weighed
-from kafka_assignors.group import Topic
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
@@ -42,7 +41,6 @@ from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
 from kafka_assignors_kafka_python._client import (
     Leading,
-    ask_for_weights,
     in_leader_thread,
     read_joined_members,
 )
@@ -270,13 +268,6 @@ class KafkaPythonTransport:
 
     def now(self) -> float:
         return lease.clock()
-
-    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        return await self._coordinator.in_background(function, *arguments)
-
-    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
-        weighed: Weighed = await self.in_thread(ask_for_weights, self._coordinator, assignor, topics)
-        return weighed
 
     def wakeup(self) -> Any:
         return WakeupNotifier(self._coordinator._net)

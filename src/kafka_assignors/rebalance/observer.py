@@ -22,7 +22,6 @@ from kafka_assignors.assignor import ask_in_thread
 from kafka_assignors.group import NO_GENERATION, Group
 from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.leader import LeaderResult
-from kafka_assignors.load_trigger import LoadJudgement
 from kafka_assignors.quality import measure
 from kafka_assignors.rebalance.events import (
     Action,
@@ -123,23 +122,6 @@ class RebalanceObserver:
         `moved` partitions change their owner although the owner is in the group and could keep them, and
         `least_moved` is the fewest moves to the best balance. Both are None while those of an earlier
         generation are still being computed. `withheld` partitions wait until their owners have revoked them.
-        """
-
-    def load_judged(
-        self,
-        *,
-        strategy: str,
-        greatest: int,
-        bound: int,
-        acts: bool,
-        reason: str,
-        **_: Any,
-    ) -> None:
-        """This member leads, and has looked at the weights because its assignor has a `LoadTrigger`.
-
-        `greatest` is the greatest load of any member, and `bound` a lower bound of it for any assignment,
-        both in the unit of the weights. `acts` says whether the member asks for a rebalance, `reason` why or
-        why not.
         """
 
 
@@ -263,17 +245,6 @@ class Observers:
             moved=moved,
             least_moved=least,
             withheld=sum(len(numbers) for topics in result.withheld.values() for numbers in topics.values()),
-        )
-
-    def load_judged(self, strategy: Strategy, judgement: LoadJudgement) -> None:
-        """This member has looked at the load of the group that it leads."""
-        self.tell(
-            "load_judged",
-            strategy=strategy.name,
-            greatest=judgement.greatest,
-            bound=judgement.bound,
-            acts=judgement.act,
-            reason=judgement.reason,
         )
 
     # ---- telling

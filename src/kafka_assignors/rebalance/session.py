@@ -8,8 +8,6 @@ out with the requests of a `Transport`, the same for every client, and reports t
     SendLeave   LeaveGroup
     SendCommit  OffsetCommit (`session_commits`)            CommitsCanBeSent, CommitAnswered
     always      Heartbeat, joins included                   PollIntervalChecked, HeartbeatAnswered
-    in between  a look at the load, by a leader whose       RejoinRequested
-                assignor has a trigger (`load_watch`)
 
 An error that says nothing about the membership is reported after the client's retry backoff, or after the
 user was told, since the next try may follow the report at once.
@@ -56,7 +54,6 @@ from kafka_assignors.rebalance.events import (
     SyncFailed,
     common_protocol,
 )
-from kafka_assignors.rebalance.load_watch import LoadWatch
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
@@ -115,11 +112,6 @@ class Session:
         self._refusal_pause_s = 0.0
         self._expects_another_round = False
         self._joins_unanswered = 0
-        self._watch: LoadWatch | None = None
-        if any(assignor.rebalance is not None for assignor in self._assignors.values()):
-            self._watch = LoadWatch(
-                consumer, transport, self.protocol, group_id=group_id, observers=self.observers, log=log
-            )
         self._joined: JoinGroupResponse | None = None
         self._last = NEVER_ASSIGNED
         self._has_warned = False
@@ -175,8 +167,6 @@ class Session:
         transport = self._transport
         self._log.info("group %r: joining: %s", self._group_id, join.reason)
         self._consumer.stop_leading()
-        if self._watch is not None:
-            self._watch.join_begins()
         protocols = [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()]
         sent_at = transport.now()
         try:
@@ -239,8 +229,6 @@ class Session:
         began_at = transport.now()
         led: EncodedAssignments | None = None
         if joined.is_leader:
-            if self._watch is not None:
-                await self._watch.question_ended(self._session_timeout_s)
             try:
                 led = await self._consumer.assign(self._assignors[joined.strategy], joined)
             except Exception as error:
@@ -268,8 +256,6 @@ class Session:
             return failed(await self._could_not_assign(str(error), error))
         self._last = LastAssignment(assigned.partitions, membership.generation)
         self._refusal_pause_s = 0.0
-        if self._watch is not None and joined.strategy in self._assignors:
-            self._watch.assigned(self._assignors[joined.strategy], membership, led)
         return Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
 
     def _follow(self, assigned: Partitions, strategy: str) -> None:
@@ -353,11 +339,9 @@ class Session:
                 pace.failed(self._retry_backoff_s)
 
     def stop(self) -> None:
-        """The consumer was closed: have `send_heartbeats` and the watch return."""
+        """The consumer was closed: have `send_heartbeats` return."""
         self._heartbeat_due.notify()
         self._refusal_over.notify()
-        if self._watch is not None:
-            self._watch.stop()
 
     async def heartbeat(self) -> bool:
         """Send one heartbeat; whether the response tells about the membership."""

@@ -10,13 +10,12 @@ from __future__ import annotations
 import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_assignors.assignor import Assignor, Weighed
-from kafka_assignors.group import Topic
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
@@ -94,17 +93,6 @@ class Transport(Protocol):
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
         """Run a task. If it raises, the consumer cannot go on."""
-        ...
-
-    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        """The result of `function`, called in a thread of its own, or its error.
-
-        The thread does not keep the process from ending, and the consumer does not wait for it to close.
-        """
-        ...
-
-    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic], /) -> Weighed:
-        """Ask the source of the assignor, as in a join. Raises `NoWeightsError` if it gives none in time."""
         ...
 
     def wakeup(self) -> Wakeup:

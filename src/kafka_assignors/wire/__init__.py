@@ -57,7 +57,6 @@ from kafka_assignors.wire.kip848_records import (
     decode_consumer_group_value,
     encode_consumer_group_value,
 )
-from kafka_assignors.wire.load_summary import LoadSummary, decode_load_summary, encode_load_summary
 from kafka_assignors.wire.reader import Names, ProtocolError
 
 __all__ = [
@@ -76,7 +75,6 @@ __all__ = [
     "GroupMember",
     "GroupMetadata",
     "GroupMetadataKey",
-    "LoadSummary",
     "Names",
     "OffsetCommit",
     "OffsetCommitKey",
@@ -93,7 +91,6 @@ __all__ = [
     "decode_consumer_group_value",
     "decode_group_metadata",
     "decode_key",
-    "decode_load_summary",
     "decode_member",
     "decode_offset_commit",
     "decode_subscription",
@@ -101,7 +98,6 @@ __all__ = [
     "encode_consumer_group_value",
     "encode_group_metadata",
     "encode_key",
-    "encode_load_summary",
     "encode_member",
     "encode_offset_commit",
     "encode_subscription",
