@@ -13,7 +13,7 @@ CATALOGUES = {
     "kafka_assignors_aiokafka": ("_client.py",),
     "kafka_assignors_kafka_python": ("_client.py", "_v2.py", "_v3.py"),
 }
-OF_FRAMEWORKS = ("faust.py", "faststream.py")
+OF_FRAMEWORKS = ("faststream.py",)
 """Modules that name internals of a framework, and none of the client."""
 
 PRIVATE = re.compile(r"(?<![A-Za-z0-9_])_[a-z]\w*")

@@ -15,8 +15,6 @@ RECORDS = 10
 class FrameworkScenarios:
     program: ClassVar[str]
     strategies: ClassVar[tuple[str, ...]]
-    delivers_once: ClassVar[bool] = True
-    """Whether the framework commits a member's consumed records before the member stops."""
 
     def test_members_join_restart_and_take_over_from_one_that_is_killed(self, kafka: Kafka) -> None:
         with GroupOfMembers(kafka, self.program, {"orders": 6}) as group:
@@ -46,7 +44,7 @@ class FrameworkScenarios:
                 assert by_size(settled) == [2, 2, 2]
                 group.wait_until_consumed(written)
             twice = [record for record, times in group.consumed().items() if times > 1]
-            assert not (twice and self.delivers_once), twice
+            assert not twice
 
             group.kill("c2")
             write()
