@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from compat_tests.scripted.broker import Never, ScriptedBroker
-from compat_tests.scripted.model import Group
+from compat_tests.scripted.broker import Code, Never, ScriptedBroker
+from compat_tests.scripted.model import REBALANCE_IN_PROGRESS, Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import hang_limit
 from kafka_assignors.rebalance import lease
@@ -22,10 +23,10 @@ each_client = pytest.mark.parametrize("client", CLIENTS)
 
 
 @asynccontextmanager
-async def consuming(client: str) -> AsyncIterator[tuple[User, Group]]:
+async def consuming(client: str, **settings: Any) -> AsyncIterator[tuple[User, Group]]:
     async with ScriptedBroker() as broker:
         group = broker.group("silence", {TOPIC: 4})
-        user = User(broker, group, client, session_timeout_ms=SESSION_S * 1000)
+        user = User(broker, group, client, session_timeout_ms=SESSION_S * 1000, **settings)
         async with hang_limit():
             try:
                 await user.start()
@@ -72,5 +73,43 @@ def test_a_join_without_an_answer_is_given_up_when_the_membership_is_gone(client
             group.remove_member()
             await group.until(lambda: "lost" in user.listened)
             await group.until(lambda: user.told[-1] == ("assigned", [0, 1, 2, 3]))
+
+    asyncio.run(run())
+
+
+@each_client
+def test_a_join_without_an_answer_is_given_up_when_a_commit_tells_that_the_membership_is_gone(
+    client: str,
+) -> None:
+    async def run() -> None:
+        async with consuming(client) as (user, group):
+            member_id = group.member_id
+            group.answer("JoinGroup", Never())
+            group.answer(
+                "Heartbeat",
+                Code(REBALANCE_IN_PROGRESS),
+                times=math.inf,
+                when=lambda request: request.body.member_id == member_id,
+            )
+            since = len(group.requests)
+            await group.until(lambda: group.sent("JoinGroup", since=since))
+            group.remove_member()
+            assert await user.call("commit", {user.partition(TOPIC, 0): 5}) == "CommitFailedError"
+            await group.until(lambda: user.listened == ["assigned", "lost", "assigned"])
+
+    asyncio.run(run())
+
+
+@each_client
+def test_a_join_without_an_answer_is_given_up_when_a_static_member_unsubscribes(client: str) -> None:
+    async def run() -> None:
+        async with consuming(client, group_instance_id="pod-1") as (user, group):
+            group.answer("JoinGroup", Never())
+            group.begin_rebalance()
+            since = len(group.requests)
+            await group.until(lambda: group.sent("JoinGroup", since=since))
+            assert await user.call("unsubscribe") == "ok"
+            assert await user.call("subscribe") == "ok"
+            await group.until(lambda: user.listened == ["assigned", "revoked", "assigned"])
 
     asyncio.run(run())

@@ -120,7 +120,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._subscription.lease_until = self._member.lease_until if self._is_installed else -math.inf
         self._subscription.wake()
         self._look_again()
-        self._session.commits.look()
+        self._session.look()
 
     def _look_again(self) -> None:
         """Wake the tasks that wait for the machine: to want a join or a call, or to be closed."""

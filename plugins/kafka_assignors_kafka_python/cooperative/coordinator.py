@@ -126,7 +126,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         after = self._member
         if after.has_lease(now) > before.has_lease(now) or after.may_call(now) > before.may_call(now):
             self._fetcher.wake()
-        self._session.commits.look()
+        self._session.look()
 
     def _carry_out(self, action: events.Action) -> None:
         match action:

@@ -111,7 +111,7 @@ class Session:
         self._refusal_over = transport.wakeup()
         self._refusal_pause_s = 0.0
         self._expects_another_round = False
-        self._joins_unanswered = 0
+        self._joins_unanswered = self._leaves_unanswered = 0
         self._joined: JoinGroupResponse | None = None
         self._last = NEVER_ASSIGNED
         self._has_warned = False
@@ -132,11 +132,22 @@ class Session:
                 self.join_task = self._transport.spawn(self._sync(membership))
             case SendLeave(member_id, reason):
                 self._left_as = member_id
-                self.leave_task = self._transport.spawn(self._leave(member_id, reason, self.join_task))
+                self._leaves_unanswered += 1
+                self.leave_task = self._transport.spawn(self._leave(member_id, reason))
             case SendCommit():
                 self.commits.write(action)
             case CommitRefused():
                 self.commits.refuse(action)
+
+    def look(self) -> None:
+        """Send the commits that are due, and end a join that the machine has given up, unless it is answered.
+
+        Its connection may never answer. Call this after every event.
+        """
+        self.commits.look()
+        given_up = not (self._consumer.member.join.is_under_way or self.joins_are_answered)
+        if given_up and not self._leaves_unanswered:
+            self._transport.give_up(self.join_task)
 
     def unexpected(self, what: str, error: BaseException) -> Exception:
         """Log an exception that is not Kafka's, such as a listener's; returns the error for the user."""
@@ -359,9 +370,6 @@ class Session:
             seconds = transport.now() - sent_at
             self.observers.tell("heartbeat_answered", seconds=seconds, ok=not error_code)
         consumer.handle(HeartbeatAnswered(membership, error, sent_at))
-        if not (consumer.member.join.is_under_way or self.joins_are_answered):
-            # The membership is lost, and with it the join; its connection may never answer.
-            transport.give_up(self.join_task)
         if error is not MembershipError.OTHER:
             consumer.heartbeat_ended(None, accepted=True)
             return True
@@ -394,7 +402,7 @@ class Session:
         finally:
             answered.resolve()
 
-    async def _leave(self, member_id: str, reason: str, join: object) -> None:
+    async def _leave(self, member_id: str, reason: str) -> None:
         transport = self._transport
         self._log.info("group %r: leaving: %s", self._group_id, reason)
         try:
@@ -406,8 +414,9 @@ class Session:
             )
         except Exception as error:
             self.unexpected("could not leave, the session will end by itself", error)
-        if self.join_task is join and not self.joins_are_answered:  # The next one may be under way already.
-            transport.give_up(join)
+        finally:
+            self._leaves_unanswered -= 1
+        self.look()
 
     def leave_in_any_case(self) -> None:
         """Send LeaveGroup if the machine cannot ask for it any more."""

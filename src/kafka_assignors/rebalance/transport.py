@@ -165,7 +165,7 @@ class Transport(Protocol):
     def give_up(self, join: object) -> None:
         """Wait no longer for the response to a JoinGroup or SyncGroup; `join` is what `spawn` returned.
 
-        The member has left, and a coordinator never answers its SyncGroup then
+        The member is out of the group, and a coordinator never answers its SyncGroup then
         (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`). What was sent after that on
         the same connection would wait as well.
         """
