@@ -19,7 +19,6 @@ from kafka_assignors.criteria import (
     Criterion,
     Scale,
     Trade,
-    named_criterion,
     traded,
 )
 from kafka_assignors.group import Assignment, Group, Member, Topic
@@ -313,16 +312,6 @@ def test_strategies_say_what_they_promise() -> None:
     assert Sticky().criteria == CooperativeSticky().criteria == (BALANCE, MOVEMENT, RACKS)
     assert RackAwareSticky().criteria == (BALANCE, RACKS, MOVEMENT)
     assert RackAwareSticky(1.5).criteria == (BALANCE, Trade(moves=3, misses=2), MOVEMENT)
-
-
-def test_criteria_have_names() -> None:
-    for criterion in (*Criterion, Trade(3, 1), Trade(3, 2)):
-        assert named_criterion(criterion.value) == criterion
-    assert named_criterion("trade=6/4") == Trade(3, 2)
-    for name in ("trade", "trade=0", "trade=1/0", "trade=-1", "trade=123456", "speed", 3, None):
-        with pytest.raises(ValueError, match="is no criterion"):
-            named_criterion(name)
-    assert Range().criteria is None
 
 
 def test_the_judge_shares_no_code_with_the_solver() -> None:

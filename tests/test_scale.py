@@ -111,9 +111,3 @@ def test_a_capacity_is_a_positive_whole_number(capacity: object) -> None:
 def test_an_invalid_number_of_existing_partitions_is_refused(load: object) -> None:
     with pytest.raises(InvalidScaleError, match=r"member 'm1' has .* partitions already"):
         Scale(already={"m1": load})  # type: ignore[dict-item]
-
-
-def test_a_scale_among_some_members_says_nothing_that_goes_without_saying() -> None:
-    scale = Scale({"m1": 1, "m2": 3, "m3": 4}, {"m1": 0, "m2": 5})
-    assert scale.among(["m1", "m2"]) == Scale({"m2": 3}, {"m2": 5})
-    assert scale.among(["m1"]) == PLAIN

@@ -21,14 +21,12 @@ class Peer:
         protocol: the program's name for the way of rebalancing.
         label: the name in the tables.
         ours: whether the peer is one of our consumers.
-        coordinator_assigns: whether it is a KIP-848 group, whose heartbeats are a setting of the broker.
     """
 
     client: str
     protocol: str
     label: str
     ours: bool = False
-    coordinator_assigns: bool = False
 
     @property
     def package(self) -> str:
@@ -52,6 +50,6 @@ PEERS: Mapping[str, Peer] = {
     "kafka-python-sticky": Peer("kafka_python", "sticky", "kafka-python sticky"),
     "kafka-python-cooperative": Peer("kafka_python", "cooperative", "kafka-python cooperative"),
     "confluent-cooperative": Peer("confluent", "cooperative", "confluent cooperative"),
-    "confluent-kip848": Peer("confluent", "kip848", "confluent KIP-848", coordinator_assigns=True),
+    "confluent-kip848": Peer("confluent", "kip848", "confluent KIP-848"),
     "java-cooperative": Peer("java", "cooperative", "Java cooperative"),
 }

@@ -126,13 +126,6 @@ class Cluster:
             groups = self._with_offsets(groups, progress)
         return tuple(groups)
 
-    def read_ends(
-        self, partitions: Mapping[str, Iterable[int]], on_progress: Progress | None = None
-    ) -> Offsets:
-        """The end offsets of these partitions, without those that are hidden or have no leader."""
-        self._ready()
-        return self._ends(partitions, on_progress or (lambda *_: None))
-
     def delete_groups(self, ids: Iterable[str]) -> dict[str, str | None]:
         """Delete groups. The result has None for a deleted group, else the reason: it has members, …"""
         wanted = list(dict.fromkeys(ids))

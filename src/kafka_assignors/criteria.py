@@ -1,9 +1,8 @@
-"""The criteria of the best assignment, in order of importance: one tuple for strategy, solver and proof.
+"""The criteria of the best assignment, in order of importance: one tuple for strategy and solver.
 
-A strategy declares its criteria, the most important one first. The solver minimises them, a certificate
-proves their minimum, `check` and `explain` read them. Balance comes first. After it come movement and racks:
-either in an order, where no gain in the second outweighs one unit of the first, or traded, where one rack
-miss is worth a given number of moves (`traded`).
+A strategy declares its criteria, the most important one first, and the solver minimises them. Balance comes
+first. After it come movement and racks: either in an order, where no gain in the second outweighs one unit of
+the first, or traded, where one rack miss is worth a given number of moves (`traded`).
 
 **Scale.** How balance measures loads where members differ. A member with L partitions counts (L + already)² /
 capacity. With twice the capacity, a member takes twice the load before one more partition costs it as much.
@@ -16,15 +15,12 @@ from __future__ import annotations
 
 import enum
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 MOST_IN_TRADE = 10_000
 """The greatest numerator and denominator of a trade. Costs along a path of members stay far below 2^62."""
-
-_TRADE = re.compile(r"trade=([1-9][0-9]{0,4})(?:/([1-9][0-9]{0,4}))?")
 
 
 class InvalidTradeError(ValueError):
@@ -132,20 +128,6 @@ def exact(moves_per_miss: Fraction | float) -> Fraction | None:
     return number
 
 
-def named_criterion(name: object) -> AnyCriterion:
-    """The criterion of this text form: `balance`, `movement`, `racks`, or `trade=3/2`; else ValueError."""
-    if isinstance(name, str) and (match := _TRADE.fullmatch(name)):
-        moves_per_miss = Fraction(int(match[1]), int(match[2] or 1))
-        return Trade(moves=moves_per_miss.numerator, misses=moves_per_miss.denominator)
-    try:
-        return Criterion(name)
-    except ValueError:
-        known = ", ".join(criterion.value for criterion in Criterion)
-        raise ValueError(
-            f"{name!r:.100} is no criterion: they are {known}, and trade=3/2 or the like"
-        ) from None
-
-
 def require_criteria(criteria: Sequence[AnyCriterion]) -> Criteria:
     """The criteria themselves; ValueError unless balance comes first and none comes twice."""
     criteria = tuple(criteria)
@@ -195,14 +177,6 @@ class Scale:
     def has_already(self, member_id: str) -> int:
         """How many partitions the member has before any are assigned."""
         return self.already.get(member_id, 0)
-
-    def among(self, member_ids: Iterable[str]) -> Scale:
-        """The scale of these members alone, without entries that equal the default."""
-        members = frozenset(member_ids)
-        return Scale(
-            {id: capacity for id, capacity in self.capacities.items() if id in members and capacity != 1},
-            {id: load for id, load in self.already.items() if id in members and load},
-        )
 
 
 PLAIN = Scale()

@@ -55,6 +55,14 @@ class Improvement:
     change: Price
 
 
+def among(scale: Scale, group: Group) -> Scale:
+    """The scale of the group's members alone, without entries that equal the default."""
+    return Scale(
+        {id: capacity for id, capacity in scale.capacities.items() if id in group.members and capacity != 1},
+        {id: load for id, load in scale.already.items() if id in group.members and load},
+    )
+
+
 def prove(
     group: Group, assignment: Assignment, criteria: Sequence[AnyCriterion], *, scale: Scale = PLAIN
 ) -> Certificate | Improvement:
@@ -65,7 +73,7 @@ def prove(
     """
     criteria = require_criteria(criteria)
     check_assignment(group, assignment)
-    return _Search(_Edges(group, assignment, criteria, scale.among(group.members))).run()
+    return _Search(_Edges(group, assignment, criteria, among(scale, group))).run()
 
 
 class _Units:

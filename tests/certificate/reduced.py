@@ -10,7 +10,7 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.composed import Composed
 from kafka_assignors.strategies.rules.priority import LevelByPriority, one_by_one
 from tests.certificate.check import Certificate
-from tests.certificate.prove import Improvement, prove
+from tests.certificate.prove import Improvement, among, prove
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Reduced:
 def reduced_form(strategy: Composed, group: Group) -> Reduced:
     """What is left of the group for the balance rule, and the assignment of the rule."""
     problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
-    scale = balance.scale(problem).among(problem.group.members)
+    scale = among(balance.scale(problem), problem.group)
     return Reduced(problem.as_group(), balance.balance(problem, criteria), criteria, scale)
 
 
@@ -43,4 +43,4 @@ def layers(strategy: Composed, group: Group) -> Iterator[Reduced]:
     for solved, scale in one_by_one(parts, classes, problem.fixed_loads, criteria):
         names = {name for held in solved.members.values() for name in held}
         topics = {name: topic for name, topic in whole.topics.items() if name in names}
-        yield Reduced(Group(topics, whole.members), solved, criteria, scale.among(whole.members))
+        yield Reduced(Group(topics, whole.members), solved, criteria, among(scale, whole))

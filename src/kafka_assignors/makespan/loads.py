@@ -26,7 +26,7 @@ requested, and it measures any strategy in the same way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -136,48 +136,8 @@ def member_loads(assignment: Assignment, weights: Weights) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Loads:
-    """The loads of the members of a group, and a lower bound of the greatest load.
-
-    Attributes:
-        weights: the weights of the group's partitions.
-        of_members: the weight of all partitions of each member, by member id.
-        bound: `lower_bound`.
-    """
-
-    weights: Weights
-    of_members: Mapping[str, int]
-    bound: int
-
-    @property
-    def greatest(self) -> int:
-        """The greatest load; 0 without members."""
-        return max(self.of_members.values(), default=0)
-
-    @property
-    def gap(self) -> float:
-        """By how much the greatest load exceeds the bound, as a share of the bound; 0 for a bound of 0."""
-        return gap_above(self.greatest, self.bound)
-
-
-def gap_above(load: int, bound: int) -> float:
-    """By how much a load exceeds a bound, as a share of the bound; 0 for a bound of 0."""
-    return load / bound - 1 if bound else 0.0
-
-
-def loads_of(group: Group, assignment: Assignment) -> Loads:
-    """The loads under an assignment of the group, or a part of one.
-
-    Cost: sorting the partitions, and a maximum flow on classes and cohorts.
-    """
-    weights = weights_of(group)
-    jobs, _ = jobs_of(group, group.claims, weights)
-    return Loads(weights, member_loads(assignment, weights), lower_bound(jobs))
-
-
 def measure_loads(group: Group, assignment: Assignment) -> LoadReport:
-    """Measure a valid assignment of the group. Cost: that of `loads_of`."""
+    """Measure a valid assignment of the group. Cost: sorting the partitions, and a maximum flow."""
     weights = weights_of(group)
     jobs, classes = jobs_of(group, group.claims, weights)
     loads = member_loads(assignment, weights)
