@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -32,7 +35,7 @@ from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -48,6 +51,17 @@ Heartbeats and commits on the same connection would have to wait for that.
 
 _UNKNOWN_LEADER_EPOCH = -1
 _OFFSET_FETCH = 9
+
+
+def _drop_unsent(connected: Any, *, when_closed: bool) -> None:
+    """Set whether the operating system drops what a socket has not sent when it is closed.
+
+    Otherwise it goes on sending for minutes after a network was interrupted, behind the requests of the next
+    connection. For an OffsetCommit that has no response yet.
+    """
+    linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
+    with suppress(OSError, TypeError):  # It is closed already; uvloop has no real socket.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 def _newest(request: Any) -> Any:
@@ -110,7 +124,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             raise Errors.NodeNotReadyError(node_id)
         writer = connection._writer
         response = connection.send(request)
-        drop_unsent(writer.get_extra_info("socket"), when_closed=True)
+        _drop_unsent(writer.get_extra_info("socket"), when_closed=True)
         return self._response(node_id, connection, writer, response)
 
     async def _response(self, node_id: Any, connection: Any, writer: Any, response: Awaitable[Any]) -> Any:
@@ -122,7 +136,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             if isinstance(error, Errors.KafkaError):
                 self._does_not_answer(node_id, error)
             self._does_not_answer(node_id, Errors.RequestTimedOutError())
-        drop_unsent(writer.get_extra_info("socket"), when_closed=False)
+        _drop_unsent(writer.get_extra_info("socket"), when_closed=False)
         return answered
 
     def _does_not_answer(self, node_id: Any, error: Exception) -> NoReturn:

@@ -9,6 +9,9 @@ decoding the members' metadata.
 
 from __future__ import annotations
 
+import socket
+import struct
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -38,7 +41,7 @@ from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partition
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse, drop_unsent
+from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors_kafka_python._client import (
     Leading,
     in_leader_thread,
@@ -61,6 +64,17 @@ _FLUSH_S = 1.0
 
 _BEYOND_REBALANCE_MS = 5000
 """How much longer than `max_poll_interval_ms` a join may take, for the way of the response; as in Java."""
+
+
+def _drop_unsent(connected: Any, *, when_closed: bool) -> None:
+    """Set whether the operating system drops what a socket has not sent when it is closed.
+
+    Otherwise it goes on sending for minutes after a network was interrupted, behind the requests of the next
+    connection. For an OffsetCommit that has no response yet.
+    """
+    linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
+    with suppress(OSError):  # It is closed already.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
@@ -150,7 +164,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             raise Errors.NodeNotReadyError(node_id)
         connected = connection.transport._sock
         response = connection.send_request(request)
-        drop_unsent(connected, when_closed=True)
+        _drop_unsent(connected, when_closed=True)
         return self._response(node_id, request, connected, response)
 
     async def _response(self, node_id: str, request: Any, connected: Any, response: Any) -> Any:
@@ -159,7 +173,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         except Errors.KafkaError as error:
             self._failed_request(node_id, request, error)
             raise
-        drop_unsent(connected, when_closed=False)
+        _drop_unsent(connected, when_closed=False)
         return answered
 
     async def send_heartbeat(self, request: Any) -> int:

@@ -7,11 +7,7 @@ so it needs no loop of its own.
 
 from __future__ import annotations
 
-import socket
-import struct
-import sys
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,17 +16,6 @@ from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
-
-
-def drop_unsent(connected: Any, *, when_closed: bool) -> None:
-    """Set whether the operating system drops what a socket has not sent when it is closed.
-
-    Otherwise it goes on sending for minutes after a network was interrupted, behind the requests of the next
-    connection. For an OffsetCommit that has no response yet.
-    """
-    linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
-    with suppress(OSError, TypeError):  # It is closed already; uvloop has no real socket.
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 @dataclass(frozen=True, slots=True)
