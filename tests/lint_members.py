@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_assignors.lint import lint
-from kafka_assignors.lint.members import member_config
-from kafka_assignors.lint.rules import LintFacts, MemberConfig, Severity
 from kafka_assignors.strategies import load_strategy
+from kafka_assignors_ops.lint import lint
+from kafka_assignors_ops.lint.members import member_config
+from kafka_assignors_ops.lint.rules import LintFacts, MemberConfig, Severity
 
 __all__ = ["aiokafka", "findings", "java", "kafka_python", "librdkafka", "member"]
 

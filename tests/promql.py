@@ -6,9 +6,9 @@ from typing import Any
 
 import promql_parser as promql
 
+from kafka_assignors_ops.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, STATES, UNDECODABLE
+from kafka_assignors_ops.watch.metrics import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, STATES, UNDECODABLE
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 
 _ALL: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]
 METRICS = {metric.name: metric for metric in _ALL}

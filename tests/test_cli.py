@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import kafka_assignors
-from kafka_assignors_cli import app, main
+from kafka_assignors_cli import list_strategies, main
 from kafka_assignors_cli.console import CannotRun
-from kafka_assignors_cli.options import require_replay_extra
+from kafka_assignors_spark.command_options import require_replay_extra
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
@@ -202,7 +202,7 @@ def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
     def fail() -> list[str]:
         raise KeyError("a defect\nin two lines")
 
-    monkeypatch.setattr(app, "strategy_names", fail)
+    monkeypatch.setattr(list_strategies, "strategy_names", fail)
     monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", variable)
     assert main([*options, "strategies"]) == 70
     *before, last = capsys.readouterr().err.splitlines()
@@ -259,7 +259,7 @@ def test_the_traceback_of_one_run_is_not_that_of_the_next(
     def fail() -> list[str]:
         raise KeyError("a defect")
 
-    monkeypatch.setattr(app, "strategy_names", fail)
+    monkeypatch.setattr(list_strategies, "strategy_names", fail)
     monkeypatch.delenv("KAFKA_ASSIGNORS_TRACEBACK", raising=False)
     assert main(["--traceback", "strategies"]) == main(["strategies"]) == 70
     assert capsys.readouterr().err.count("Traceback (most recent call last):") == 1

@@ -14,12 +14,11 @@ from rich.text import Text
 
 from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
-from kafka_assignors.live_group import LiveGroup, LiveMember, as_group
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun, ProgressReport
-from kafka_assignors_cli.live_view import (
+from kafka_assignors_ops.groups_view import (
     Looks,
     Snapshot,
     describe_json,
@@ -28,6 +27,7 @@ from kafka_assignors_cli.live_view import (
     show,
     summary_json,
 )
+from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
 
 LIVE = LiveGroup(
     "g",

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.lint import LintReport
-from kafka_assignors.lint.rules import LintFinding, NotJudged, Severity
-from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors.wire import Subscription
 from kafka_assignors_cli import main
-from kafka_assignors_cli.lint import report_renderables
-from kafka_assignors_cli.live_view import description, group_list
+from kafka_assignors_ops.groups_view import description, group_list
+from kafka_assignors_ops.lint import LintReport
+from kafka_assignors_ops.lint.rules import LintFinding, NotJudged, Severity
+from kafka_assignors_ops.lint_command import report_renderables
+from kafka_assignors_ops.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from tests.golden_tables.check import rendered
 from tests.hostile_names import NAMES, assert_harmless
 from tests.test_cli_tables import LIVE, TOPIC

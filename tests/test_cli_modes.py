@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from kafka_assignors_cli import main
-from kafka_assignors_cli.app import app
+from kafka_assignors_cli.app import command_line
 
 EVERY = None
 """Stands for all parameters: each of them has an effect."""
@@ -113,7 +113,7 @@ VALUES = {
 
 def parameters(command: str) -> Iterator[Any]:
     """The parameters of a command, except those that show help or completions."""
-    found: Any = typer.main.get_command(app)
+    found: Any = typer.main.get_command(command_line())
     for name in command.split():
         found = found.commands[name]
     return (each for each in found.params if each.name not in ("help", "context"))
@@ -160,7 +160,7 @@ def test_an_option_without_effect_is_refused_in_one_line(
 
 
 def test_every_command_has_its_modes_in_the_table() -> None:
-    found: Any = typer.main.get_command(app)
+    found: Any = typer.main.get_command(command_line())
     names = {
         f"{name} {below}".rstrip()
         for name, command in found.commands.items()

@@ -11,24 +11,24 @@ import pytest
 from rich.console import RenderableType
 
 from kafka_assignors.group import Assignment, Topic
-from kafka_assignors.lint import LintReport
-from kafka_assignors.lint.rules import LintFinding, NotJudged, Severity
-from kafka_assignors.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors.quality import compare_strategies, measure
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
 from kafka_assignors.wire import Subscription
-from kafka_assignors_cli.app import strategy_table
 from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
-from kafka_assignors_cli.lint import report_renderables
-from kafka_assignors_cli.live_view import description, group_list
-from kafka_assignors_cli.validate import judgement_renderables
-from kafka_assignors_cli.watch import watch_tables
+from kafka_assignors_cli.list_strategies import strategy_table
+from kafka_assignors_ops.groups_view import description, group_list
+from kafka_assignors_ops.lint import LintReport
+from kafka_assignors_ops.lint.rules import LintFinding, NotJudged, Severity
+from kafka_assignors_ops.lint_command import report_renderables
+from kafka_assignors_ops.live_group import Coordinator, LiveGroup, LiveMember, as_group
+from kafka_assignors_ops.watch.fleet import Counts, FleetCounts, FleetSnapshot, GroupFigures, GroupSnapshot
+from kafka_assignors_ops.watch.metrics import WatchStatus
+from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_spark.policy import judge, read_policy
 from kafka_assignors_spark.report.as_json import read_report
 from kafka_assignors_spark.result import to_json
-from kafka_assignors_spark.watch.fleet import Counts, FleetCounts, FleetSnapshot, GroupFigures, GroupSnapshot
-from kafka_assignors_spark.watch.metrics import WatchStatus
+from kafka_assignors_spark.validate_command import judgement_renderables
 from spark_validation.tests.report_sample import sample
 from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
 

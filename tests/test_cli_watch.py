@@ -14,9 +14,8 @@ import pytest
 
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import CannotRun
-from kafka_assignors_cli.options import parse_endpoint
-from kafka_assignors_cli.watch import group_json, in_order_of_attention
-from kafka_assignors_spark.watch.fleet import Counts, GroupFigures, GroupSnapshot
+from kafka_assignors_ops.watch.fleet import Counts, GroupFigures, GroupSnapshot
+from kafka_assignors_ops.watch_command import group_json, in_order_of_attention, parse_endpoint
 
 CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from kafka_assignors_cli.app import app
+from kafka_assignors_cli.app import command_line
 from tests.test_project_files import PAGES, ROOT
 
 _CONSOLE = re.compile(r"^ *```console\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
@@ -34,7 +34,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 def refused(words: list[str]) -> str | None:
     """The part of a call that does not exist; None if the call is valid."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(command_line())
     known = {"--help", "--install-completion", "--show-completion"}
     for word in words:
         known |= {name for parameter in command.params for name in parameter.opts + parameter.secondary_opts}

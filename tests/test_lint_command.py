@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.lint import RULES
 from kafka_assignors_cli import main
+from kafka_assignors_ops.lint import RULES
 from tools.lint_docs import PAGE, page_with_rules
 
 JAVA = "partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor\n"

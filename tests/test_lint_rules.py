@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.lint import RULES, lint
-from kafka_assignors.lint.members import live_members
-from kafka_assignors.lint.rules import (
+from kafka_assignors.strategies import MemberContext, load_strategy
+from kafka_assignors.wire import GroupMember, GroupMetadata, Subscription, encode_member, encode_subscription
+from kafka_assignors_ops.lint import RULES, lint
+from kafka_assignors_ops.lint.members import live_members
+from kafka_assignors_ops.lint.rules import (
     BrokerBounds,
     LintFacts,
     LintFinding,
@@ -19,9 +21,7 @@ from kafka_assignors.lint.rules import (
     Severity,
     StrategyUse,
 )
-from kafka_assignors.live_group import LiveGroup, LiveMember
-from kafka_assignors.strategies import MemberContext, load_strategy
-from kafka_assignors.wire import GroupMember, GroupMetadata, Subscription, encode_member, encode_subscription
+from kafka_assignors_ops.live_group import LiveGroup, LiveMember
 from tests.lint_members import aiokafka, findings, java, kafka_python, librdkafka
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO

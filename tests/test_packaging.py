@@ -18,6 +18,7 @@ PACKAGES = (
     "kafka_assignors_confluent",
     "kafka_assignors_kafka_python",
     "kafka_assignors_opentelemetry",
+    "kafka_assignors_ops",
     "kafka_assignors_spark",
 )
 

@@ -65,9 +65,9 @@ def commands_page() -> str:
     """Every command with its arguments and options, as Markdown."""
     import typer.main
 
-    from kafka_assignors_cli.app import app
+    from kafka_assignors_cli.app import command_line
 
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(command_line())
     return COMMANDS_HEAD + "".join(_sections(command, "kafka-assignors"))
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from kafka_assignors.lint import RULES
-from kafka_assignors.lint.rules import LintRule
+from kafka_assignors_ops.lint import RULES
+from kafka_assignors_ops.lint.rules import LintRule
 from tools.generated_part import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "lint.md"

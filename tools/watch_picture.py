@@ -13,13 +13,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from rich.console import CONSOLE_SVG_FORMAT, Console
 
-from kafka_assignors_cli.watch import watch_tables
+from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_ops.watch.metrics import WatchStatus
+from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.generations import Record
 from kafka_assignors_spark.folds.records import to_micros
 from kafka_assignors_spark.history import catalogue_rows
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
-from kafka_assignors_spark.watch.metrics import WatchStatus
 
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY, PICTURE = ROOT / "spark_validation" / "recorded", ROOT / "docs" / "watch.svg"

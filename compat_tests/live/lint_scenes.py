@@ -29,9 +29,9 @@ from confluent_kafka import Consumer, KafkaError
 from compat_tests.aiokafka.member import OURS, STOCK
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.live_group import LiveGroup
 from kafka_assignors_cli import main
-from kafka_assignors_confluent import Cluster
+from kafka_assignors_ops.cluster import Cluster
+from kafka_assignors_ops.live_group import LiveGroup
 
 __all__ = ["AiokafkaMember", "Scene", "Settings", "first_error", "poll_until"]
 

@@ -21,9 +21,10 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group_json import parse_group
-from kafka_assignors.live_group import LiveGroup, as_group
 from kafka_assignors_cli import main
-from kafka_assignors_confluent import Cluster, ClusterError, ConfigurationError, UnreachableError
+from kafka_assignors_confluent.connection import ClusterError, ConfigurationError, UnreachableError
+from kafka_assignors_ops.cluster import Cluster
+from kafka_assignors_ops.live_group import LiveGroup, as_group
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli", "groups"]
 RECORDS = 5

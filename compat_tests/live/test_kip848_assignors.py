@@ -11,10 +11,10 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors.group_json import assignment_to_json
-from kafka_assignors.live_group import LiveGroup, as_group
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Strategy, load_strategy
-from kafka_assignors_confluent import Cluster
+from kafka_assignors_ops.cluster import Cluster
+from kafka_assignors_ops.live_group import LiveGroup, as_group
 
 TOPICS = {"orders": 7, "payments": 5, "clicks": 11}
 MEMBERS = ("one", "two", "three", "four", "five")

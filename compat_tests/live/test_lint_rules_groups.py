@@ -20,9 +20,9 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.librdkafka import leave
-from kafka_assignors.live_group import CLASSIC, CONSUMER, LiveMember
 from kafka_assignors_cli import main
 from kafka_assignors_kafka_python import StickyAssignor
+from kafka_assignors_ops.live_group import CLASSIC, CONSUMER, LiveMember
 
 POD_OF_A_DEPLOYMENT = "orders-7d9f8b6c5-x2x4z"
 SAME_POD_RESTARTED = "orders-7d9f8b6c5-q8wlk"

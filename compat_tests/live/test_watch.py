@@ -26,7 +26,7 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.support.secured_cluster import Right, SecuredCluster
 from compat_tests.support.watch_process import WatchProcess
-from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
+from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
 
 MEMBER = "compat_tests.support.librdkafka_member"
 OFFSETS = "__consumer_offsets"

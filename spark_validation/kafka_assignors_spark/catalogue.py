@@ -62,6 +62,21 @@ class CatalogueEntry:
         return topic.name, topic.id, self.since, topic.partitions, racks
 
 
+def changed_entry(
+    known: CatalogueEntry | None, found: Topic, now: datetime, *, racks_known: bool
+) -> CatalogueEntry | None:
+    """The entry of a topic from `now` on, after the latest `known` one; None if that still holds.
+
+    The first entry holds for all times. Without `racks_known`, other racks are no change.
+    """
+    if known is None:
+        return CatalogueEntry(None, found)
+    before = known.topic
+    same_racks = not racks_known or before.replica_racks == found.replica_racks
+    same = (before.id, before.partitions) == (found.id, found.partitions) and same_racks
+    return None if same else CatalogueEntry(now, found)
+
+
 def _place(entry: CatalogueEntry) -> tuple[bool, Any]:
     """The sort key of an entry among those of its topic."""
     return entry.since is not None, entry.since

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors.group import Topic
+from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity
 from kafka_assignors_spark.archive import ArchiveError
 from kafka_assignors_spark.archive.run import Lag
 from kafka_assignors_spark.archive.store import (
@@ -23,8 +24,7 @@ from kafka_assignors_spark.archive.store import (
     batch_name,
     remove_files_of,
 )
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry, changed_entry
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import REPORTED, TOPICS
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
@@ -254,6 +254,10 @@ def test_a_folder_that_is_no_archive_is_refused(spark: SparkSession, tmp_path: P
 # The catalogue
 
 
+def changed(found: LiveTopic, known: CatalogueEntry | None) -> CatalogueEntry | None:
+    return changed_entry(known, found.topic, MIDNIGHT, racks_known=found.complete)
+
+
 def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool = True) -> LiveTopic:
     replica_racks = tuple(map(frozenset, racks)) if any(racks) else None
     return LiveTopic(Topic(name, len(racks), replica_racks, topic_id), complete)
@@ -262,13 +266,13 @@ def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool 
 def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
     known = CatalogueEntry(None, Topic("t", 2, (frozenset("a"), frozenset("b")), "id"))
     other_racks = live("t", [{"a"}, {"c"}])
-    assert other_racks.changed(known, MIDNIGHT) == CatalogueEntry(MIDNIGHT, other_racks.topic)
-    assert other_racks.changed(None, MIDNIGHT) == CatalogueEntry(None, other_racks.topic)
-    assert live("t", [{"a"}, {"b"}]).changed(known, MIDNIGHT) is None
-    assert live("t", [{"a"}, {"b"}, {"a"}]).changed(known, MIDNIGHT)
-    assert live("t", [{"a"}, {"b"}], topic_id="other").changed(known, MIDNIGHT)
-    assert live("t", [{"a"}, set()], complete=False).changed(known, MIDNIGHT) is None
-    assert live("t", [{"a"}, set()], complete=True).changed(known, MIDNIGHT)
+    assert changed(other_racks, known) == CatalogueEntry(MIDNIGHT, other_racks.topic)
+    assert changed(other_racks, None) == CatalogueEntry(None, other_racks.topic)
+    assert changed(live("t", [{"a"}, {"b"}]), known) is None
+    assert changed(live("t", [{"a"}, {"b"}, {"a"}]), known)
+    assert changed(live("t", [{"a"}, {"b"}], topic_id="other"), known)
+    assert changed(live("t", [{"a"}, set()], complete=False), known) is None
+    assert changed(live("t", [{"a"}, set()], complete=True), known)
 
 
 def test_the_catalogue_has_a_row_for_every_change_and_no_other(spark: SparkSession, tmp_path: Path) -> None:

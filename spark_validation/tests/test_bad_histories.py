@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.folds.generations import TORN
 from kafka_assignors_spark.folds.rebalances import RECORDS_LOST
 from kafka_assignors_spark.replay import run_replay
+from kafka_assignors_spark.replay_tables import print_replay
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult

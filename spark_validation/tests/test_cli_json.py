@@ -16,10 +16,11 @@ import pytest
 import typer
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.live_group import LiveGroup
-from kafka_assignors_cli import archive, main
-from kafka_assignors_cli.app import app
-from kafka_assignors_cli.options import ClusterAddress
+from kafka_assignors_cli import main
+from kafka_assignors_cli.app import command_line
+from kafka_assignors_ops import groups_command, lint_command
+from kafka_assignors_ops.live_group import LiveGroup
+from kafka_assignors_spark import archive_command
 from kafka_assignors_spark.archive import ArchiveResult
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.source.messages import MessageCounts
@@ -57,8 +58,9 @@ def archived(_: object) -> ArchiveResult:
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with an input for each command, and a cluster at any address."""
     cluster = OneGroupCluster()
-    monkeypatch.setattr(ClusterAddress, "connected", lambda _: contextlib.nullcontext(cluster))
-    monkeypatch.setattr(archive, "_run", archived)
+    for command in (groups_command, lint_command):
+        monkeypatch.setattr(command, "connected", lambda _: contextlib.nullcontext(cluster))
+    monkeypatch.setattr(archive_command, "_run", archived)
     monkeypatch.chdir(tmp_path)
     Path("group.json").write_text(GROUP)
     Path("consumer.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["range"]\n')
@@ -112,7 +114,7 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_every_command_declares_the_same_option() -> None:
-    declared = dict(commands(typer.main.get_command(app)))
+    declared = dict(commands(typer.main.get_command(command_line())))
     assert declared.keys() == {*ARGUMENTS, FOLLOWS}
     options = [
         option for command in declared.values() for option in command.params if "--json" in option.opts

@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
-from kafka_assignors_cli.replay_tables import damage_lines
 from kafka_assignors_spark.engine_choice import ENGINES
 from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
 from kafka_assignors_spark.replay import run_replay
+from kafka_assignors_spark.replay_tables import damage_lines
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import OFFSETS_TOPIC, ReplayError, ReplayOptions, ReplayResult

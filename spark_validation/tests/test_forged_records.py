@@ -24,8 +24,8 @@ from kafka_assignors.wire import (
     encode_group_metadata,
     encode_key,
 )
-from kafka_assignors_cli.replay_tables import print_replay
 from kafka_assignors_spark.replay import run_replay
+from kafka_assignors_spark.replay_tables import print_replay
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult

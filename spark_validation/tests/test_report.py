@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 from kafka_assignors.strategies import strategy_names
-from kafka_assignors_cli.replay_tables import print_replay
+from kafka_assignors_spark.replay_tables import print_replay
 from kafka_assignors_spark.report.as_html import html_report
 from kafka_assignors_spark.report.as_json import json_report
 from kafka_assignors_spark.report.findings import find, headline, leading_mode, period, sentence, totals

@@ -21,7 +21,7 @@ from kafka_assignors.wire import (
     encode_key,
     group_partition,
 )
-from kafka_assignors_confluent import topic_of
+from kafka_assignors_confluent.topics import topic_of
 from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_spark.live_cluster import SourceError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli import main
-from kafka_assignors_cli.app import app
+from kafka_assignors_cli.app import command_line
 from kafka_assignors_spark.report.as_json import json_report
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
@@ -167,7 +167,7 @@ REPLAY_OPTIONS = [
 
 
 def test_the_options_of_a_replay_are_declared_once_for_replay_and_validate() -> None:
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(command_line())
     declared = {
         command: {
             parameter.opts[0]: (parameter.opts, parameter.help, parameter.metavar, parameter.default)

@@ -13,6 +13,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now, Step
+from kafka_assignors_ops.watch.watcher import WatchState, load_state, save_state
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds import table_rows
 from kafka_assignors_spark.folds.generations import Record
@@ -22,8 +24,6 @@ from kafka_assignors_spark.history import catalogue_rows
 from kafka_assignors_spark.replay import run_replay
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_spark.schemas import TABLES, record_batch
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now, Step
-from kafka_assignors_spark.watch.watcher import WatchState, load_state, save_state
 from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import raw_rows
 from spark_validation.tests.groups import write_history

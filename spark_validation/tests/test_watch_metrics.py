@@ -17,17 +17,17 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.exporter import WsgiApp, registry, serving
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
-from kafka_assignors_spark.watch.metrics import (
+from kafka_assignors_ops.watch import WatchError
+from kafka_assignors_ops.watch.exporter import WsgiApp, registry, serving
+from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
+from kafka_assignors_ops.watch.metrics import (
     GROUP_METRICS,
     WATCH_METRICS,
     Scrape,
     WatchedMetric,
     WatchStatus,
 )
+from kafka_assignors_spark.catalogue import Catalogue
 from spark_validation.tests.test_watch_fleet import at, feed, joined
 
 NAMES = (

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_confluent.topics import TopicIdentity
+from kafka_assignors_ops.watch import WatchError
+from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
+from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.folds.generations import Record
-from kafka_assignors_spark.live_cluster import TopicIdentity
-from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.fleet import Fleet, FleetLimits
-from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
 from spark_validation.tests.test_watch_fleet import at, feed, groups, joined
 
 
@@ -60,7 +60,7 @@ SAVES_HALF = """
 import resource, signal, sys
 from pathlib import Path
 from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.watch.watcher import load_state, save_state
+from kafka_assignors_ops.watch.watcher import load_state, save_state
 
 file, handling = Path(sys.argv[1]), sys.argv[2]
 state = load_state(file, catalogue := Catalogue(()))

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from kafka_assignors_cli.console import CannotRun
-from kafka_assignors_cli.options import cluster_errors
-from kafka_assignors_confluent import ClusterError, NotAuthorizedError, Troubles, UnreachableError
-from kafka_assignors_spark.live_cluster import SourceError, TopicIdentity, source_errors
-from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
+from kafka_assignors_confluent.connection import ClusterError, NotAuthorizedError, UnreachableError
+from kafka_assignors_confluent.topics import TopicIdentity
+from kafka_assignors_ops.cluster_access import cluster_errors
+from kafka_assignors_ops.troubles import Troubles
+from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
+from kafka_assignors_spark.live_cluster import SourceError, source_errors
 
 REFUSED = UnreachableError("no answer from b:1 within 2 s: Connection refused (after 0ms in state CONNECT)")
 SILENT = UnreachableError("no answer from b:1 within 2 s: look at the address")

@@ -1,8 +1,8 @@
 """`python -m kafka_assignors`: the same as `kafka-assignors`."""
 
-import runpy
+import sys
+from importlib.metadata import entry_points
 
-if __name__ == "__main__":
-    # By name, since the core imports no other package. Without the extra `cli`, the package says what to
-    # install.
-    runpy.run_module("kafka_assignors_cli", run_name="__main__", alter_sys=True)
+# By its entry point, since the core imports no other package.
+(_script,) = entry_points(group="console_scripts", name="kafka-assignors")
+sys.exit(_script.load()())

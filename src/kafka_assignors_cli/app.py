@@ -1,50 +1,25 @@
-"""The commands of `kafka-assignors`, how errors become exit codes, and what is installed: `--version` and
-`strategies`."""
+"""The commands of `kafka-assignors`, as packages register them, and how errors become exit codes."""
 
 from __future__ import annotations
 
 import errno
-import inspect
 import os
 import traceback as tracebacks
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Annotated, Any
+from importlib.metadata import entry_points
+from typing import Annotated
 
 import typer
 
 import kafka_assignors
-from kafka_assignors.strategies import StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli import archive, assign, groups, lint, replay, validate, watch
-from kafka_assignors_cli.console import (
-    CannotRun,
-    Column,
-    ColumnKind,
-    ExitCode,
-    FittedTable,
-    PipeClosed,
-    emit,
-    emit_renderable,
-    flush,
-    note,
-    printable,
-    stdout_failed,
-)
-from kafka_assignors_cli.options import STRATEGY_FORMS, JsonFile
-from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
+from kafka_assignors_cli.console import CannotRun, ExitCode, PipeClosed, emit, flush, note, stdout_failed
 
 EPILOG = """Exit codes: 0 done; 1 a check failed, never used for errors; 2 bad input, or the command cannot \
 run, and one line on stderr says why; 70 an internal error: --traceback or KAFKA_ASSIGNORS_TRACEBACK=1 \
 shows the traceback.
 
 Data goes to stdout, everything else to stderr.
-"""
-
-_STRATEGIES_EPILOG = f"""A terminal shows a table. Where stdout is a pipe or a file, and with --json -, each \
-strategy is a line of JSON:  {{"name": "range", "protocols": ["eager"], "summary": "…"}}
-
-Packages register strategies in the entry-point group kafka_assignors.strategies. Wherever a name is \
-expected, other strategies can be given, too: {STRATEGY_FORMS}.
 """
 
 TRACEBACK = "KAFKA_ASSIGNORS_TRACEBACK"
@@ -55,60 +30,9 @@ COMPLETION = "_KAFKA_ASSIGNORS_COMPLETE"
 
 _shows_traceback: ContextVar[bool] = ContextVar("_shows_traceback", default=False)
 
-_STRATEGY_COLUMNS = (
-    Column("strategy", ColumnKind.NAME),
-    Column("protocols", ColumnKind.WORDS, leave_out=1),
-    Column("summary", ColumnKind.WORDS, leave_out=2),
-)
-
-
-def strategies(*, json_file: JsonFile = None) -> None:
-    """List the strategies that can be used by name here."""
-    json_file = json_unless_terminal(json_file)
-    listed = list(_registered())
-    with json_lines(json_file) as write:
-        if not is_stdout(json_file):
-            emit_renderable(strategy_table(listed))
-        for strategy in listed:
-            write(strategy)
-
-
-def _registered() -> Iterator[dict[str, Any]]:
-    for name in strategy_names():
-        try:
-            strategy = load_strategy(name)
-        except StrategyError as error:
-            note(str(error))
-            continue
-        yield {
-            "name": name,
-            "protocols": [protocol.value for protocol in strategy.protocols],
-            "summary": (inspect.getdoc(strategy) or "").partition("\n")[0],
-        }
-
-
-def strategy_table(listed: list[dict[str, Any]]) -> FittedTable:
-    """A row for each strategy."""
-    table = FittedTable(_STRATEGY_COLUMNS)
-    for each in listed:
-        table.add([printable(each["name"]), ", ".join(each["protocols"]), printable(each["summary"])])
-    return table
-
-
-app = typer.Typer(
-    name="kafka-assignors",
-    epilog=EPILOG,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.command(epilog=archive.EPILOG)(archive.archive)
-app.command(epilog=assign.EPILOG)(assign.assign)
-app.add_typer(groups.groups)
-app.command("lint", epilog=lint.EPILOG)(lint.lint_members)
-app.command(epilog=replay.EPILOG)(replay.replay)
-app.command(epilog=_STRATEGIES_EPILOG)(strategies)
-app.command(epilog=validate.EPILOG)(validate.validate)
-app.command(epilog=watch.EPILOG)(watch.watch)
+COMMANDS = "kafka_assignors.commands"
+"""The group of entry points in which packages register commands. Each loads a function that takes the
+`typer.Typer` and adds its command."""
 
 # Newer versions of typer contain a copy of click, and no version exports this class.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -120,7 +44,6 @@ def _print_version(*, asked: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _main(
     *,
     version: Annotated[
@@ -136,12 +59,32 @@ def _main(
 ) -> None:
     """Partition assignment for Kafka consumer groups.
 
-    Assign the partitions of a group, inspect or watch the groups of a running cluster, find out how many
-    consumers a group needs, check a change of strategy before you roll it out, keep the history of your
-    groups, replay it under other strategies, and check the result against a policy.
+    Assign the partitions of a group, inspect or watch the groups of a running cluster, check a change of
+    strategy before you roll it out, keep the history of your groups, replay it under other strategies, and
+    check the result against a policy.
     """
     if traceback:
         _shows_traceback.set(True)
+
+
+def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
+    """The commands that are installed; if `arguments` name any, only those, because imports take time."""
+    app = typer.Typer(
+        name="kafka-assignors",
+        epilog=EPILOG,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_main)
+    installed = sorted(entry_points(group=COMMANDS), key=lambda each: each.name)
+    for entry in [each for each in installed if each.name in arguments] or installed:
+        try:
+            add_to = entry.load()
+        except Exception as error:  # It may be another package's.
+            note(f"command {entry.name} is left out: {entry.value} does not load: {error!r}")
+        else:
+            add_to(app)
+    return app
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -176,6 +119,7 @@ def _is_completion(arguments: Sequence[str]) -> bool:
 
 def _run(arguments: Sequence[str]) -> int | None:
     try:
+        app = command_line(arguments)
         code: int | None = app(args=list(arguments), prog_name="kafka-assignors", standalone_mode=False)
         return code
     except OSError as error:

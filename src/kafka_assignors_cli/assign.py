@@ -249,3 +249,8 @@ def _assign_ns(strategy: Strategy, group: Group) -> int:
         strategy.assign(fresh)
         runs.append(time.thread_time_ns() - start)
     return int(statistics.median(runs))
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(assign)

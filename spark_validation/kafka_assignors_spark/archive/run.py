@@ -16,6 +16,8 @@ from datetime import datetime, timezone
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kafka_assignors_confluent.connection import Connection
+from kafka_assignors_confluent.topics import live_topics
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult
 from kafka_assignors_spark.archive.store import (
     CHECKPOINT,
@@ -28,7 +30,7 @@ from kafka_assignors_spark.archive.store import (
     source_options,
 )
 from kafka_assignors_spark.folds.records import from_micros
-from kafka_assignors_spark.live_cluster import SourceError, live_topics
+from kafka_assignors_spark.live_cluster import SourceError, source_errors
 from kafka_assignors_spark.result import ReplayError
 from kafka_assignors_spark.source import FORMAT, GroupRecordsSource
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
@@ -209,7 +211,9 @@ class Run:
 
     def _note_topics(self) -> None:
         options = self._options
-        topics = live_topics(options.bootstrap_servers, options.client_config, options.timeout_seconds)
+        with source_errors():
+            connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_seconds)
+            topics = [*live_topics(connection)]
         self.topics_changed += self._archive.catalogue.note(topics, datetime.now(timezone.utc))
 
     def _look(self) -> None:

@@ -35,10 +35,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafka_assignors_confluent import Connection, NotAuthorizedError
+from kafka_assignors_confluent.connection import Connection, NotAuthorizedError
+from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity, identify_topic
 from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
-from kafka_assignors_spark.catalogue import CatalogueEntry
-from kafka_assignors_spark.live_cluster import LiveTopic, TopicIdentity, identify_topic, source_errors
+from kafka_assignors_spark.catalogue import CatalogueEntry, changed_entry
+from kafka_assignors_spark.live_cluster import source_errors
 from kafka_assignors_spark.result import MANIFEST
 from kafka_assignors_spark.schemas import ARCHIVED, COMMITTED, TOPICS
 from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
@@ -379,7 +380,10 @@ class CatalogueLog:
 
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
         """Write the topics that have changed since the last look; returns how many there are."""
-        changes = (live.changed(self._known.get(live.topic.name), now) for live in found)
+        changes = (
+            changed_entry(self._known.get(live.topic.name), live.topic, now, racks_known=live.complete)
+            for live in found
+        )
         if new := [entry for entry in changes if entry is not None]:
             rows = self._spark.createDataFrame([entry.row() for entry in new], from_arrow_schema(TOPICS))
             self._folder.write_parquet(rows.coalesce(1), TOPICS_FOLDER, f"{self._next_file:010d}")

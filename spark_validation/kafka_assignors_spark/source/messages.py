@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from kafka_assignors_confluent.topics import is_end, reader_config
 from kafka_assignors_spark.folds.rates import CommitThinner
 from kafka_assignors_spark.folds.records import group_bytes, is_commit, millis_to_micros
-from kafka_assignors_spark.live_cluster import SourceError, is_end, reader_config
+from kafka_assignors_spark.live_cluster import SourceError, source_errors
 from kafka_assignors_spark.source.planning import LastRead, OffsetRange, SourceOptions
 
 if TYPE_CHECKING:
@@ -272,8 +273,9 @@ def _ends(
         raise SourceError(
             f"{where}: offset {position} is gone, the log was cleaned up while it was read: run again"
         )
-    if not is_end(message, options.topic, options.bootstrap_servers):
-        return False
+    with source_errors():
+        if not is_end(message, options.topic, options.bootstrap_servers):
+            return False
     if (offset := _offset_of(message)) < work.end:
         raise SourceError(
             f"{where}: the log ends at {offset}, and ended at {work.end} "

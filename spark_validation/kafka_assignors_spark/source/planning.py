@@ -12,14 +12,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from kafka_assignors.wire import group_partition
-from kafka_assignors_confluent import Connection, UnreachableError
-from kafka_assignors_spark.live_cluster import (
-    NoLeaderError,
-    SourceError,
-    describe_offsets_topic,
-    list_offsets,
-    source_errors,
-)
+from kafka_assignors_confluent.connection import Connection, NoLeaderError, UnreachableError
+from kafka_assignors_confluent.topics import describe_offsets_topic, list_offsets
+from kafka_assignors_spark.live_cluster import SourceError, source_errors
 from kafka_assignors_spark.schemas import RAW, REPORTED, REPORTED_WITH_COMMITS
 
 

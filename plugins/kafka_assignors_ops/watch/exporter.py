@@ -18,8 +18,8 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.metrics import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
+from kafka_assignors_ops.watch import WatchError
+from kafka_assignors_ops.watch.metrics import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """The application that answers a request (PEP 3333)."""

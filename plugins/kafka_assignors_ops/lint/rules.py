@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka_assignors.group import some_of
-from kafka_assignors.live_group import LiveGroup
 from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors_ops.live_group import LiveGroup
 
 # ---- the facts
 

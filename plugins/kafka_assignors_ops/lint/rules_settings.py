@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kafka_assignors.lint.rules import (
+from kafka_assignors.strategy import SHARED_NAMES
+from kafka_assignors_ops.lint.rules import (
     Client,
     Found,
     LintFacts,
@@ -20,8 +21,7 @@ from kafka_assignors.lint.rules import (
     voters,
     winners,
 )
-from kafka_assignors.live_group import CONSUMER
-from kafka_assignors.strategy import SHARED_NAMES
+from kafka_assignors_ops.live_group import CONSUMER
 
 # ---- timeouts, against each other and against the bounds of the broker
 

@@ -7,15 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kafka_assignors.live_group import LiveGroup, Offsets
-from kafka_assignors_confluent._connection import Connection, NotAuthorizedError, is_timeout, reason
-from kafka_assignors_confluent._describe import (
-    describe_groups,
-    describe_topics,
-    state_name,
-    topic_of,
-    type_name,
-)
+from kafka_assignors_confluent.connection import Connection, NotAuthorizedError, is_timeout, reason
+from kafka_assignors_confluent.topics import describe_topics, topic_of
+from kafka_assignors_ops.describe import describe_groups, state_name, type_name
+from kafka_assignors_ops.live_group import LiveGroup, Offsets
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError

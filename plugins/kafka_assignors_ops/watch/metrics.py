@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
-from kafka_assignors_spark.folds.causes import Cause
-from kafka_assignors_spark.watch.fleet import (
+from kafka_assignors_ops.watch.fleet import (
     EVICTIONS,
     KINDS,
     LEFT_OUT,
@@ -20,6 +19,7 @@ from kafka_assignors_spark.watch.fleet import (
     FleetSnapshot,
     GroupSnapshot,
 )
+from kafka_assignors_spark.folds.causes import Cause
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels without `group`, and the value of the sample."""

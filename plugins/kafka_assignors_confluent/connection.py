@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -36,11 +36,6 @@ _JAVA_NAMES = {
 }
 """Names in the properties file of a Java client, with librdkafka's names for them."""
 
-_QUOTED_OR_FIGURES = re.compile(r"'[^']*'|[0-9]+")
-
-_MOST_KINDS = 20
-"""The most kinds of trouble that are told until `clear`."""
-
 
 class ClusterError(RuntimeError):
     """A request to the cluster failed. The message is one line without secrets: what, where, what to do."""
@@ -62,38 +57,12 @@ class NotAuthorizedError(ClusterError):
     """The cluster does not allow this principal to do it."""
 
 
-class Troubles:
-    """Passes each kind of trouble to `tell` once, until `clear`.
-
-    Troubles alternate, and the text of one trouble varies. All errors that mean that no broker answers are
-    one kind. Other errors are one kind if their texts differ only in figures outside quotes. At most 20 kinds
-    are told.
-    """
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-        self._told: set[str] = set()
-
-    def add(self, error: Exception, then: str) -> None:
-        """Tell the error, and what happens `then`, if no error of its kind was told since `clear`."""
-        kind = _kind(error)
-        if kind not in self._told and len(self._told) < _MOST_KINDS:
-            self._told.add(kind)
-            self._tell(f"{error}; {then}")
-
-    def clear(self) -> bool:
-        """All is well: tell each kind again from now on. Returns whether any trouble was told."""
-        told, self._told = bool(self._told), set()
-        return told
+class NoTopicError(ClusterError):
+    """There is no offsets topic: the cluster never had a group."""
 
 
-def _kind(error: Exception) -> str:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, UnreachableError):
-            return "no answer"
-        cause = cause.__cause__
-    return _QUOTED_OR_FIGURES.sub(lambda found: found[0] if found[0][0] == "'" else "0", str(error))
+class NoLeaderError(ClusterError):
+    """A partition has no leader that answers now."""
 
 
 class Connection:

@@ -26,12 +26,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kafka_assignors.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
-from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES, STOCK_CLASSES
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import GroupMetadata, ProtocolError, decode_member
+from kafka_assignors_ops.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
+from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
 
 # ---- the clients
 

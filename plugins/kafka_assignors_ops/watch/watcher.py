@@ -19,23 +19,17 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_assignors_confluent import (
+from kafka_assignors_confluent.connection import (
     AuthenticationError,
     ClusterError,
     ConfigurationError,
     Connection,
-    Troubles,
-    UnreachableError,
-    describe_topics,
-)
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import Record
-from kafka_assignors_spark.folds.records import millis_to_micros
-from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
-from kafka_assignors_spark.live_cluster import (
     NoTopicError,
-    SourceError,
+    UnreachableError,
+)
+from kafka_assignors_confluent.topics import (
     TopicIdentity,
+    describe_topics,
     hidden_topics_warning,
     identify_topic,
     is_end,
@@ -43,8 +37,9 @@ from kafka_assignors_spark.live_cluster import (
     live_topics,
     reader_config,
 )
-from kafka_assignors_spark.watch import WatchError
-from kafka_assignors_spark.watch.fleet import (
+from kafka_assignors_ops.troubles import Troubles
+from kafka_assignors_ops.watch import WatchError
+from kafka_assignors_ops.watch.fleet import (
     Fleet,
     FleetCounts,
     FleetLimits,
@@ -53,7 +48,11 @@ from kafka_assignors_spark.watch.fleet import (
     WatchedGroup,
     WatchedTopics,
 )
-from kafka_assignors_spark.watch.metrics import WatchStatus
+from kafka_assignors_ops.watch.metrics import WatchStatus
+from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_spark.folds.generations import Record
+from kafka_assignors_spark.folds.records import millis_to_micros
+from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -108,7 +107,7 @@ class RecordReader:
     def poll(self, timeout_s: float) -> list[Record]:
         """The next records, in the order of offsets within each partition.
 
-        `SourceError` if the reader cannot go on.
+        `ClusterError` if the reader cannot go on.
         """
         records = map(self._record, self._consumer.consume(_CONSUME_MESSAGES, timeout=timeout_s))
         return [record for record in records if record is not None]
@@ -211,7 +210,7 @@ class Watcher:
                     self._read(reader, stop, once=once)
                     if once and self._caught_up:
                         return
-            except (SourceError, ClusterError) as error:
+            except ClusterError as error:
                 pause = 1.0 if self._up else pause
                 self._up = False
                 self._errors += 1
@@ -253,8 +252,8 @@ class Watcher:
     def _look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
         """The topic, and the earliest and latest offset of each partition.
 
-        `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, `ClusterError` or
-        `SourceError` for other errors.
+        `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, another `ClusterError`
+        otherwise.
         """
         connection, topic = self._connection(), self._options.topic
         identity = identify_topic(connection, topic)
@@ -330,7 +329,7 @@ class Watcher:
         now = time.monotonic()
         if now >= self._next_look:
             self._fleet.evict(_now())
-            with contextlib.suppress(SourceError, ClusterError):
+            with contextlib.suppress(ClusterError):
                 self._seen, _ = self._look()
                 self._look_at_topics()
                 reader.down = False
@@ -340,7 +339,7 @@ class Watcher:
 
     def _look_at_topics(self) -> None:
         options = self._options
-        found = [*live_topics(options.bootstrap_servers, options.client_config, options.timeout_s)]
+        found = [*live_topics(self._connection())]
         self._topics.note(found, datetime.now(timezone.utc))
         self._visible = {live.topic.name for live in found}
         self._name_hidden()

@@ -31,13 +31,13 @@ from kafka_assignors_cli.console import (
     printable,
     sigterm_interrupts,
 )
-from kafka_assignors_cli.live_view import Looks, Snapshot, show
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
+from kafka_assignors_ops.groups_view import Looks, Snapshot, show
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.watch.fleet import FleetSnapshot, GroupSnapshot
-    from kafka_assignors_spark.watch.metrics import WatchStatus
-    from kafka_assignors_spark.watch.watcher import Watcher, WatchOptions
+    from kafka_assignors_ops.watch.fleet import FleetSnapshot, GroupSnapshot
+    from kafka_assignors_ops.watch.metrics import WatchStatus
+    from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
 
 EPILOG = f"""Examples:
 
@@ -130,7 +130,7 @@ def watch(
 ) -> None:
     """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
     address = options.cluster_address(bootstrap_server, command_config, timeout)
-    endpoint = None if prometheus is None else options.parse_endpoint("--prometheus", prometheus)
+    endpoint = None if prometheus is None else parse_endpoint("--prometheus", prometheus)
     if once:
         options.refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
     if from_now and count_history:
@@ -143,8 +143,8 @@ def watch(
     with options.require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
         import confluent_kafka  # noqa: F401
 
-        from kafka_assignors_spark.watch.fleet import FleetLimits
-        from kafka_assignors_spark.watch.watcher import WatchOptions
+        from kafka_assignors_ops.watch.fleet import FleetLimits
+        from kafka_assignors_ops.watch.watcher import WatchOptions
 
         if endpoint is not None:
             import prometheus_client  # noqa: F401
@@ -169,6 +169,15 @@ def watch(
         run.end()
     if not once:
         note(run.farewell())
+
+
+def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:
+    """The host and the port in `[HOST]:PORT`, the value of `option`; an IPv6 address is in brackets."""
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
+        raise CannotRun(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
+    return host or default_host, int(port)
 
 
 def _matcher(patterns: list[str] | None) -> Callable[[str], bool]:
@@ -221,7 +230,7 @@ class _Run:
             self._failure = error
 
     def _raise_failure(self) -> None:
-        from kafka_assignors_spark.watch import WatchError
+        from kafka_assignors_ops.watch import WatchError
 
         if isinstance(self._failure, WatchError):
             raise CannotRun(str(self._failure)) from None
@@ -232,8 +241,8 @@ class _Run:
 @contextlib.contextmanager
 def _running(asked: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
     """Start the watch; in the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
-    from kafka_assignors_spark.watch import WatchError
-    from kafka_assignors_spark.watch.watcher import Watcher
+    from kafka_assignors_ops.watch import WatchError
+    from kafka_assignors_ops.watch.watcher import Watcher
 
     with cannot_run_on(WatchError):
         watcher = Watcher(asked, on_note)
@@ -245,9 +254,9 @@ def _running(asked: WatchOptions, on_note: Callable[[str], None], *, once: bool)
 def _served(host: str, port: int, run: _Run) -> Iterator[None]:
     from prometheus_client import make_wsgi_app
 
-    from kafka_assignors_spark.watch import WatchError
-    from kafka_assignors_spark.watch.exporter import registry, serving
-    from kafka_assignors_spark.watch.metrics import Scrape
+    from kafka_assignors_ops.watch import WatchError
+    from kafka_assignors_ops.watch.exporter import registry, serving
+    from kafka_assignors_ops.watch.metrics import Scrape
 
     def scrape() -> Scrape:
         # The status comes first, so the snapshot has at least the records that the status says were read.
@@ -368,3 +377,8 @@ def _cells(group: GroupSnapshot) -> list[str]:
 
 def _shown(value: int | None) -> str:
     return _NONE if value is None else str(value)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(watch)

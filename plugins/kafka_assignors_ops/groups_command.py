@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_assignors.live_group import LiveGroup, as_group, hidden_topics_problem
 from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
-from kafka_assignors_cli.live_view import (
+from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
+from kafka_assignors_ops.cluster_access import cluster_errors, connected, require_existing, unreadable
+from kafka_assignors_ops.groups_view import (
     Looks,
     Snapshot,
     describe_json,
@@ -26,10 +27,10 @@ from kafka_assignors_cli.live_view import (
     show,
     summary_json,
 )
-from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
+from kafka_assignors_ops.live_group import LiveGroup, as_group, hidden_topics_problem
 
 if TYPE_CHECKING:
-    from kafka_assignors_confluent import Cluster
+    from kafka_assignors_ops.cluster import Cluster
 
 _CONFIG = f"""{options.CONFIG_EPILOG} For example  security.protocol=SASL_SSL  sasl.mechanism=PLAIN  \
 sasl.username=me  sasl.password=…  ssl.ca.location=ca.pem
@@ -119,10 +120,10 @@ def list_groups(
         )
         return
     looks = _looks(context, interval, count, json_file, watch=watch)
-    with options.cluster_address(*context.obj).connected() as cluster:
+    with connected(options.cluster_address(*context.obj)) as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with options.cluster_errors():
+            with cluster_errors():
                 listing = cluster.list_groups()
                 ids = [group.id for group in listing.groups if _matches(group.id, matching)]
                 found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
@@ -155,12 +156,12 @@ def describe(
     tried = _strategies(strategy)
     address = _address(context, bootstrap_server, command_config, timeout)
     ids = list(dict.fromkeys(group))
-    with address.connected() as cluster:
+    with connected(address) as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with options.cluster_errors():
+            with cluster_errors():
                 read_now = cluster.read_groups(ids, on_progress=progress.update)
-                problem = options.unreadable(cluster, read_now)
+                problem = unreadable(cluster, read_now)
                 found = [live for live in read_now if live.error is None and live.state != "Dead"]
             if problem and not found:
                 raise CannotRun(problem)
@@ -197,9 +198,9 @@ def delete(
     address = _address(context, bootstrap_server, command_config, timeout)
     require_json_file(json_file)
     outcome: Mapping[str, str | None] = {}
-    with address.connected() as cluster:
+    with connected(address) as cluster:
         found = _empty_groups(cluster, matching) if all_empty else _groups_to_delete(cluster, group or ())
-        options.require_existing(cluster, found)
+        require_existing(cluster, found)
         _require_empty(found)
         if not found:
             note("there are no such empty groups")
@@ -339,3 +340,8 @@ def _confirmed(found: Sequence[LiveGroup]) -> bool:
         else f"Delete these {len(found)} groups and their committed offsets?"
     )
     return typer.confirm(question, err=True)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command and its own commands."""
+    app.add_typer(groups)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from kafka_assignors.lint import rules_settings, rules_strategies
-from kafka_assignors.lint.rules import LintFacts, LintFinding, LintRule, NotJudged, Severity
-from kafka_assignors.live_group import CONSUMER
+from kafka_assignors_ops.lint import rules_settings, rules_strategies
+from kafka_assignors_ops.lint.rules import LintFacts, LintFinding, LintRule, NotJudged, Severity
+from kafka_assignors_ops.live_group import CONSUMER
 
 RULES: dict[str, LintRule] = {
     rule.id: rule

@@ -16,7 +16,8 @@ from kafka_assignors_cli import options
 from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, cannot_run_on, printable
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
-from kafka_assignors_cli.replay import note_damage, run_replay_with_progress
+from kafka_assignors_spark import command_options as shared
+from kafka_assignors_spark.replay_command import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.policy import GroupJudgement, Judgement, Policy, PolicyRule, RuleJudgement
@@ -69,18 +70,18 @@ def validate(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     timeout: options.Timeout = None,
-    group: options.GroupIds = None,
-    strict: options.StrictDecoding = False,
-    skip_corrupt: options.SkipCorrupt = False,
-    pause: options.PauseParameters = None,
+    group: shared.GroupIds = None,
+    strict: shared.StrictDecoding = False,
+    skip_corrupt: shared.SkipCorrupt = False,
+    pause: shared.PauseParameters = None,
     json_file: options.JsonFile = None,
     junit: options.JunitFile = None,
     github: options.Github = False,
-    master: options.Master = None,
-    spark_config: options.SparkConfig = None,
-    checkpoint: options.Checkpoint = None,
-    engine: options.EngineName = None,
-    strategy_timeout: options.StrategyTimeout = 60.0,
+    master: shared.Master = None,
+    spark_config: shared.SparkConfig = None,
+    checkpoint: shared.Checkpoint = None,
+    engine: shared.EngineName = None,
+    strategy_timeout: shared.StrategyTimeout = 60.0,
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
@@ -98,7 +99,7 @@ def validate(
         report = _written_report(Path(str(history)))
     else:
         # A replay needs a strategy, also if all rules are about the recorded assignments.
-        asked = options.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
+        asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
         result = run_replay_with_progress(asked, "validate", engine)
         note_damage(result)
         report = read_report(to_json(result))
@@ -277,3 +278,8 @@ def _rule_to_json(judged: RuleJudgement) -> dict[str, Any]:
             for each in judged.groups
         ],
     }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(validate)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_assignors.lint.members import COOPERATIVE, accepts_list, has_strategy
-from kafka_assignors.lint.rules import (
+from kafka_assignors_ops.lint.members import COOPERATIVE, accepts_list, has_strategy
+from kafka_assignors_ops.lint.rules import (
     Client,
     Found,
     LintFacts,

@@ -15,6 +15,7 @@ import typer
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, cannot_run_on, emit, note
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
+from kafka_assignors_spark import command_options
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
@@ -92,16 +93,16 @@ def archive(
     max_offsets: MaxOffsets = 1_000_000,
     committed_offsets: CommittedOffsets = None,
     json_file: options.JsonFile = None,
-    master: options.Master = None,
-    spark_config: options.SparkConfig = None,
+    master: command_options.Master = None,
+    spark_config: command_options.SparkConfig = None,
 ) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
     if once:
         options.refuse(context, ("interval",), "with --once, which does not wait")
     address = options.cluster_address(bootstrap_server, command_config, timeout)
-    properties = options.spark_properties(spark_config)
+    properties = command_options.spark_properties(spark_config)
     require_json_file(json_file)
-    with options.require_replay_extra("archive", spark=True):
+    with command_options.require_replay_extra("archive", spark=True):
         import kafka_assignors_spark.archive.run  # noqa: F401  # It needs Spark.
         from kafka_assignors_spark.archive import ArchiveOptions
 
@@ -196,3 +197,8 @@ def _summary(result: ArchiveResult) -> Iterator[str]:
         yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"
     if result.lag_offsets:
         yield f"behind:   {result.lag_offsets} offsets"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(archive)

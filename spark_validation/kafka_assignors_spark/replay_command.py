@@ -17,6 +17,7 @@ from kafka_assignors_cli.output_files import (
     write_file,
     write_lines,
 )
+from kafka_assignors_spark import command_options as shared
 
 if TYPE_CHECKING:
     from kafka_assignors_spark.engine_choice import Choice
@@ -74,7 +75,7 @@ TablesDirectory = Annotated[
 ]
 FaultParameters = Annotated[
     list[str] | None,
-    options.model_option(
+    shared.model_option(
         metavar="NAME=VALUE",
         help="A threshold that classifies rebalance causes, such as crash_loop=5; may be repeated.",
     ),
@@ -88,21 +89,21 @@ def replay(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     timeout: options.Timeout = None,
-    group: options.GroupIds = None,
+    group: shared.GroupIds = None,
     strategy: Annotated[list[str] | None, options.strategies_option(_DEFAULT_STRATEGIES)] = None,
     mode: Modes = None,
-    strict: options.StrictDecoding = False,
-    skip_corrupt: options.SkipCorrupt = False,
+    strict: shared.StrictDecoding = False,
+    skip_corrupt: shared.SkipCorrupt = False,
     html: HtmlFile = None,
     json_file: options.JsonFile = None,
     tables: TablesDirectory = None,
-    pause: options.PauseParameters = None,
+    pause: shared.PauseParameters = None,
     fault: FaultParameters = None,
-    master: options.Master = None,
-    spark_config: options.SparkConfig = None,
-    checkpoint: options.Checkpoint = None,
-    engine: options.EngineName = None,
-    strategy_timeout: options.StrategyTimeout = 60.0,
+    master: shared.Master = None,
+    spark_config: shared.SparkConfig = None,
+    checkpoint: shared.Checkpoint = None,
+    engine: shared.EngineName = None,
+    strategy_timeout: shared.StrategyTimeout = 60.0,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies."""
     names = options.split_names(strategy or [_DEFAULT_STRATEGIES])
@@ -111,11 +112,11 @@ def replay(
     if html is not None:
         require_writable(html)
     require_json_file(json_file)
-    asked = options.replay_options(context, names, _modes(mode))
-    with options.require_replay_extra("replay", spark=options.needs_spark(bootstrap_server, engine)):
+    asked = shared.replay_options(context, names, _modes(mode))
+    with shared.require_replay_extra("replay", spark=shared.needs_spark(bootstrap_server, engine)):
         # If it is missing, fail before minutes of work.
         import kafka_assignors_spark.report.as_html  # noqa: F401
-    rules = options.parse_parameters("--fault", fault, asked.fault_rules)
+    rules = shared.parse_parameters("--fault", fault, asked.fault_rules)
     asked = dataclasses.replace(asked, fault_rules=rules, tables=tables)
     _show(run_replay_with_progress(asked, "replay", engine), html, json_file)
 
@@ -133,8 +134,8 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
-    spark = options.needs_spark(asked.bootstrap_servers, engine)
-    with options.require_replay_extra(command, spark=spark):
+    spark = shared.needs_spark(asked.bootstrap_servers, engine)
+    with shared.require_replay_extra(command, spark=spark):
         from kafka_assignors_spark.replay import run_replay
         from kafka_assignors_spark.result import ReplayError
 
@@ -142,7 +143,7 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
         note(f"engine: {choice.name} ({choice.why})")
 
     with (
-        options.require_replay_extra(command, spark=spark),
+        shared.require_replay_extra(command, spark=spark),
         ProgressReport("starting", delay_s=0.5) as progress,
     ):
 
@@ -155,14 +156,14 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
 
 def note_damage(result: ReplayResult) -> None:
     """Name the damaged files that were left out, on stderr."""
-    from kafka_assignors_cli.replay_tables import damage_lines
+    from kafka_assignors_spark.replay_tables import damage_lines
 
     for line in damage_lines(result):
         note(line)
 
 
 def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
-    from kafka_assignors_cli.replay_tables import print_replay
+    from kafka_assignors_spark.replay_tables import print_replay
     from kafka_assignors_spark.report.as_html import html_report
     from kafka_assignors_spark.report.as_json import json_report_lines
 
@@ -176,3 +177,8 @@ def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> No
         write_lines(json_file, json_report_lines(result))
     if result.options.tables is not None:
         note(f"wrote the tables in {result.options.tables}")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(replay)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_assignors.group import quoted
 from kafka_assignors.wire import ConsumerGroupRecord
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry, changed_entry
 from kafka_assignors_spark.folds.causes import Cause, CauseFinder
 from kafka_assignors_spark.folds.generations import LifeFold, Record
 from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed, ReplayState
@@ -42,7 +42,7 @@ from kafka_assignors_spark.folds.records import (
 from kafka_assignors_spark.result import Mode
 
 if TYPE_CHECKING:
-    from kafka_assignors_spark.live_cluster import LiveTopic
+    from kafka_assignors_confluent.topics import LiveTopic
 
 EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN = "empty", "stable", "hand-over", "dead", "unknown"
 STATES = (EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN)
@@ -446,7 +446,8 @@ class WatchedTopics:
             name = live.topic.name
             seen.add(name)
             entries = self._entries.setdefault(name, deque(maxlen=_MOST_ENTRIES))
-            if (entry := live.changed(entries[-1] if entries else None, now)) is not None:
+            known = entries[-1] if entries else None
+            if entry := changed_entry(known, live.topic, now, racks_known=live.complete):
                 entries.append(entry)
                 changed = True
         self._gone = {name: None for name in (*self._gone, *self._entries) if name not in seen}

@@ -20,7 +20,6 @@ from rich.text import Text
 
 from kafka_assignors.group import quoted, shortened
 from kafka_assignors.group_json import group_to_json
-from kafka_assignors.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
 from kafka_assignors.quality import StrategyComparison, StrategyResult
 from kafka_assignors_cli.console import (
     CannotRun,
@@ -37,6 +36,7 @@ from kafka_assignors_cli.console import (
     printable,
 )
 from kafka_assignors_cli.output_files import is_stdout, write_document, write_file
+from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
 
 
 @dataclass(slots=True)
@@ -111,7 +111,7 @@ def show(read: Read, looks: Looks) -> None:
 
 
 def _watch_as_lines(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
-    from kafka_assignors_confluent import Troubles
+    from kafka_assignors_ops.troubles import Troubles
 
     shown, troubles = 0, Troubles(note)
     seen: Snapshot | CannotRun = snapshot

@@ -16,9 +16,16 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from kafka_assignors.lint import RULES, LintReport, lint
-from kafka_assignors.lint.members import InvalidSettingError, live_members, member_config, strategy_use
-from kafka_assignors.lint.rules import (
+from kafka_assignors.strategies import load_strategy
+from kafka_assignors.wire import GroupMetadata
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
+from kafka_assignors_cli.files import read_member_file
+from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
+from kafka_assignors_ops.cluster_access import cluster_errors, connected, require_existing
+from kafka_assignors_ops.lint import RULES, LintReport, lint
+from kafka_assignors_ops.lint.members import InvalidSettingError, live_members, member_config, strategy_use
+from kafka_assignors_ops.lint.rules import (
     BrokerBounds,
     Client,
     LintFacts,
@@ -28,13 +35,7 @@ from kafka_assignors.lint.rules import (
     Severity,
     StrategyUse,
 )
-from kafka_assignors.live_group import CLASSIC, LiveGroup
-from kafka_assignors.strategies import load_strategy
-from kafka_assignors.wire import GroupMetadata
-from kafka_assignors_cli import options
-from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
-from kafka_assignors_cli.files import read_member_file
-from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
+from kafka_assignors_ops.live_group import CLASSIC, LiveGroup
 
 EPILOG = """Examples:
 
@@ -200,7 +201,7 @@ def read_live(address: options.ClusterAddress, group: str | None, listed: Sequen
     `listed` are the strategies that the members list, if the user gives them. `not_judged` names what the
     cluster hides.
     """
-    with options.require_extra("a running cluster", "admin"), options.cluster_errors():
+    with options.require_extra("a running cluster", "admin"), cluster_errors():
         live = _read_group(address, group) if group is not None else None
         bounds, not_judged = _read_bounds(address)
     members: tuple[MemberConfig, ...] = ()
@@ -213,12 +214,12 @@ def read_live(address: options.ClusterAddress, group: str | None, listed: Sequen
 
 def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
     deadline = time.monotonic() + address.timeout_s
-    with address.connected() as cluster:
+    with connected(address) as cluster:
         (live,) = cluster.read_groups([group], offsets=False)
         while _is_rebalancing(live) and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
             (live,) = cluster.read_groups([group], offsets=False)
-        options.require_existing(cluster, [live])
+        require_existing(cluster, [live])
     if _is_rebalancing(live):
         raise CannotRun(
             f"group {group!r} is rebalancing ({live.state}), so its strategy is not known: try again"
@@ -233,7 +234,8 @@ def _is_rebalancing(live: LiveGroup) -> bool:
 
 
 def _read_bounds(address: options.ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
-    from kafka_assignors_confluent import NotAuthorizedError, read_broker_settings
+    from kafka_assignors_confluent.connection import NotAuthorizedError
+    from kafka_assignors_ops.lint_sources import read_broker_settings
 
     try:
         told = read_broker_settings(address.bootstrap_servers, address.config, _BOUNDS, address.timeout_s)
@@ -246,7 +248,8 @@ def _read_bounds(address: options.ClusterAddress) -> tuple[BrokerBounds, tuple[N
 
 def _read_record(address: options.ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
     """The group's record; if there is none, the reason."""
-    from kafka_assignors_confluent import ClusterError, read_group_record
+    from kafka_assignors_confluent.connection import ClusterError
+    from kafka_assignors_ops.lint_sources import read_group_record
 
     if live.group_type != CLASSIC or not live.members:
         return None, ""
@@ -344,3 +347,8 @@ def _finding(finding: LintFinding) -> RenderableType:
     grid.add_row(head)
     grid.add_row(Padding(table, (0, 0, 0, 2)))
     return grid
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("lint", epilog=EPILOG)(lint_members)

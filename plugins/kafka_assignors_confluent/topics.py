@@ -1,0 +1,244 @@
+"""Topics as brokers describe them, and what reads the records of the offsets topic.
+
+None of this creates a topic, joins a group or commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kafka_assignors.group import Topic, is_topic_name, some_of
+from kafka_assignors_confluent.connection import (
+    ClusterError,
+    Connection,
+    NoLeaderError,
+    NotAuthorizedError,
+    NoTopicError,
+    reason,
+    silent_logger,
+)
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+TOPICS_AT_ONCE = 200
+"""How many topics one request asks for."""
+
+_SHOWN_TOPICS = 5
+
+# ---- descriptions
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedTopics:
+    """The brokers' descriptions of some topics, by name.
+
+    Attributes:
+        found: confluent-kafka's `TopicDescription`.
+        hidden: topics that this principal may not describe, and that may not exist.
+        refused: the reason why a topic has no description: it does not exist, or its name is invalid.
+    """
+
+    found: dict[str, Any] = field(default_factory=dict)
+    hidden: set[str] = field(default_factory=set)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def describe_topics(
+    connection: Connection, names: Sequence[str], on_progress: Callable[[int, int], None] = lambda *_: None
+) -> DescribedTopics:
+    """Describe topics. `ClusterError` if the cluster does not answer.
+
+    Args:
+        names: any strings. A member may subscribe to "" and to other names that no topic can have.
+        on_progress: called with how many topics are done, and how many there are.
+    """
+    # An invalid name would fail the whole request, or would be reported as hidden.
+    refused = {name: "no topic can have this name" for name in names if not is_topic_name(name)}
+    described = DescribedTopics(refused=refused)
+    possible = [name for name in names if name not in refused]
+    for start in range(0, len(possible), TOPICS_AT_ONCE):
+        on_progress(start, len(possible))
+        _describe_batch(connection, possible[start : start + TOPICS_AT_ONCE], described)
+    return described
+
+
+def _describe_batch(connection: Connection, names: Sequence[str], described: DescribedTopics) -> None:
+    from confluent_kafka import KafkaError, TopicCollection
+
+    futures = connection.admin.describe_topics(
+        TopicCollection(list(names)), request_timeout=connection.timeout_s
+    )
+    for name, result in connection.gather(futures).items():
+        if not isinstance(result, KafkaError):
+            described.found[name] = result
+        elif result.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            described.hidden.add(name)
+        elif result.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
+            raise connection.failure("cannot describe topics", result)
+        else:
+            described.refused[name] = reason(result)
+
+
+def replica_racks(description: Any) -> Iterator[list[str | None]]:
+    """The racks of the replicas of each partition; None for a broker that has no rack or is down."""
+    for partition in sorted(description.partitions, key=lambda partition: int(partition.id)):
+        yield [node.rack for node in partition.replicas]
+
+
+def topic_of(name: str, description: Any) -> Topic:
+    """The description as a `Topic`, with its id as Kafka prints it."""
+    racks = tuple(frozenset(rack for rack in replicas if rack) for replicas in replica_racks(description))
+    # librdkafka's base64 is not the URL-safe one.
+    topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
+    return Topic(name, len(racks), racks if any(racks) else None, topic_id)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTopic:
+    """A topic now. `complete` says that the rack of every replica is known: that of a broker that is down is
+    not."""
+
+    topic: Topic
+    complete: bool
+
+
+def live_topics(connection: Connection) -> Iterator[LiveTopic]:
+    """All topics that this principal may describe, without the brokers' own."""
+    described = describe_topics(connection, connection.topic_names()).found
+    racks = {name: list(replica_racks(one)) for name, one in described.items() if not one.is_internal}
+    has_racks = any(rack for replicas in racks.values() for each in replicas for rack in each)
+    for name, replicas in racks.items():
+        complete = not has_racks or all(rack for each in replicas for rack in each)
+        yield LiveTopic(topic_of(name, described[name]), complete)
+
+
+def hidden_topics_warning(names: set[str], where: str) -> str:
+    """A warning about hidden topics, with the right that shows them; "" without any."""
+    if not names:
+        return ""
+    shown = some_of([*map(repr, sorted(names))], _SHOWN_TOPICS)
+    return (
+        f"topics of the {where} are hidden: their partitions are taken from the records, and their racks are "
+        f"unknown; this principal needs Describe on Topic {shown}"
+    )
+
+
+# ---- the offsets topic
+
+
+def describe_offsets_topic(connection: Connection, topic: str) -> Any:
+    """confluent-kafka's description of the offsets topic; `NoTopicError` if it does not exist."""
+    described = describe_topics(connection, [topic])
+    if topic in described.found:
+        return described.found[topic]
+    if topic in described.hidden:
+        raise _not_readable(topic, connection.servers)
+    raise NoTopicError(
+        f"there is no topic {topic!r} at {connection.servers}, so no consumer group has ever been there: "
+        f"{described.refused[topic]}"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """The topic whose records are read, with its id and its cluster."""
+
+    cluster_id: str
+    topic: str
+    topic_id: str
+    partitions: int
+
+
+def identify_topic(connection: Connection, topic: str) -> TopicIdentity:
+    """The offsets topic, as `describe_offsets_topic` finds it."""
+    request = connection.admin.describe_cluster(request_timeout=connection.timeout_s)
+    cluster = connection.result("cannot describe the cluster", request)
+    described = describe_offsets_topic(connection, topic)
+    return TopicIdentity(str(cluster.cluster_id), topic, str(described.topic_id), len(described.partitions))
+
+
+def list_offsets(
+    connection: Connection, topic: str, partitions: Iterable[int], wait_s: float
+) -> dict[int, tuple[int, int]]:
+    """The earliest and the latest offset of each partition; uncommitted records count too.
+
+    `NoLeaderError` if a partition has no leader now.
+    """
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
+
+    what, numbers = f"cannot read the offsets of topic {topic!r}", tuple(partitions)
+
+    def ends(spec: Any) -> dict[int, int]:
+        futures = connection.admin.list_offsets(
+            {TopicPartition(topic, partition): spec for partition in numbers},
+            # Group records belong to no transaction: neither a hanging nor an aborted one hides them.
+            isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            request_timeout=wait_s,
+        )
+        found: dict[int, int] = {}
+        for asked, future in futures.items():
+            offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
+            if offset < 0:
+                # The client's result for a partition whose leader has just gone, without an error.
+                place = f"{topic}[{asked.partition}]"
+                raise NoLeaderError(f"{what}: {place} has no leader that answers; try again")
+            found[asked.partition] = offset
+        return found
+
+    earliest = ends(OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    latest = ends(OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    return {number: (earliest[number], latest[number]) for number in numbers}
+
+
+def reader_config(
+    servers: str, config: Mapping[str, str], on_error: Callable[[KafkaError], None]
+) -> dict[str, Any]:
+    """librdkafka's properties for a consumer that assigns itself partitions of the topic.
+
+    The end of a partition, and an offset that is gone, are errors. `config` overrides only the properties for
+    speed.
+    """
+    return {
+        # The default back-off after a full queue costs four times the wall time.
+        "fetch.queue.backoff.ms": 10,
+        "fetch.wait.max.ms": 50,
+        **config,
+        "bootstrap.servers": servers,
+        "group.id": "kafka-assignors-unused",  # librdkafka requires one; no request contains it
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "enable.partition.eof": True,
+        "auto.offset.reset": "error",
+        "isolation.level": "read_uncommitted",
+        "error_cb": on_error,
+        "logger": silent_logger(),
+    }
+
+
+def is_end(message: Message, topic: str, servers: str) -> bool:
+    """Whether an error message says that its partition has no more records for now.
+
+    False for a harmless error; all others are raised.
+    """
+    from confluent_kafka import KafkaError
+
+    error = message.error()
+    assert error is not None
+    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        return False  # librdkafka looks up the coordinator of the unused group
+    if error.code() == KafkaError._PARTITION_EOF:
+        return True
+    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        raise _not_readable(topic, servers)
+    raise ClusterError(f"{topic}[{message.partition()}]: {error.str()}")
+
+
+def _not_readable(topic: str, servers: str) -> NotAuthorizedError:
+    # Each request gives the same text, since a watch tells each text once.
+    return NotAuthorizedError(
+        f"cannot read topic {topic!r} at {servers}: this principal needs Read on Topic {topic!r}"
+    )
