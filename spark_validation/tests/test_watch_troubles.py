@@ -13,7 +13,6 @@ from kafka_assignors_confluent.topics import TopicIdentity
 from kafka_assignors_ops.cluster_access import cluster_errors
 from kafka_assignors_ops.troubles import Troubles
 from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
-from kafka_assignors_spark.live_cluster import SourceError, source_errors
 
 REFUSED = UnreachableError("no answer from b:1 within 2 s: Connection refused (after 0ms in state CONNECT)")
 SILENT = UnreachableError("no answer from b:1 within 2 s: look at the address")
@@ -21,14 +20,8 @@ RIGHT = NotAuthorizedError("cannot list groups: this principal needs Describe on
 OTHER_RIGHT = NotAuthorizedError("cannot list groups: this principal needs Describe on Group 'g2'")
 
 
-def partition_error(number: int) -> SourceError:
-    return SourceError(f"__consumer_offsets[{number}]: offset {7 * number} is gone")
-
-
-def as_source_error(error: ClusterError) -> SourceError:
-    with pytest.raises(SourceError) as found, source_errors():
-        raise error
-    return found.value
+def partition_error(number: int) -> ClusterError:
+    return ClusterError(f"__consumer_offsets[{number}]: offset {7 * number} is gone")
 
 
 def as_cannot_run(error: ClusterError) -> CannotRun:
@@ -65,11 +58,10 @@ def test_each_kind_of_trouble_is_told_once_until_all_is_well(
         said.clear()
 
 
-@pytest.mark.parametrize("wrapped", [as_source_error, as_cannot_run])
-def test_no_answer_is_one_kind_in_every_error_that_wraps_it(wrapped: Any) -> None:
+def test_no_answer_is_one_kind_in_the_error_that_wraps_it_too() -> None:
     said: list[str] = []
     troubles = Troubles(said.append)
-    for error in (REFUSED, wrapped(SILENT), wrapped(REFUSED), wrapped(RIGHT), RIGHT):
+    for error in (REFUSED, as_cannot_run(SILENT), as_cannot_run(REFUSED), as_cannot_run(RIGHT), RIGHT):
         troubles.add(error, "")
     assert said == [f"{REFUSED}; ", f"{RIGHT}; "]
 
@@ -96,7 +88,7 @@ class _Opening:
         """There is nothing to close."""
 
     def poll(self, timeout_s: float) -> list[Any]:
-        raise SourceError("this principal needs Read on Topic '__consumer_offsets'")
+        raise ClusterError("this principal needs Read on Topic '__consumer_offsets'")
 
 
 @scripts
