@@ -14,8 +14,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
-from kafka_assignors.pause_model import PauseModel
 from kafka_assignors_spark.folds.faults import FaultKind, FaultRules
+from kafka_assignors_spark.folds.pause_model import PauseModel
 
 RECORDED = "recorded"
 """The strategy name that stands for production's own assignments."""
@@ -215,7 +215,7 @@ class Verdict:
     fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
     known. `vacated` sums the partitions whose owner had left.
 
-    The paused partition-seconds come from a model (`kafka_assignors.pause_model`), not a measurement:
+    The paused partition-seconds come from a model (`folds.pause_model`), not a measurement:
     `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
     strategy cannot run under it.
 

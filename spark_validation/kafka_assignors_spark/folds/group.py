@@ -20,7 +20,6 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafka_assignors.group import quoted
-from kafka_assignors.pause_model import PauseModel
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_spark.catalogue import Catalogue
@@ -31,6 +30,7 @@ from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_spark.folds.generations import CONFLICT, LifeFold, OwnershipFold, Record
 from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_spark.folds.kip848 import EpochFold
+from kafka_assignors_spark.folds.pause_model import PauseModel
 from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import CLASSIC, Generation
 from kafka_assignors_spark.folds.records import (

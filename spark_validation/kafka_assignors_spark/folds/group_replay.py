@@ -31,13 +31,13 @@ from kafka_assignors.group import (
 )
 from kafka_assignors.leader import lead
 from kafka_assignors.makespan import measure_loads
-from kafka_assignors.pause_model import Consumption, PauseModel
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors_spark.catalogue import Catalogue, leader_view
+from kafka_assignors_spark.folds.pause_model import Consumption, PauseModel
 from kafka_assignors_spark.folds.rates import RecentRates
 from kafka_assignors_spark.folds.rebalances import (
     CLASSIC,
@@ -97,7 +97,7 @@ class Replayed(NamedTuple):
 
     `problem` says why it could not be replayed, or how the strategy failed; the measures are then None.
     Rack misses are None where no racks are known. `vacated` counts partitions whose owner had left. The
-    paused partition-seconds are those of `kafka_assignors.pause_model`: as the strategy was replayed, if it
+    paused partition-seconds are those of `folds.pause_model`: as the strategy was replayed, if it
     had run eagerly, and if it had run cooperatively; None where it cannot. `greatest_rate` is the greatest
     rate of a member, in records a second by the rates before the rebalance, and `rate_bound` its lower bound
     under any assignment; `unknown_rates` counts the partitions whose rate had to be assumed. All three are
