@@ -2,31 +2,24 @@
 
 A group, with every key (those marked ? may be absent or null)::
 
-    {"format": 1,                                                    ? 1 if absent
-     "generation": 8,                                                ? the generation being formed
+    {"format": 1, "generation": 8,                                   ? the generation being formed
      "topics": {"orders": {"partitions": 2,
                            "replica_racks": [["a", "b"], ["b"]],     ? one list per partition
                            "weights": [1200, null],                  ? one per partition, null: unknown
                            "id": "R2u4n-z9TCu5VQ9YBJzYxg"}},         ? as Kafka prints it
-     "members": [{"id": "m1",
-                  "topics": ["orders"],                                what it subscribes to
-                  "instance_id": "pod-0",                            ? group.instance.id
-                  "rack": "a",                                       ? client.rack
-                  "owned": {"orders": [0, 1]},                       ? what it claims to own
-                  "generation": 7,                                   ? in which; -1 for a newcomer
+     "members": [{"id": "m1", "topics": ["orders"],                    what it subscribes to
+                  "instance_id": "pod-0", "rack": "a",               ? group.instance.id, client.rack
+                  "owned": {"orders": [0, 1]}, "generation": 7,      ? its claim; -1 for a newcomer
                   "revoked": false,                                  ? gave it up before it joined
-                  "data": "base64…",                                ? what member_data returned
-                  "capacity": 4}],                                   ? or facts instead of data
+                  "data": "base64…", "capacity": 4}],                ? member_data, or facts instead
      "about": {…}}                                                   ? anything: not read here
 
 Facts (`kafka_assignors.member_facts`) have keys of their own: `release`, `share` in ten-thousandths,
-`draining`, `capacity`, `standby`, `rules`.
-
-An assignment is partitions by member and topic, ``{"m1": {"orders": [0, 1]}, "m2": {}}``.
+`draining`, `capacity`, `standby`, `rules`. An assignment is partitions by member and topic,
+``{"m1": {"orders": [0, 1]}, "m2": {}}``.
 
 An unknown key is refused, because a misspelt `owned` would silently make every member a newcomer. Types are
-strict: `true` is not a number, nor is `"12"`. Claims are not judged here (see `kafka_assignors.claims`): a
-group with a claim on a partition that does not exist is valid.
+strict: `true` is not a number, nor is `"12"`. Claims are not judged here (see `kafka_assignors.claims`).
 """
 
 from __future__ import annotations

@@ -12,19 +12,14 @@ result:
 `WeightsFile` reads its file when it is called. There is no other I/O here, no clock, and nothing that knows a
 client: an adapter looks up the offsets for `LagSource` and `RateSource`.
 
-Cost by rate and lag
-====================
-
-`PartitionCosts`, and with it `RateSource`, weighs a partition by the work that it brings, in microseconds a
-second, rounded. `docs/weighted.md` has the parts and the rules for what is not known:
+`PartitionCosts`, and with it `RateSource`, weighs a partition by its work, in microseconds a second:
 
     (base + rate + lag / drain_s) * seconds a record * 1,000,000
 
-Between two looks the rate counts as constant, so looks may come at any times: a rate of `t` seconds ago
-counts 0.5 ** (t / half_life_s), and one look gives the same as several over the same time. A look less than a
-second after another changes no rate, and if the clock goes back, the next interval begins with that look. A
-group that has committed nothing yet on a partition has no lag there. The lag of a stuck partition does not
-count: it grows for ever, and says how long nothing has been consumed, not how much work there is.
+`docs/weighted.md` has the parts. A rate of `t` seconds ago counts 0.5 ** (t / half_life_s), so one look gives
+the same as several over the same time. A look less than a second after another changes no rate, and if the
+clock goes back, the next interval begins with that look. The lag of a stuck partition does not count: it
+grows for ever, and says how long nothing has been consumed, not how much work there is.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Every generation is compared with the one before it: which members joined, which left, and which static member
 restarted in place. A member has a new id after every restart, so its identity is the instance id, else client
-id and host. Where several members share client id and host at one time, the records cannot show which of them
-returned: these members are counted together, and neither `crash loop` nor `came back` applies to them.
+id and host. Members that share these at one time are counted together, without `crash loop` and `came back`.
 
 1. **Deployments** are taken out first. A wave of changes, each soon after the other, in which *all* members
    are replaced by as many, and none of the new members leaves again, is one deployment, regardless of the
@@ -14,17 +13,12 @@ returned: these members are counted together, and neither `crash loop` nor `came
    * `crash loop`: the client returned within `back_again_s` of leaving at least `crash_loop` times in a row,
      and never stayed longer than `short_stay_s` in between;
    * `flapping`: the client joined at least `flapping` times within `flapping_s`;
-   * `session expired`: a static member left. It sends no LeaveGroup, so its session expired (the process died
-     or did not poll), or an administrator removed it;
-   * `came back`: the client left and returned soon, once or twice. The records cannot distinguish a restart,
-     an expired session and a late poll;
+   * `session expired`: a static member, which sends no LeaveGroup, left, or an administrator removed it;
+   * `came back`: the client left and returned soon, once or twice: a restart, a late poll, …;
    * `scaled`: the client joined or left.
 
-The fold guesses nothing. It skips the comparison for a generation whose members do not decode or are not all
-known, for one after lost records, and for the first of a history that starts late.
-
-Pure Python without Spark, one record at a time. The memory is bounded by the group's size and by the changes
-within one window, not by the length of the history.
+Not compared are a generation whose members do not decode or are not all known, one after lost records, and
+the first of a history that starts late. Memory is bounded by the group and the changes within one window.
 """
 
 from __future__ import annotations

@@ -12,44 +12,12 @@ This source reads with librdkafka (confluent-kafka) instead. It assigns partitio
 it joins no group, commits nothing and leaves no trace in the topic.
 
 Offsets are fixed when the query, or a batch of a stream, is planned: every input partition is a range of
-offsets of one partition of the topic, and reads exactly this range, also if it starts late. A batch query
-without records is an error, since an empty result could be taken for a cluster without groups.
-
-Options (names are case-insensitive):
-
-| option | meaning | default |
-|---|---|---|
-| `bootstrap.servers` | brokers to ask first | required |
-| `kafka.<property>` | any librdkafka property (security and the like) | |
-| `topic` | the topic to read | `__consumer_offsets` |
-| `topicId` | the id that the topic must have, or the query fails | any |
-| `groups` | a JSON array of group ids: read their partitions alone, and only their records | all groups |
-| `startingOffsets` | `earliest`, `latest`, or a JSON object of offsets by partition | `earliest` |
-| `lastRead` | the last record read before `startingOffsets`: a JSON object of `[offset + 1, leader epoch]` \
-by partition; the query fails if the log has it no longer (KIP-320) | |
-| `endingOffsets` | the same | `latest` |
-| `maxOffsetsPerTask` | cut longer ranges, so that one partition keeps several cores busy | 1000000 |
-| `timeoutSeconds` | longest wait for the brokers when planning, and for the next record in a task | 10 |
-| `committedOffsetsSeconds` | also a row for the last offset commit of each partition of a \
-group in each interval of this many seconds, and `reports` (`schemas.REPORTED_WITH_COMMITS`) | none |
-| `reports` | `true` adds a column, and after each range a row where it is a `RangeReport` as JSON | `false` |
-| `maxOffsetsPerBatch` | in a stream, the longest batch, over all partitions | 1000000 |
-| `batchIntervalSeconds` | in a stream, from one batch that reaches the end of the log to the next | 0 |
-
-Offsets in the range that are gone from the log are no error: the report counts them as `missing`.
-
-A stream plans its batches itself, on every version of PySpark. `Trigger.AvailableNow` runs several batches
-from PySpark 4.2 on, and one bounded batch before. Before 4.2 a stream that continues from a checkpoint needs
-its place in the option `startingOffsets`.
+offsets of one partition of the topic, and reads exactly this range, also if it starts late. Offsets in the
+range that are gone from the log are no error: the report counts them as `missing`. A batch query without
+records is an error, since an empty result could be taken for a cluster without groups.
 
 The source has no `pushFilters`: with it Spark 4.1 and 4.3 count wrongly when a frame is used with and without
 a filter. Options restrict the rows instead.
-
-An offset of the stream is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark writes the
-offsets of each batch to the checkpoint before the batch runs, and reads an unfinished batch again between the
-same offsets, so the reader keeps no state and `commit` does nothing. From PySpark 4.2 on, `latestOffset` gets
-the start of the batch. Before, the reader remembers the end of the last batch; after a checkpoint it takes
-the start from the option `startingOffsets`, or from the batch that Spark runs again.
 """
 
 from __future__ import annotations
@@ -78,7 +46,29 @@ FORMAT = "kafka_group_records"
 
 
 class GroupRecordsSource(DataSource):
-    """The data source: its name, its schema and its readers."""
+    """The data source: its name, its schema and its readers.
+
+    Options (names are case-insensitive):
+
+    | option | meaning | default |
+    |---|---|---|
+    | `bootstrap.servers` | brokers to ask first | required |
+    | `kafka.<property>` | any librdkafka property (security and the like) | |
+    | `topic` | the topic to read | `__consumer_offsets` |
+    | `topicId` | the id that the topic must have, or the query fails | any |
+    | `groups` | a JSON array of group ids: read their partitions alone, and only their records | all groups |
+    | `startingOffsets` | `earliest`, `latest`, or a JSON object of offsets by partition | `earliest` |
+    | `lastRead` | the last record read before `startingOffsets`: a JSON object of `[offset + 1, leader \
+    epoch]` by partition; the query fails if the log has it no longer (KIP-320) | |
+    | `endingOffsets` | the same | `latest` |
+    | `maxOffsetsPerTask` | cut longer ranges, so that one partition keeps several cores busy | 1000000 |
+    | `timeoutSeconds` | longest wait for the brokers when planning, and for the next record in a task | 10 |
+    | `committedOffsetsSeconds` | also a row for the last offset commit of each partition of a \
+    group in each interval of this many seconds, and `reports` (`schemas.REPORTED_WITH_COMMITS`) | none |
+    | `reports` | `true` adds a column, and after each range a row with a `RangeReport` as JSON | `false` |
+    | `maxOffsetsPerBatch` | in a stream, the longest batch, over all partitions | 1000000 |
+    | `batchIntervalSeconds` | in a stream, from one batch that reaches the end of the log to the next | 0 |
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -133,7 +123,16 @@ else:
 
 
 class GroupRecordsStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans in a process of the driver that lives as long as the query, and reads on the executors."""
+    """Plans in a process of the driver that lives as long as the query, and reads on the executors.
+
+    `Trigger.AvailableNow` runs several batches from PySpark 4.2 on, and one bounded batch before.
+
+    An offset of the stream is an object of the next offset by partition: `{"0": 17, "1": 4}`. Spark writes
+    the offsets of each batch to the checkpoint before the batch runs, and reads an unfinished batch again
+    between the same offsets, so the reader keeps no state and `commit` does nothing. Before PySpark 4.2
+    `latestOffset` does not get the start of the batch: the reader remembers the end of the last one; after a
+    checkpoint it takes the start from the option `startingOffsets`, or from the batch that Spark runs again.
+    """
 
     def __init__(self, options: SourceOptions) -> None:
         super().__init__(options)

@@ -1,61 +1,25 @@
 """The assignment with a greatest load within a proved factor of the least possible one, and few moves.
 
-`balance_loads` places the partitions with a weight first. Then it balances those of weight zero by number,
-together with the number of other partitions of each member: their weight does not say where they should be,
-but each costs a little, and no member should have thousands of them.
+A rebalance begins with the partitions that members own; those without an owner go to the members with the
+least load. Then a partition moves only for a gain, except to a member that has none: a newcomer to a large
+group could wait for ever. Members above their fair share are looked at in layers, the fullest first:
 
-A rebalance begins with the partitions that members own; partitions without an owner go to the members with
-the least load. From there on a partition moves only for a gain, with one exception: members above their fair
-share give a partition to a member that has none, since a newcomer to a large group could wait for ever. Then
-members above their fair share are looked at in layers, the fullest first:
+1. **Search** to the end how far the greatest load of the layer can be lowered.
+2. If the gain is no more than the threshold, nothing moves. Otherwise steps are taken until the rest of them
+   would gain no more than that.
+3. Members with nearly the greatest load are done. So one partition that is heavier than a share does not keep
+   the second fullest member from being relieved.
 
-1. **Search** to the end how far the greatest load of the layer's members can be lowered.
-2. If the gain is no more than the threshold, nothing moves here. Otherwise steps are taken until the rest of
-   them would gain no more than the threshold. In the first layer, the load of the fresh assignment (below)
-   counts as the end if it is lower; otherwise the fresh one would be taken for the small difference.
-3. Members whose load is nearly the greatest now are done. The others are the next layer. So a member with
-   one partition that is heavier than its share does not keep the second fullest member from being relieved.
+The first layer may take a **fresh** assignment that ignores owners, if it is better by more than the
+threshold (and no better than one part in `FINE` above the bound); its bundles go to the members that have
+most of them. All of that is repeated until nothing moves: its own result stays. With a **budget** only the
+first steps are taken, and no factor is promised. Partitions of weight 0 are balanced by number at the end.
 
-The first layer has an alternative: a **fresh** assignment that ignores owners, and is within a proved factor
-of the optimum. It is taken if it is better than the result of the search by more than the threshold; its
-bundles go to the members that have most of them already. So the greatest load is never above that of the
-fresh assignment by more than the threshold. A fresh assignment above the lower bound counts as no better than
-the bound plus one part in `FINE`, because it moves nearly everything.
-
-All of that is repeated until nothing moves. Applied to its own result with the same weights, it moves
-nothing.
-
-With a **budget** only the first steps are taken, which relieve the fullest most. Then no factor is promised.
-
-The fresh assignment
-====================
-
-The local search improves the result of one of two methods: of rounding where dealing leaves a load above the
-fractional bound by more than the heaviest job.
-
-**Longest processing time first** (`deal_jobs`): the heaviest job to the member with the least load, then the
-next. With one subscription for all, and no job placed before, the greatest load is at most 4/3 - 1/(3m) of
-the least possible one, with m members. Source: R. L. Graham, "Bounds on multiprocessing timing anomalies",
-SIAM Journal on Applied Mathematics 17 (1969). With several subscriptions there is no such constant.
-
-**Rounding** (`round_relaxation`) turns cut jobs into whole ones, so that no cohort gets more than one job
-beyond its share. The fractional solution (`loads.relax`) says how much of each class's weight every
-cohort gets. Draw an edge between a class and each cohort that gets a part of it. Around a circle of such
-edges weight can be shifted, from one edge to the next in turn, without changing the sum of any class or
-cohort, until one edge carries zero and the circle is broken. When no circle is left the edges are a forest,
-and every cohort but the roots is below one class. The jobs of a class are now laid out in a row as long as
-their weight; the cohort above the class gets the first piece of the row, those below it one piece each; a job
-that lies across a cut goes to the later piece. So a cohort has its share, and of one class, the one it is
-below, at most one job too much.
-
-Within a cohort every member may have every job, so `deal_jobs` places the cohort's jobs. The last job that is
-put on the fullest member finds that member with the average at most. A cohort's average is at most T and one
-job divided by the cohort's size, so no member gets more than T and the heaviest job together. Neither of them
-exceeds the optimum: the result is at most twice the optimum, for any subscriptions.
-
-Source: J. K. Lenstra, D. B. Shmoys, É. Tardos, "Approximation algorithms for scheduling unrelated parallel
-machines", Mathematical Programming 46 (1990), here for jobs whose weight is the same on every machine, and
-with classes and cohorts instead of jobs and machines.
+Fresh is the heaviest job first (`deal_jobs`; R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM
+Journal on Applied Mathematics 17, 1969), with one subscription for all at most 4/3 - 1/(3m) of the optimum;
+or, where that is above the fractional bound T by more than the heaviest job, rounding (`round_relaxation`;
+J. K. Lenstra, D. B. Shmoys, É. Tardos, Mathematical Programming 46, 1990): no cohort gets more than one job
+beyond its share, so no member more than T and the heaviest job, at most twice the optimum.
 """
 
 from __future__ import annotations
@@ -316,6 +280,13 @@ class _Forest:
 
 def round_relaxation(jobs: Jobs, shares: Sequence[dict[int, int]]) -> list[int]:
     """The holder of each job, given the weight of each class that every cohort gets.
+
+    An edge joins a class and each cohort that gets a part of it. Around a circle of edges weight is shifted,
+    from one to the next in turn, without changing the sum of a class or cohort, until one edge carries zero.
+    When no circle is left the edges are a forest, and every cohort but the roots is below one class. The jobs
+    of a class are laid out in a row; the cohort above the class gets the first piece, those below it one
+    each, and a job that lies across a cut goes to the later piece. So a cohort has at most one job more than
+    its share, of the class that it is below.
 
     Cost: for each edge the length of a path in the forest, and the dealing of the jobs.
     """

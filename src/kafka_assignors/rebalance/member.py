@@ -1,76 +1,26 @@
 """The member's side of a rebalance, cooperative (KIP-429) or eager, as a state machine without I/O.
 
-Two rules make it what it is. Everything that decides who may read or commit a partition is in this file and
-in the values it consists of: an adapter carries actions out and reports what happened, it never asks
-itself "may I?". And nothing here knows a client, a socket, a thread or a clock: the time is an argument.
+Everything that decides who may read or commit a partition is in this file and in its values: `progress` (the
+join, with its table), `lease` and `commits`. Time is an argument. `error_codes.CONSEQUENCES` says what an
+error means for the membership.
 
-    join        how far a join has come, and why the next one is due    `progress`, with its table
-    lease       until when the member may deliver                       `lease`
-    commits     what of each open commit may still be sent              `commits`
-    call        the next or running call of the listener                `progress`
+- A member **owns** a partition from the first `Install` that names it until the listener was called for its
+  end (`Revoke`, `Lose`) and has returned. A JoinGroup **claims** what is owned then, with the generation of
+  the last JoinGroup response, as Java does; after a loss nothing.
+- **Revoke first**: what is taken away is revoked before the new assignment is installed; then the member
+  rejoins. An **eager** member, one with an eager strategy in its list, revokes all before JoinGroup.
+- **Loss**: UNKNOWN_MEMBER_ID always, and ILLEGAL_GENERATION when no JoinGroup is under way (else its response
+  is on the way; if it never comes, it was a loss). From that instant no record is delivered. A revocation
+  that was due becomes one `Lose` of all owned partitions; partitions not announced yet are not told of.
+- **Commits** never outlive ownership: giving a partition up strikes it from every open commit. One
+  OffsetCommit at most is under way; the machine decides on it at the moment at which it can be written.
+- The end of a **lease** alone is no loss, but a revocation then waits until the coordinator answers, unless
+  the member leaves. Without a poll for `max_poll_interval` it leaves, and joins again with the next poll.
+- **Close** revokes. A join that is under way goes on, since the listener's commits may need its generation,
+  and its assignment is not installed. (Java loses the partitions, so that their records come twice.)
 
-What each error of a response means for the membership is a table too: `error_codes.CONSEQUENCES`.
-
-The rules of a rebalance
-========================
-
-**Ownership.** A member owns a partition from the first `Install` that names it until the listener was called
-for its end (`Revoke`, `Lose`) and has returned. It delivers records of what it owns, except what is being
-revoked, what is not announced yet, and what the user no longer subscribes to.
-
-**Claims.** A JoinGroup request claims the partitions owned at that moment, with the generation of the last
-JoinGroup response, as Java does: a member whose SyncGroup was answered REBALANCE_IN_PROGRESS rejoins with the
-*new* generation and the *old* partitions, and its claim is as fresh as any. After a loss it claims nothing.
-
-**Revoke first.** An assignment that takes partitions away is not installed before they are revoked, so that
-the listener can still commit them and read their positions. Then it is installed, the added partitions are
-announced (even if there are none), and the member rejoins without the revoked ones. The leader's half is to
-withhold a partition while another member claims it (`kafka_assignors.leader`): only both halves together keep
-a partition with one owner.
-
-**Eager** is the same machine with one difference: all owned partitions are revoked before JoinGroup is sent.
-That applies if one of the strategies that a member offers is eager, since the vote is not known before.
-
-**Loss.** UNKNOWN_MEMBER_ID always, and ILLEGAL_GENERATION when no JoinGroup is under way, mean that other
-members may own the partitions: from that instant no record of them is delivered, and they are *lost*, not
-revoked. While a JoinGroup is under way, ILLEGAL_GENERATION says only that its response is on the way; if the
-response never comes, it was a loss. A response about an earlier membership is ignored.
-
-**What the listener is told** is decided when its call begins. A revocation that was due when the membership
-was lost becomes one `Lose` of all owned partitions; a call that has begun ends, and the rest is lost.
-Partitions that were not announced yet are not told of. After the end of a lease a revocation waits until the
-coordinator answers, unless the member leaves: a listener must not write what another member may have written.
-
-**Commits never outlive ownership.** Giving a partition up strikes it from every open commit; a commit that
-crossed a change of generation is sent again only for what was owned all the while (`commits`).
-
-**Commits keep their order.** At most one OffsetCommit request is under way, and the machine decides on it at
-the moment at which it can be written: nothing waits between the decision and the request.
-
-**Lease.** A member delivers only while the coordinator cannot have given its partitions away. The end of a
-lease alone is no loss: only the coordinator can say so (`lease`).
-
-**An assignment that does not fit** is taken as far as it fits, and the member joins again, after a pause that
-doubles each time (`progress`).
-
-**Poll interval.** A user who has not polled for `max_poll_interval` is stuck: the member leaves the group and
-loses its partitions, and does not join again until the user polls.
-
-**Close.** Partitions are revoked, or *lost* when the generation is gone. A join that is under way goes on
-meanwhile: the listener's commits may need its generation. (Java calls the partitions lost then, and an
-application that commits when partitions are revoked has their records delivered twice.) Its assignment is not
-installed: no other member gets this member's partitions before it has left. When the listener has returned, a
-dynamic member leaves; a static one stays in the group, and its next process takes its place. A member that
-unsubscribes leaves in the same way.
-
-How it is used
-==============
-
-`MemberState` is immutable; `handle` returns the next state and the actions, to be carried out in their order.
-At most one call of the user's listener is due or runs at a time. `CallDue` comes last; the call itself
-(`Revoke`, `Lose`, `Announce`) is handed out by `AboutToCall`, and `ListenerReturned` brings the next actions.
-Requests run meanwhile; a late response is recognised by the attempt or membership that it carries, and is
-ignored. An event that no correct adapter can send raises `OutOfOrderError`."""
+`handle` returns the next state and the actions, in their order; one call of the listener is due at a time. An
+event that no correct adapter can send raises `OutOfOrderError`."""
 
 from __future__ import annotations
 

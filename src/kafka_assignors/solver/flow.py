@@ -1,40 +1,25 @@
 r"""Step 3: how many partitions of each class every member gets, so that as few as possible move.
 
-Within a level the loads are known except for who gets one more, and levels do not affect each other: each is
-a minimum-cost flow of its own. Partitions flow from their class to members. A member can *keep* as many of a
-class as it owned there, at no cost. All others of the class reach it through a hub, at the cost of a move,
-even those without an owner: that adds the same to every solution. Members that owned nothing are not told
-apart and share the hub of their cohort and rack. From every member its load flows to the sink. If the member
-may get one more, that one flows through a pool, which holds as many as the level has extra. Where racks
-count, an edge to members that would consume across racks costs a miss more.
+Within a level the loads are known except for who gets one more; each level is a minimum-cost flow of its own.
+A member *keeps* what it owned of a class at no cost. All others reach it through a hub, at the cost of a
+move. Members that owned nothing share the hub of their cohort and rack. From a member its load flows to the
+sink, and one more through a pool of as many as the level has extra. A rack miss costs more on its edge.
 
                   keeps: what it owned
     class  ------------------------------>  member  -- load -->  sink
        \                                     ^    \               ^
         `-- moves -->  cohort and rack  ----´      `- 1 -> pool --´ extra
 
-If members can keep as much as their loads allow, then in every assignment with the fewest moves a member that
-owned no more than its load keeps all of it. So if moves come before misses, the first flow tells only those
-members apart that owned more and must release something; the others count as newcomers that lack less. In a
-group that one member joins or leaves, these are most of the members. If some partition then finds no member,
-a second flow tells all members apart.
+**The start.** *Keep*: every member keeps what it owned, up to its load, and as many as the level has extra
+keep one more. Without rack misses no assignment keeps more. *Fill*: the rest of each class is poured over the
+subscribers with room, and passed on among them (see `distribution`). If all of it fits, every partition that
+was not kept had to move: the result is optimal, and no network is needed. Otherwise the network goes on from
+the partitions that are kept. Nor is one needed for a single class, or without owners, if racks do not count.
 
-Three cases need no network. If all partitions are of one class and racks do not count, every member keeps
-what its load allows. If no partition had an owner and racks do not count, the shares that the levels were
-found with are as good as any. And the result of a simple rule (below) may be enough; otherwise the flow
-starts from the partitions that the rule keeps.
-
-The start: a simple rule
-========================
-
-**Keep.** Every member keeps what it owned, up to its load. Of the members that may get one more, as many as
-the level has extra keep one more. Without rack misses no assignment keeps more partitions than this, of any
-classes.
-
-**Fill.** The rest of each class is poured over the subscribers that still have room, and passed on among them
-(see `distribution`). If all of it fits, as it usually does when a member joins or leaves, then every
-partition that was not kept had to move: the result is optimal, and no network is needed. Otherwise the
-network goes on from the partitions that are kept.
+In every assignment with the fewest moves a member that owned no more than its load keeps all of it, if
+members can keep as much as their loads allow. So if moves come before misses, the first flow tells only those
+members apart that owned more; the others count as newcomers that lack less. If some partition then finds no
+member, a second flow tells all members apart.
 """
 
 from __future__ import annotations

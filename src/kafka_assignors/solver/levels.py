@@ -1,38 +1,25 @@
 """Step 2: how many partitions each member gets in a balanced assignment.
 
-The loads with the least sum of squares need not be all alike: a member that reads one small topic cannot help
-the others. They fall into **levels**. Within a level every member gets k or k + 1 partitions; a topic class
-that any member of a level subscribes to is served by that level or by a lower one, and members of higher
-levels that subscribe to it as well get nothing of it. Which levels there are is the same in every optimal
-assignment, and so are the number k of each level and how many of its members get one more.
+The loads with the least sum of squares fall into **levels**. Within a level every member gets k or k + 1
+partitions; a topic class that any member of a level subscribes to is served by that level or by a lower one.
+Levels, their k, and how many members get one more are the same in every optimal assignment.
 
 They are found by divide and conquer. Let a part of the group have n members and P partitions, and k, r =
 divmod(P, n). Partitions are passed on from members above k + 1 to members below, along chains of members that
-share a class, until no chain is left. If a member is still above k + 1, then what it can reach through such
-chains is all at k + 1 or above, subscribes to classes that only they subscribe to, and must stay apart from
-the rest: the part is split in two, and each half is treated in the same way. The same with k and members
-still below it. If neither happens, every member has k or k + 1, and the part is a level.
+share a class, until no chain is left. If a member is still above k + 1, then what it can reach by such chains
+must stay apart from the rest: the part is split in two. The same with members still below k. If neither
+happens, the part is a level. The search works on cohorts, whose members are kept even, and starts with what
+members owned, with the rest poured over them; the result does not depend on the start.
 
-Where members differ in capacity, or have partitions already, the same holds of what a partition **costs**:
-the x-th one of a member adds (2(x + already) - 1) / capacity to the sum. That rises with x, so if the P
-partitions of a part could go to any member they would take the P cheapest of these steps. The highest cost
-among them replaces k: each member gets the steps that cost less, which is its load, and some members whose
-next step costs exactly as much get that one too (`apportion`). If all members are alike, all their next steps
-cost the same, and they get k and k + 1. The split stays right at any costs: in the upper part no next step
-costs less than that, in the lower part no last step costs more, and one of the two has not even a step of
-equal cost. So a partition given from below to above is a loss.
+Where members differ in capacity, or have partitions already, the x-th partition of a member costs (2(x +
+already) - 1) / capacity, which rises with x. The highest cost among the P cheapest steps replaces k: each
+member gets the steps that cost less, and some whose next step costs exactly as much get that too
+(`apportion`). In the upper part no next step costs less, in the lower part no last step costs more, and one
+of the two has no step of equal cost: a partition given from below to above is a loss.
 
-The result does not depend on the start. The start is what the members owned, which is often nearly even, with
-the rest poured over them (see `distribution`). The search works on cohorts, whose members are always kept
-even.
-
-Source: N. Harvey, R. Ladner, L. Lovász, T. Tamir, "Semi-matchings for bipartite graphs and load balancing",
-Journal of Algorithms 59 (2006), which shows that an assignment has the least sum of squares exactly if no
-such chain leads from a member to one with at least two partitions less. Splitting at the average is the
-decomposition algorithm for separable convex objectives of S. Fujishige, "Lexicographically optimal base of a
-polymatroid with respect to a weight vector", Mathematics of Operations Research 5 (1980). Taking the
-cheapest steps is how A. Sainte-Laguë gives seats to parties in proportion to their votes, "La représentation
-proportionnelle et la méthode des moindres carrés", Annales scientifiques de l'ENS 27 (1910).
+Sources: N. Harvey et al., "Semi-matchings for bipartite graphs and load balancing", Journal of Algorithms 59
+(2006); S. Fujishige, "Lexicographically optimal base of a polymatroid", Mathematics of Operations Research 5
+(1980); A. Sainte-Laguë, "La représentation proportionnelle", Annales scientifiques de l'ENS 27 (1910).
 """
 
 from __future__ import annotations

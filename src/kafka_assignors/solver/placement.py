@@ -1,39 +1,25 @@
 """Step 4: from counts to partitions.
 
 Within a partition class every choice costs the same, so this step must only be fast, reproducible, and spread
-each topic over the members as evenly as a simple rule can. Two heuristics do that:
+each topic over the members as evenly as simple rules can:
 
 - a member that must **release** some partitions of a class releases them from the topics of which it holds
-  the most there, and among these from the topic that has lost the fewest so far; within a topic the highest
-  numbers go;
+  the most there, and among these from the topic that has lost the fewest so far; the highest numbers go;
 - what was released or had no owner is **dealt** in rounds, topic after topic, one partition to each member
-  that still wants some: members with equal demands get the same number of each topic, to within one for every
-  topic.
+  that still wants some. Members that release and receive nothing keep the very sequences that they came with.
 
-Dealing does not look at what the members keep of a topic; exchanges correct the worst of that afterwards.
-Members that release nothing and receive nothing keep the very sequences that they came with.
+Dealing does not look at what the members keep of a topic, so two members exchange partitions afterwards if
+the sum of squares over topics and members falls: a member with `a` partitions of a topic gives one to a
+member with `b`, and gets one of a topic of which the other has `c` and it has `d`; the sum falls exactly if
+(a - b) + (c - d) > 2. Movement and rack misses stay, because only these changes are looked at:
 
-Exchanges
-=========
-
-Placement releases and deals by simple rules that do not look at what else a member has of a topic. At the end
-two members exchange partitions if all earlier decisions stay as they are and topics are spread more evenly
-afterwards, that is if the sum of squares over topics and members falls. Let a member with `a` partitions of a
-topic give one to a member with `b` of it, and get one of another topic, of which the other member has `c` and
-it has `d`: the sum falls exactly if (a - b) + (c - d) > 2.
-
-Movement and rack misses stay as they are, because only these changes are looked at:
-
-- **Exchange.** Both partitions have been dealt, and neither goes to the member that released it: each still
-  counts as one move. Both members subscribe to both, and together they miss as many racks as before.
-- **Pass.** A partition that was dealt goes to a member at which it costs balance as much, under the same
-  conditions. With equal capacities that member has one partition less in total: the two change loads.
+- **Exchange.** Both partitions have been dealt, and neither goes to the member that released it. Both members
+  subscribe to both, and together they miss as many racks as before.
+- **Pass.** A partition that was dealt goes to a member at which it costs balance as much.
 - **Give back.** One that was dealt goes back to the member that released it, which releases another instead.
 
-The sum falls each time, so this comes to an end. It is also bounded: nothing is done if more than
-`MOST_DEALT` partitions were dealt (dealing in rounds must suffice then), a giver tries at most the `PARTNERS`
-members with the fewest, and all together look at `LOOKS` counts and `LOOKS_PER_PARTITION` for each partition
-dealt. What two members cannot improve, such as a ring of three, stays.
+Nothing is done if more than `MOST_DEALT` partitions were dealt. A giver tries at most the `PARTNERS` members
+with the fewest, and all look at `LOOKS` counts and `LOOKS_PER_PARTITION` for each partition dealt.
 """
 
 from __future__ import annotations

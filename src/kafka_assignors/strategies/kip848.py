@@ -1,35 +1,25 @@
 """`kip848-uniform` and `kip848-range`: the assignments of a broker's assignors for a KIP-848 group.
 
-`Group` describes the group between two epochs: the partitions that a member owns stand for its last target,
-from which the broker starts.
+The partitions that a member owns stand for its last target, from which the broker starts. The classes are in
+`org.apache.kafka.coordinator.group.assignor` of Kafka 4.4.
 
-**Range.** Topic by topic, consecutive partitions to consecutive members: with P partitions and n subscribers
-every subscriber gets P // n of them, and the first P % n one more. Static members come first, ordered by
-instance id, then the others by member id. Neither racks nor earlier ownership play a part, unlike in the
-clients' `range` (KIP-881). It does not depend on a hash table. Equal to
-`org.apache.kafka.coordinator.group.assignor.RangeAssignor` of Kafka 4.4 for every group.
+**Range** is equal to `RangeAssignor` for every group. Topic by topic, consecutive partitions go to
+consecutive members, static ones first. Neither racks nor earlier ownership play a part.
 
-**Uniform, if all members subscribe to the same topics.** It is sticky and looks at no rack. With P partitions
-and n members every member gets P // n, and P % n of them one more. The assignor goes through the members
-once. A member with more than its share keeps some, and gives the others back; it may have one of the extra
-partitions if it has that many already, or if there are only as many members left as extra partitions. Then
-the members that lack partitions take, one after the other, all that they lack from the free ones: first those
-that had no owner, then those that were given back. It makes no unnecessary move.
+**Uniform, if all members subscribe to the same topics.** The assignor goes through the members once. A member
+with more than its share keeps some, and gives the others back; it may have one of the extra partitions if it
+has that many already, or if there are only as many members left as extra partitions. Then members that lack
+partitions take, one after the other, all that they lack: first those without an owner, then those given back.
 
-**Uniform, if subscriptions differ** (`assign_mixed`). Every member keeps the partitions that it has. A topic
-at a time, those with most partitions a subscriber first (then those with fewer subscribers), the partitions
-without an owner go to the subscribers with the least load. Then the same topics are *balanced*, again and
-again: the fullest subscribers give partitions of the topic, highest numbers first, to the emptiest, until
-their loads are no more than one apart or the full ones have no partition of this topic left to give. That
-ends when all topics were gone through in turn and nothing moved, or after 16 rounds. It finds no chains. A
-member that is too full, but has nothing of a topic that an emptier one reads, stays as it is, though a third
-could pass something on. So the loads can be less even than possible, and partitions may move without need.
+**Uniform, if subscriptions differ** (`assign_mixed`). Every member keeps what it has. A topic at a time,
+those with most partitions a subscriber first, the partitions without an owner go to the subscribers with the
+least load. Then, in the same order, the fullest subscribers give partitions of the topic, highest numbers
+first, to the emptiest, until their loads are no more than one apart or the full ones have none left to give.
+That ends when nothing moves, or after 16 rounds. It finds no chains: loads can be less even than possible.
 
-**Order.** The broker takes members, topics and partitions in the order of its hash tables, which looks random
-and which no administrator sees; here they come by id, name and number. If all members subscribe to the same
-topics, the order decides only which partitions move and which members have the extra ones: the sorted loads
-and the number of moves are those of `org.apache.kafka.coordinator.group.assignor.UniformAssignor` of Kafka
-4.4. If subscriptions differ, it decides ties between members of equal load, and through them at times a load.
+**Order.** The broker takes members, topics and partitions in the order of its hash tables, here they come by
+id, name and number. With equal subscriptions the order decides only which partitions move and which members
+have the extra ones; otherwise it decides ties between members, and through them at times a load.
 """
 
 from __future__ import annotations

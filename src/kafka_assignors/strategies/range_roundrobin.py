@@ -1,52 +1,26 @@
 """Kafka's `range` and `roundrobin`, equal to those of kafka-clients for every group and every leader.
 
-Order (`in_java_order`)
-=======================
+**Order** (`in_java_order`) is part of the contract, since any client may lead. Static members come first, by
+instance id, then the others by member id (`MemberInfo.compareTo` in `AbstractPartitionAssignor`). Java
+compares by UTF-16 code units and Python by code points: they disagree about a character above U+FFFF beside
+one from U+E000 to U+FFFF.
 
-Every client that leads a group must give its members the same partitions, so the order is part of the
-contract. Java compares strings by UTF-16 code units and Python by code points; the two disagree about a name
-with a character above U+FFFF (an emoji) beside one with a character from U+E000 to U+FFFF (a private-use or
-full-width one). Static members come before dynamic ones, the former ordered by instance id, the latter by
-member id. Source: `MemberInfo.compareTo` in `AbstractPartitionAssignor` of kafka-clients,
-`java.lang.String.compareTo`.
+**Range.** Each topic on its own, cut into contiguous ranges, one for each subscriber in order. Topics with
+the same subscribers and the same number of partitions are *co-partitioned*: partition p of each goes to the
+same member. Each set of them is computed once.
 
-Range
-=====
+**Racks of range (KIP-881).** Partitions first go to members with a replica in their own rack, within their
+share. A member without a rack matches every partition.
 
-Each topic on its own, cut into contiguous ranges, one for each subscriber in order.
-With P partitions and n subscribers every subscriber gets P // n of them, and the first P % n one more. Topics
-with the same subscribers and the same number of partitions are *co-partitioned*: partition p of each goes to
-the same member, which is what a join on the partition key needs.
-
-**Racks (KIP-881).** Where a member has told its rack, partitions first go to members with a replica in their
-own rack. No member's share grows by it, and co-partitioned topics stay together. A member without a rack
-matches every partition.
-
-1. *A topic without co-partitioned ones*: the members, in order, each take as many partitions in their rack as
-   their share allows, lowest numbers first. Only if its racks matter: a member's rack is among those of the
-   replicas, and not every partition is in all of them.
+1. *A topic without co-partitioned ones*: the members, in order, each take partitions in their rack, lowest
+   numbers first. Only if its racks matter: a member's rack is among those of the replicas, and not every
+   partition is in all of them.
 2. *Co-partitioned topics*: the partition numbers, in order, each go to the first member with room that
-   matches the partition in *all* these topics. They are matched as soon as the racks of *any* topic of the
-   whole group matter, even if it is none of them.
-3. *The rest* of a topic is handed out in order, as without racks, each member taking what its share still
-   lacks.
+   matches the partition in *all* these topics; as soon as the racks of *any* topic of the group matter.
+3. *The rest* of a topic is handed out in order, each member taking what its share still lacks.
 
-Co-partitioned topics go through the three steps in lockstep, so each set of them is computed once, and all of
-its topics share the result.
-
-Round robin
-===========
-
-All partitions, in order, dealt to all members, in order.
-Topics are taken by name, the partitions of a topic by number, and one dealer goes round the members for all
-of them: a member that does not subscribe to the topic is skipped, and the next topic goes on where the last
-one stopped.
-
-The dealer's steps within a topic repeat with the number m of its subscribers, so its first member gets every
-m-th partition from 0, the next one every m-th from 1, and so on: a `range` each, without a look at single
-partitions.
-
-Racks and earlier ownership play no part.
+**Round robin.** Topics by name, partitions by number, and one dealer goes round the members for all of them,
+past those that do not subscribe. Within a topic of m subscribers each gets every m-th partition: a `range`.
 """
 
 from __future__ import annotations

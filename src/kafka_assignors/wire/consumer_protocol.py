@@ -1,65 +1,25 @@
 """The embedded `consumer` protocol: a member's subscription, and its assignment from the leader.
 
-ConsumerProtocolSubscription is in the JoinGroup request, ConsumerProtocolAssignment in the SyncGroup
-response. The schemas are the two JSON files of these names in apache/kafka. Version 1 of the subscription
-added the owned partitions (KIP-429), version 2 the generation they are of (KIP-792), version 3 the rack
-(KIP-881). Later versions may only append, so a newer one is read as the newest known and the rest is left
-alone, as Java's `ConsumerProtocol` does. Versions 0 to 3 of the assignment have the same two fields; the
-numbers only follow those of the subscription.
+`docs/wire-format.md` has the fields. Later versions may only append, so a newer one is read as the newest
+known, as Java's `ConsumerProtocol` does.
 
-Partitions reach the leader in one of two places, and the place has a meaning. Those in the subscription's
-own field are held: the member goes on consuming them while it joins (KIP-429), so no other member may get
-them before it has given them up. Those in the user data were revoked before the join: they count for
-stickiness alone. An eager member must therefore never use the field. A Java leader would wait for it to give
-up partitions that it no longer has, and since an eager member has nothing left to revoke, it would never
-rejoin and the partitions would stay without a consumer.
+Partitions in the subscription's own field are *held*: the member consumes them while it joins (KIP-429), so
+no other member may get them. Those in the user data were *revoked* before the join, and count for stickiness
+alone. An eager member must never use the field: a Java leader would wait for it to give up partitions that it
+no longer has, and as it has nothing to revoke, they would stay without a consumer.
 
-User data
-=========
+User data by the name that members vote on: `sticky` has owned partitions and generation as Java writes them,
+`cooperative-sticky` the generation; then, under any name, **member data** if there are any: what
+`member_data` returned, and the claim of a member whose client writes version 0 or revokes before it joins.
+The magic of member data cannot begin anything that another client puts in its place: as an int32, the length
+of Java's first array, and as an int16, the length of a topic's name, it is negative. No client's reader looks
+at the bytes that follow its own: Java's, aiokafka's and kafka-python's never check for the end, and
+librdkafka does not read another member's user data.
 
-The format of a subscription's user data depends on the name that members vote on.
-
-| name                  | bytes                                                                          |
-|-----------------------|--------------------------------------------------------------------------------|
-| `sticky`              | owned partitions and generation as Java writes them, then member data if any    |
-| `cooperative-sticky`  | the generation as Java writes it, then member data if any                       |
-| `range`, `roundrobin` | member data if any; these strategies ignore claims                              |
-| any other             | member data if any                                                             |
-
-**Member data** are a format of this package. A member writes them only to say something that Java's format
-has no field for: what the strategy's `member_data` returned, and, if its client writes version 0
-subscriptions or revokes before it joins, the partitions it owned last with their generation. A member that
-shares one of the names above with other clients thus sends what they would send. Integers are big-endian:
-
-    magic        4 bytes   FE 4B 41 4D  (the last three: "KAM")
-    version      int16     1
-    length       int32     the bytes that follow
-    generation   int32     -1: none
-    owned        int32     number of topics, then for each: topic (string), partitions (array of int32)
-    data         int32     number of bytes, at most 65,536, then these
-
-A later version may only append fields, and the length says where they end, so that this code reads it too.
-The magic cannot begin anything that another client puts in its place: as an int32, the length of Java's
-first array, and as an int16, the length of a topic's name, it is negative.
-
-**Java's user data**: `StickyAssignor.java` [apache/kafka, clients/src/main/java/org/apache/kafka/clients/
-consumer] writes the partitions that the member owned, and since version 1 the generation in which it owned
-them. The format carries no version number, so a reader tries the newer one first.
-`CooperativeStickyAssignor.java` writes the generation alone, since the subscription has a field for the rest.
-
-librdkafka (`rd_kafka_sticky_assignor_get_metadata` in rdkafka_sticky_assignor.c) and franz-go
-(`JoinGroupMetadata` in pkg/kgo/group_balancer.go) write the format of `sticky` under `cooperative-sticky`,
-too. Java takes the number of topics in it for the generation; this module recognises it.
-
-kafka-python 3 writes an int16, the version 1, before Java's fields, and expects it there
-(`StickyAssignorUserData`, observed in 3.0.12). No other client reads this form, and kafka-python 3 reads no
-other; this module reads both.
-
-No client's reader looks at the bytes that follow: `Schema.read` in Java and `Struct.decode` in aiokafka
-(aiokafka/protocol/struct.py) read field by field from a buffer and never check for its end, nor does
-`ApiData.decode` in kafka-python (kafka/protocol/api_data.py); librdkafka does not read another member's
-user data at all (`rd_kafka_group_MemberMetadata_consumer_read` in rdkafka_cgrp.c). Member data may therefore
-follow.
+Java's `StickyAssignor` has had the generation since version 1 and writes no version number, so a reader tries
+the newer form first. librdkafka (`rd_kafka_sticky_assignor_get_metadata`) and franz-go (`JoinGroupMetadata`)
+write the form of `sticky` under `cooperative-sticky` too. kafka-python 3 writes an int16, the version 1,
+before Java's fields, and expects it there (`StickyAssignorUserData`). This module reads all of them.
 """
 
 from __future__ import annotations

@@ -4,25 +4,18 @@
 `LevelByWeight`), and what decides between balanced assignments (`FewestMoves`, `FewestRackMisses`,
 `RackTrade`).
 
-**`standby`** (`StandbyLast`): members that take over only where others are missing.
+**`standby`** (`StandbyLast`): a member that announces `standby` subscribes like any other, and gets nothing
+of a topic that has enough active subscribers. `docs/standby.md` says which standby members take over. No
+partition moves only because other members count as active: the members with partitions of a topic are among
+those that may have it, as many as are needed, so the best assignment can stay. A member that replaces a
+standby member without partitions has at least as many as that one, so balance gives it none either.
 
-A member that announces `standby` subscribes like any other, and gets nothing of a topic that has enough
-active subscribers. `docs/standby.md` says which standby members take over. No partition moves only because
-other members count as active: the members with partitions of a topic are among those that may have it, as
-many as are needed, so the best assignment can stay. A member that replaces a standby member without
-partitions has at least as many partitions as that one, so balance gives it none either.
-
-**`together`** (`KeepTogether`): same-numbered partitions of some topics stay on one member.
-
-A process that joins two streams by key needs partition 7 of both (Kafka Streams calls that co-partitioning,
-and a set of such partitions a task). Each set of topics becomes one topic, whose partition n stands for
-partition n of all of them. What is balanced are then tasks: a task counts as one, like a partition of any
-other topic.
-
-A member that subscribes to only some topics of a set could not keep them together, and gets nothing of the
-set as long as another member subscribes to all of it. If no member does, the topics are divided like any
-other, and the log says so. Topics of a set may have different numbers of partitions: then a task of a high
-number has fewer of them, and the log says that too, since a join by key needs equal numbers.
+**`together`** (`KeepTogether`): same-numbered partitions of some topics stay on one member, as a join by key
+needs it (in Kafka Streams, co-partitioning). Each set of topics becomes one topic, whose partition n stands
+for partition n of all of them; it counts as one in the balance. A member that subscribes to only some topics
+of a set gets nothing of it as long as another member subscribes to all. If no member does, the topics are
+divided like any other. If they have different numbers of partitions, a high number stands for fewer of them.
+The log says so in both cases.
 """
 
 from __future__ import annotations

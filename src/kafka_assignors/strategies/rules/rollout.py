@@ -1,39 +1,25 @@
 """Rules for deployments: members that drain, releases that get their shares, partitions that stay.
 
-`draining`: a member that is about to leave gets no partitions. A pod that is told to stop announces it, joins
-once more, and goes when it owns nothing. Under the cooperative protocol its partitions are then handed over
-while it can still commit them, and no partition waits for a session to expire. A draining member keeps a
-topic only while all of its subscribers drain: some member has to read it. Its partitions count as free, and
-not as moved: the later rules give them to the members with the least load.
+`draining`: a member that is about to leave announces it, joins once more, gets no partitions, and goes when
+it owns nothing. So its partitions are handed over while it can still commit them. It keeps a topic only while
+all subscribers of the topic drain. Its partitions count as free, and not as moved.
 
-`rollout`: releases get their shares, and rolling deployments move each partition once.
-
-Members announce the release of the application that they run, and may announce the share of every topic that
-the release should have: a canary of a tenth has a tenth, at once, and keeps it for any number of members
-(`release_shares`). The rest of each topic is for the members of all other releases. While several of those
-are in the group a deployment may be under way; then partitions stay until their member leaves (`hold`).
-
-Partitions that stay
-====================
-
-A strategy that balances at every step of a deployment moves each partition about twice, half of that between
-pods that are both alive and consuming. Here no member gives up a partition for balance as long as several
-releases share a topic. Free partitions go to the members with the least load, which are the new, empty pods:
-each takes over the partitions that an old one leaves.
+`rollout`: members announce the release that they run, and may announce the share of every topic that it
+should have; these get it (`release_shares`). The rest of each topic is for the members of all other releases.
+While several of those share a topic a deployment may be under way, and no member gives up a partition for
+balance (`hold`): free partitions go to the members with the least load, the new, empty pods. A strategy that
+balances at every step of a deployment moves each partition about twice.
 
 **Cap.** No member keeps more than the most it can have when the deployment is over. The number of members at
-that time is not known. But every release that shares a topic has at most as many members now as the one that
-remains will have, unless the application is scaled down at the same time. So the largest release is the best
-estimate, and never too high: the cap takes no partition from a member that would keep it in the end. Of n
-members of two releases the larger release has at least half, so no member has more than about twice its part
-of a balanced assignment, however long the group stays as it is. The solver's levels give the cap for each
-topic, for a group in which the topic's largest release alone subscribes to it. If all members subscribe to
-the same topics, all free partitions fit in below the cap. If subscriptions differ, partitions that stay can
-make a member exceed it; then the members that share its topics are released, and in the end all. So either no
-member has more than its cap, or the group is exactly balanced.
+that time is not known. Every release that shares a topic has at most as many members now as the one that
+remains will have, unless the application is scaled down meanwhile; so the largest release is an estimate that
+is never too high, and the cap takes no partition from a member that would keep it in the end. The solver's
+levels give the cap for each topic, as if the largest release alone subscribed to it. With equal subscriptions
+all free partitions fit in below the cap. Otherwise partitions that stay can make a member exceed it; then the
+members that share its topics are released, and in the end all: either no member has more than its cap, or the
+group is exactly balanced.
 
-Source of the idea: PostHog's placement for rolling deployments of their consumers (pull request 82575),
-where incoming pods are filled to their final share and outgoing ones hold and shed.
+Source of the idea: PostHog's placement for rolling deployments (pull request 82575).
 """
 
 from __future__ import annotations
