@@ -63,6 +63,8 @@ class TestClaimsThatCount:
     def test_a_newer_third_wins_over_two_that_cancel_out(self) -> None:
         claims = judge(member("a", [0]), member("b", [0]), member("c", [0], generation=4))
         assert prior(claims) == {"c": [0]}
+        newer = (0,), "a member claims them in a later generation"
+        assert reasons(claims) == {"a": newer, "b": newer}
 
     @pytest.mark.parametrize("generation", [-1, 0, 2])
     def test_a_claim_that_stands_alone_counts_however_old(self, generation: int) -> None:

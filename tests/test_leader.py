@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -149,6 +150,17 @@ class TestCheck:
             lead(Always(answer), orders(3, member("a"), member("b")), EAGER)
         assert complaint in str(caught.value)
         assert str(caught.value).startswith("strategy 'always': ")
+
+    def test_what_is_checked_is_what_is_sent(self) -> None:
+        class Fickle(list[int]):
+            """Has partition 0 when it is read first, and partition 1 after that."""
+
+            def __iter__(self) -> Iterator[int]:
+                number, self[0] = self[0], 1
+                return iter((number,))
+
+        led = lead(Always(of_orders(a=Fickle([0]), b=[1])), orders(2, member("a"), member("b")), EAGER)
+        assert led.assignment == of_orders(a=[0], b=[1])
 
     def test_topics_without_metadata_have_nothing_to_give(self) -> None:
         subscribed = Member("a", frozenset({"orders", "unknown"}))
