@@ -146,6 +146,19 @@ class TestRacks:
         )
         assert 1 in assigned["n"]["a"]
 
+    def test_a_member_that_releases_one_partition_may_get_another_that_would_miss_elsewhere(self) -> None:
+        topics = [in_racks("far", "b"), Topic("kept", 1), Topic("released", 1), Topic("other", 1)]
+        members = (
+            member("m", "far kept released", {"kept": [0], "released": [0]}),
+            member("n", "released"),
+            member("o", "far other", rack="d"),
+        )
+        assert assign(topics, *members) == {
+            "m": {"far": [0], "kept": [0]},
+            "n": {"released": [0]},
+            "o": {"other": [0]},
+        }
+
 
 class TestSpread:
     def test_every_topic_of_a_fresh_group_is_spread_within_one(self) -> None:
