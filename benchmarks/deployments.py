@@ -14,10 +14,11 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kafka_assignors.announcements import WHOLE_SHARE, Facts, encode_facts
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
-from kafka_assignors.member_facts import WHOLE_SHARE, Facts, encode_facts
-from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, Sticky, Strategy
+from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Sticky, Strategy
+from kafka_assignors_strategies import Rollout
 
 __all__ = ["SCENES", "Deployment", "Pod"]
 

@@ -24,9 +24,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.makespan import measure_loads
-from kafka_assignors.strategies import Sticky, Strategy, Weighted
-from kafka_assignors.strategies.weighted import THRESHOLD
+from kafka_assignors.quality import measure, measure_loads
+from kafka_assignors.strategies import Sticky, Strategy
+from kafka_assignors_strategies import Weighted
+from kafka_assignors_strategies.weighted import THRESHOLD
 from tests.weighed_groups import least_makespan, random_weighed_group, weighed
 
 TOPICS = 20
@@ -133,8 +134,10 @@ def row(group: Group) -> str:
     ours_s, ours = timed(weighted, group)
     theirs_s, theirs = timed(stuck, group)
     assignments = [ours if t == THRESHOLD else Weighted(t).assign(group) for t in EVENT_THRESHOLDS]
-    reports = [measure_loads(group, one) for one in [*assignments, theirs]]
-    cells = [f"{report.ratio:.3f}, {report.moved}" for report in reports]
+    cells = [
+        f"{measure_loads(group, one).ratio:.3f}, {measure(group, one).moved}"
+        for one in [*assignments, theirs]
+    ]
     return " | ".join([f"{ours_s / theirs_s:.1f}", f"{1000 * ours_s:.0f}", *cells])
 
 
@@ -144,9 +147,10 @@ def small(number: int) -> None:
     groups = [random_weighed_group(rng, most_partitions=8) for _ in range(number)]
     least = [least_makespan(group) for group in groups]
     for threshold in (0.0, THRESHOLD, 0.1, 0.2):
-        reports = [measure_loads(group, Weighted(threshold).assign(group)) for group in groups]
+        assigned = [(group, Weighted(threshold).assign(group)) for group in groups]
+        reports = [measure_loads(group, one) for group, one in assigned]
         ratios = [one.makespan / best for one, best in zip(reports, least, strict=True) if best]
-        moved = sum(one.moved for one in reports)
+        moved = sum(measure(group, one).moved for group, one in assigned)
         print(f"| {threshold} | {sum(ratios) / len(ratios):.4f}, {max(ratios):.3f} | {moved} |", flush=True)
 
 
@@ -187,8 +191,7 @@ def life(group: Group, strategy: Strategy) -> Iterator[tuple[int, float]]:
     for _ in range(REBALANCES):
         group = Group.of([drifted(topic, rng) for topic in group.topics.values()], group.members.values())
         assignment = strategy.assign(group)
-        report = measure_loads(group, assignment)
-        yield report.moved, report.ratio
+        yield measure(group, assignment).moved, measure_loads(group, assignment).ratio
         group = owning(group, assignment)
 
 

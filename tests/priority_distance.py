@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.strategies import Priority
+from kafka_assignors_strategies import Priority
 from tests.exact_score import owners_of
 
 __all__ = ["Distance", "distance", "drawn"]

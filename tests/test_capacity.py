@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from kafka_assignors.announcements import MOST_CAPACITY, Facts, Supposed, decode_facts, encode_facts
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.join_sync import (
@@ -24,15 +25,14 @@ from kafka_assignors.join_sync import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.member_facts import MOST_CAPACITY, Facts, Supposed, decode_facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, solve
 from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
-from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import decode_assignment
 from kafka_assignors_cli import main
+from kafka_assignors_strategies.composed import Composed
+from kafka_assignors_strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity
 from tests.certificate import Certificate, check, prove
 from tests.certificate.reduced import reduced_form
 from tests.exact_groups import random_group

@@ -12,19 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_assignors.announcements import Facts, Supposed, decode_facts, encode_facts, facts_of
 from kafka_assignors.group import MOST_WEIGHT, Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
-from kafka_assignors.member_facts import Facts, Supposed, decode_facts, encode_facts, facts_of
-from kafka_assignors.strategies import (
-    CooperativeSticky,
-    CoPartitioned,
-    MemberContext,
-    RackAwareSticky,
-    RebalanceProtocol,
-)
-from kafka_assignors.strategies.composed import Composed, RuleOrderError
-from kafka_assignors.strategies.rules import (
+from kafka_assignors.strategies import CooperativeSticky, MemberContext, RackAwareSticky, RebalanceProtocol
+from kafka_assignors_strategies import CoPartitioned
+from kafka_assignors_strategies.composed import Composed, RuleOrderError
+from kafka_assignors_strategies.rules import (
     Balance,
     FewestMoves,
     FewestRackMisses,
@@ -317,7 +312,7 @@ class TestWhatMembersAnnounce:
             CoPartitioned([{"c", "d"}, {"a", "b"}]).digest(),
         }
         code = (
-            "from kafka_assignors.strategies import CoPartitioned;"
+            "from kafka_assignors_strategies import CoPartitioned;"
             "print(CoPartitioned([{'c', 'd'}, {'a', 'b'}]).digest())"
         )
         for seed in ("1", "2"):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_assignors.announcements import Facts, encode_facts
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import InvalidFieldError, assignment_to_json, group_to_json, parse_group
-from kafka_assignors.member_facts import Facts, encode_facts
 
 FULL: dict[str, Any] = {
     "format": 1,

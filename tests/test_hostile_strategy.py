@@ -19,13 +19,13 @@ from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Range, Sticky
-from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules.basic import LevelPartitions
-from kafka_assignors.strategies.rules.rule import Problem, Restriction
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, contract_problem, lent
 from kafka_assignors.wire import decode_assignment, encode_member
 from kafka_assignors_cli import main
+from kafka_assignors_strategies.composed import Composed
+from kafka_assignors_strategies.rules.basic import LevelPartitions
+from kafka_assignors_strategies.rules.rule import Problem, Restriction
 from tests.exact_groups import SMALL, random_group
 from tests.hostile_strategy import HOSTILE, Ruining, RuiningByInheritance, RuiningLater, ruin
 

@@ -15,13 +15,14 @@ from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import Kip848Range, Kip848Uniform, RebalanceProtocol, load_strategy
+from kafka_assignors.strategies import RebalanceProtocol, load_strategy
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategies.sticky import Sticky
 from kafka_assignors.strategy import Strategy, contract_problem
 from kafka_assignors_cli import main
 from kafka_assignors_ops.lint.members import InvalidSettingError, strategy_use
 from kafka_assignors_ops.lint.rules import Client
+from kafka_assignors_strategies import Kip848Range, Kip848Uniform
 
 ORDERS = frozenset({"orders"})
 NAMES = ["kip848-range", "kip848-uniform"]

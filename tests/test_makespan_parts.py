@@ -1,4 +1,4 @@
-"""The parts of `kafka_assignors.makespan`: each does what its module says."""
+"""The parts of `kafka_assignors_strategies.makespan`: each does what its module says."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Group
-from kafka_assignors.makespan.balance import deal_jobs, improved, round_relaxation
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, Terms, jobs_of, weights_of
-from kafka_assignors.makespan.loads import crowding_bound, relax
-from kafka_assignors.makespan.local_search import Placing, relieve, take_back
+from kafka_assignors.quality import crowding_bound
+from kafka_assignors.weights import weights_of
+from kafka_assignors_strategies.makespan.balance import deal_jobs, improved, relax_jobs, round_relaxation
+from kafka_assignors_strategies.makespan.jobs import NO_OWNER, Jobs, Terms, jobs_of
+from kafka_assignors_strategies.makespan.local_search import Placing, relieve, take_back
 from tests.weighed_groups import least_makespan, weighed, weighed_groups
 
 
@@ -28,7 +29,7 @@ class TestBounds:
     def test_of_pieces(self) -> None:
         # The three readers of "b" cannot help the reader of "a", so the average, 6, is too low a bound.
         group = weighed({"a": [5, 5], "b": [4, 5, 5]}, {"1": ["a"], "2": ["b"], "3": ["b"], "4": ["b"]})
-        assert relax(heavy_jobs(group)).load == 10
+        assert relax_jobs(heavy_jobs(group)).load == 10
 
     def test_of_crowding(self) -> None:
         assert crowding_bound([7, 7, 7], 2) == 14
@@ -44,7 +45,7 @@ class TestBounds:
     @given(weighed_groups(most_partitions=6))
     def test_shares_use_everything_up_and_stay_below_the_bound(self, group: Group) -> None:
         jobs = heavy_jobs(group)
-        relaxed = relax(jobs)
+        relaxed = relax_jobs(jobs)
         for cohort, held in enumerate(relaxed.shares):
             assert sum(held.values()) <= relaxed.load * len(jobs.cohorts[cohort])
             assert all(cohort in jobs.takers[number] for number in held)
@@ -55,7 +56,7 @@ class TestFresh:
     @given(weighed_groups(most_partitions=6))
     def test_rounding_adds_no_more_than_the_heaviest(self, group: Group) -> None:
         jobs = heavy_jobs(group)
-        relaxed = relax(jobs)
+        relaxed = relax_jobs(jobs)
         holders = round_relaxation(jobs, relaxed.shares)
         assert all(holder in readers(jobs, job) for job, holder in enumerate(holders))
         greatest = max(Placing(jobs, holders).loads, default=0)

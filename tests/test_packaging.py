@@ -20,6 +20,7 @@ PACKAGES = (
     "kafka_assignors_opentelemetry",
     "kafka_assignors_ops",
     "kafka_assignors_spark",
+    "kafka_assignors_strategies",
 )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import MOST_WEIGHT
-from kafka_assignors.weights import PartitionCosts
+from kafka_assignors_strategies.weight_sources import PartitionCosts
 
 T0, T1 = ("t", 0), ("t", 1)
 

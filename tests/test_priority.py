@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_assignors.announcements import Facts, encode_facts
 from kafka_assignors.criteria import Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.member_facts import Facts, encode_facts
-from kafka_assignors.strategies import CooperativeSticky, Priority
-from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules import (
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors_strategies import Priority
+from kafka_assignors_strategies.composed import Composed
+from kafka_assignors_strategies.rules import (
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
@@ -299,10 +300,11 @@ class TestWhateverTheGroup:
 FINGERPRINT = """
 import hashlib, random
 from dataclasses import replace
-from kafka_assignors.member_facts import Facts
+from kafka_assignors.announcements import Facts
 from kafka_assignors.group import Group
-from kafka_assignors.member_facts import encode_facts
-from kafka_assignors.strategies import Priority, RackAwareSticky, Standby
+from kafka_assignors.announcements import encode_facts
+from kafka_assignors.strategies import RackAwareSticky
+from kafka_assignors_strategies import Priority, Standby
 from tests.exact_groups import random_group
 digest = hashlib.sha256()
 first = [["topic-0", ("topic-1", [0, 2])], ["topic-1", "topic-5"]]

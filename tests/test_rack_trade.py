@@ -8,14 +8,14 @@ from fractions import Fraction
 
 import pytest
 
+from kafka_assignors.announcements import Facts, encode_facts
 from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, InvalidTradeError, traded
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.member_facts import Facts, encode_facts
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Trade
-from kafka_assignors.strategies.composed import Composed, RuleOrderError
-from kafka_assignors.strategies.rules import (
+from kafka_assignors_strategies.composed import Composed, RuleOrderError
+from kafka_assignors_strategies.rules import (
     FewestMoves,
     FewestRackMisses,
     LevelPartitions,

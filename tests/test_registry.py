@@ -172,7 +172,7 @@ def test_the_class_of_a_client_is_told_with_its_strategy(class_name: str, strate
 
 def test_the_class_of_a_strategy_that_needs_rules_is_told_how_to_make_one() -> None:
     with pytest.raises(InvalidStrategyError, match=r"as in `mine = CoPartitioned\(…\)`, and give mod"):
-        load_strategy("kafka_assignors.strategies:CoPartitioned")
+        load_strategy("kafka_assignors_strategies:CoPartitioned")
 
 
 def test_a_class_of_the_user_may_have_such_a_name(site: Path) -> None:

@@ -8,8 +8,8 @@ from math import ceil, floor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.member_facts import WHOLE_SHARE
-from kafka_assignors.strategies.rules.release_shares import TopicShares, round_shares, scaled
+from kafka_assignors.announcements import WHOLE_SHARE
+from kafka_assignors_strategies.rules.release_shares import TopicShares, round_shares, scaled
 
 
 @st.composite

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_assignors.announcements import Announcement, Facts, decode_facts, encode_facts
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import check_assignment, lead
-from kafka_assignors.member_facts import Announcement, Facts, decode_facts, encode_facts
-from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Rollout, load_strategy
-from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules import KeepTogether
+from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, load_strategy
 from kafka_assignors.strategy import MemberContext
+from kafka_assignors_strategies import Rollout
+from kafka_assignors_strategies.composed import Composed
+from kafka_assignors_strategies.rules import KeepTogether
 from tests.certificate import Certificate
 from tests.certificate.reduced import reduced_form
 

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_assignors.announcements import Facts, encode_facts, facts_of
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.member_facts import Facts, encode_facts, facts_of
-from kafka_assignors.strategies import RebalanceProtocol, Standby
-from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
+from kafka_assignors.strategies import RebalanceProtocol
+from kafka_assignors_strategies import Standby
+from kafka_assignors_strategies.composed import Composed
+from kafka_assignors_strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
 from tests.certificate import Certificate
 from tests.certificate.reduced import reduced_form
 from tests.exact_groups import random_group

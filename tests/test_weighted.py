@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from benchmarks.weighted import a_group, events, life
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
-from kafka_assignors.makespan import measure_loads
-from kafka_assignors.makespan.jobs import jobs_of, weights_of
-from kafka_assignors.strategies import RebalanceProtocol, Weighted, load_strategy
+from kafka_assignors.quality import measure, measure_loads
+from kafka_assignors.strategies import RebalanceProtocol, load_strategy
+from kafka_assignors.weights import weights_of
+from kafka_assignors_strategies import Weighted
+from kafka_assignors_strategies.makespan.jobs import NO_OWNER, jobs_of
 from tests.weighed_groups import (
     after,
     least_makespan,
@@ -37,16 +39,17 @@ def promised(group: Group, strategy: Weighted) -> Fraction:
     """The factor of the optimum that `Weighted` promises without a budget."""
     jobs, _ = jobs_of(group, group.claims, weights_of(group))
     report = measure_loads(group, Assignment({}))
+    placed = jobs.owners.count(NO_OWNER)
     alike = len(jobs.cohorts) == 1
     factor = Fraction(4, 3) - Fraction(1, 3 * len(jobs.members)) if alike else Fraction(2)
     if report.heaviest:
         by_heaviest = 1 + max(Fraction(report.heaviest, report.lower_bound), Fraction(1, 256))
         factor = min(factor, by_heaviest)
-    return factor if report.placed == len(jobs.weights) else factor / (1 - strategy.terms.threshold)
+    return factor if placed == len(jobs.weights) else factor / (1 - strategy.terms.threshold)
 
 
 def moved(group: Group, assignment: Assignment) -> int:
-    return measure_loads(group, assignment).moved
+    return measure(group, assignment).moved
 
 
 class TestBounds:

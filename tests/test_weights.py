@@ -13,8 +13,15 @@ import pytest
 
 from kafka_assignors.assignor import Assignor, NoWeightsError, ask_in_thread
 from kafka_assignors.group import Topic
-from kafka_assignors.strategies import Weighted
-from kafka_assignors.weights import LagSource, OffsetWeights, RateSource, lag_weights, parse_weights, weigh
+from kafka_assignors.weights import weigh
+from kafka_assignors_strategies import Weighted
+from kafka_assignors_strategies.weight_sources import (
+    LagSource,
+    OffsetWeights,
+    RateSource,
+    lag_weights,
+    parse_weights,
+)
 
 ORDERS = Topic("orders", 3)
 

@@ -17,15 +17,13 @@ from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
     CapacityAssignor,
     CooperativeStickyAssignor,
-    LagWeights,
     RackAwareStickyAssignor,
     RangeAssignor,
-    RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
-    WeightedAssignor,
     assignor,
 )
+from kafka_assignors_strategies.for_aiokafka import LagWeights, RolloutAssignor, WeightedAssignor
 
 OURS = {
     "range": RangeAssignor,

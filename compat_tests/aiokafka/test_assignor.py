@@ -14,6 +14,7 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 import kafka_assignors_aiokafka as plugin
 from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors_aiokafka._leading import topics_of
+from kafka_assignors_strategies import for_aiokafka
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
@@ -22,9 +23,9 @@ ASSIGNORS = {
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
     "rack-aware-sticky": plugin.RackAwareStickyAssignor,
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
-    "standby": plugin.StandbyAssignor,
-    "priority": partial(plugin.PriorityAssignor, first=[["alerts"]]),
-    "rollout": partial(plugin.RolloutAssignor, release="2"),
+    "standby": for_aiokafka.StandbyAssignor,
+    "priority": partial(for_aiokafka.PriorityAssignor, first=[["alerts"]]),
+    "rollout": partial(for_aiokafka.RolloutAssignor, release="2"),
 }
 
 

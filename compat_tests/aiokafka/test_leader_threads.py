@@ -20,13 +20,9 @@ from compat_tests.aiokafka.test_leading import StuckOnce
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_aiokafka import (
-    CooperativeAIOKafkaConsumer,
-    StickyAssignor,
-    WeightedAssignor,
-    assignor,
-)
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
 from kafka_assignors_aiokafka._leading import LEADER_THREADS, in_thread
+from kafka_assignors_strategies.for_aiokafka import WeightedAssignor
 
 PROGRAM = "compat_tests.aiokafka.member"
 

@@ -20,8 +20,8 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.weights import lag, member_ids, silent_server, write
 from kafka_assignors.group import Topic
-from kafka_assignors_aiokafka import LagWeights, RateWeights, WeightedAssignor, WeightsFile
 from kafka_assignors_aiokafka._leading import weighed_topics
+from kafka_assignors_strategies.for_aiokafka import LagWeights, RateWeights, WeightedAssignor, WeightsFile
 
 PROGRAM = "compat_tests.aiokafka.member"
 

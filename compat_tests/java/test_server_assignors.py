@@ -16,7 +16,7 @@ from compat_tests.java.server_oracle import ByMember, ServerOracle
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors.group_json import assignment_to_json, group_to_json
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import Kip848Range, Kip848Uniform
+from kafka_assignors_strategies import Kip848Range, Kip848Uniform
 
 GROUPS = 2000
 HISTORIES, EPOCHS = 80, 25

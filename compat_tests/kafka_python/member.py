@@ -18,15 +18,13 @@ from kafka_assignors.strategies import load_strategy
 from kafka_assignors_kafka_python import (
     CapacityAssignor,
     CooperativeStickyAssignor,
-    LagWeights,
     RackAwareStickyAssignor,
     RangeAssignor,
-    RolloutAssignor,
     RoundRobinAssignor,
     StickyAssignor,
-    WeightedAssignor,
     assignor,
 )
+from kafka_assignors_strategies.for_kafka_python import LagWeights, RolloutAssignor, WeightedAssignor
 
 OURS = {
     "range": RangeAssignor,

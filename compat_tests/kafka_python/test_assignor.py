@@ -13,6 +13,7 @@ from compat_tests.kafka_python.decoded import cluster_of, members_of
 from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.join_sync import RackWatch
 from kafka_assignors_kafka_python._client import CHECKED, MODULE, interface, module_for
+from kafka_assignors_strategies import for_kafka_python
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
@@ -21,9 +22,9 @@ ASSIGNORS = {
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
     "rack-aware-sticky": plugin.RackAwareStickyAssignor,
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
-    "standby": plugin.StandbyAssignor,
-    "priority": partial(plugin.PriorityAssignor, first=[["alerts"]]),
-    "rollout": partial(plugin.RolloutAssignor, release="2"),
+    "standby": for_kafka_python.StandbyAssignor,
+    "priority": partial(for_kafka_python.PriorityAssignor, first=[["alerts"]]),
+    "rollout": partial(for_kafka_python.RolloutAssignor, release="2"),
 }
 
 

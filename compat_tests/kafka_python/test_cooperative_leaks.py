@@ -13,8 +13,9 @@ from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consumi
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StandbyAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python._client import watch_topics_if_static
+from kafka_assignors_strategies.for_kafka_python import StandbyAssignor
 
 ROUNDS = 5
 POLLS = 100

@@ -16,7 +16,8 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.weights import lag, member_ids, silent_server, write
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer, LagWeights, RateWeights, WeightedAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_strategies.for_kafka_python import LagWeights, RateWeights, WeightedAssignor
 
 PROGRAM = "compat_tests.kafka_python.member"
 

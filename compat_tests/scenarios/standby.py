@@ -12,7 +12,7 @@ import pytest
 from compat_tests.scenarios.eager import SHORT_SESSION_MS
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.strategies import Standby
+from kafka_assignors_strategies import Standby
 
 __all__ = ["StandbyScenarios"]
 

@@ -16,10 +16,10 @@ from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.rebalance.events import HeartbeatAnswered
-from kafka_assignors.strategies import Standby
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
 from kafka_assignors_aiokafka.cooperative import FencedInstanceIdError
 from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
+from kafka_assignors_strategies import Standby
 
 CONSUMERS = (CooperativeAIOKafkaConsumer, AIOKafkaConsumer)
 STAYING = [

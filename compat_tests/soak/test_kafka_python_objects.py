@@ -17,8 +17,8 @@ from compat_tests.soak.conftest import BESIDES, FULL, QUIET, Broker
 from compat_tests.soak.repetition import ROUNDS, added_by_each_round, sample
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.rebalance.events import HeartbeatAnswered
-from kafka_assignors.strategies import Standby
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StickyAssignor, assignor
+from kafka_assignors_strategies import Standby
 
 CONSUMERS = (CooperativeKafkaConsumer, KafkaConsumer)
 STAYING = [

@@ -35,9 +35,9 @@ _SESSION_MS = 10_000
 """Long enough that only a killed member's session expires, even on a busy machine."""
 
 _RULES = """\
-from kafka_assignors.member_facts import Facts
-from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules import *
+from kafka_assignors.announcements import Facts
+from kafka_assignors_strategies.composed import Composed
+from kafka_assignors_strategies.rules import *
 
 strategy = Composed({name!r}, ({rules}, FewestMoves(), FewestRackMisses()), Facts({announces}))
 """

@@ -17,7 +17,8 @@ from aiokafka.errors import KafkaError
 from examples.aiokafka.plain import consume, log
 from examples.command_line import parser, start_logging
 from examples.uneven import PAUSE_S, too_much
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RateWeights, WeightedAssignor
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_strategies.for_aiokafka import RateWeights, WeightedAssignor
 
 
 async def ask_when_uneven(

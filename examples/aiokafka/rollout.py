@@ -16,7 +16,8 @@ import time
 
 from examples.aiokafka.plain import Worker, log, run
 from examples.command_line import parser, start_logging
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RolloutAssignor
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_strategies.for_aiokafka import RolloutAssignor
 
 DRAIN_S = 20.0
 """Less than `terminationGracePeriodSeconds`. After that, the member leaves with its remaining partitions."""

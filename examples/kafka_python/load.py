@@ -18,7 +18,8 @@ from kafka.errors import KafkaError
 from examples.command_line import parser, start_logging
 from examples.kafka_python.plain import consume, log
 from examples.uneven import PAUSE_S, too_much
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer, RateWeights, WeightedAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_strategies.for_kafka_python import RateWeights, WeightedAssignor
 
 
 def ask_when_uneven(consumer: CooperativeKafkaConsumer, weights: RateWeights, options: Namespace) -> None:

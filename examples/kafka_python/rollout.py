@@ -18,7 +18,8 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 
 from examples.command_line import parser, start_logging
 from examples.kafka_python.plain import CLOSE_MS, log, work
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer, RolloutAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_strategies.for_kafka_python import RolloutAssignor
 
 DRAIN_S = 20.0
 """Less than `terminationGracePeriodSeconds`. After that, the member leaves with its remaining partitions."""

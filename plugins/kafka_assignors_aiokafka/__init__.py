@@ -16,7 +16,6 @@ from kafka_assignors import assignor_classes
 from kafka_assignors.assignor import AssignorOptions
 from kafka_assignors.client_versions import installed_release, require_release
 from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
-from kafka_assignors.weights import WeightsFile
 
 CHECKED = ((0, 10), (0, 14))
 """The oldest and the newest release series that the plugin's tests pass with; all series between pass too."""
@@ -25,8 +24,6 @@ require_release("aiokafka", installed_release("aiokafka", "aiokafka"), *CHECKED,
 
 # Only now: the check explains an unsupported release; a failed import below would not.
 from kafka_assignors_aiokafka._assignor import (  # noqa: E402
-    LagWeights,
-    RateWeights,
     StrategyAssignor,
     assignor,
 )
@@ -43,20 +40,13 @@ __all__ = [
     "CooperativeAIOKafkaConsumer",
     "CooperativeStickyAssignor",
     "FencedInstanceIdError",
-    "LagWeights",
-    "PriorityAssignor",
     "RackAwareStickyAssignor",
     "RangeAssignor",
-    "RateWeights",
     "RebalanceObserver",
     "RebalanceOutcome",
-    "RolloutAssignor",
     "RoundRobinAssignor",
-    "StandbyAssignor",
     "StickyAssignor",
     "StrategyAssignor",
-    "WeightedAssignor",
-    "WeightsFile",
     "assignor",
 ]
 
@@ -89,37 +79,4 @@ class CapacityAssignor(assignor_classes.RunsCapacity, StrategyAssignor):
     """`capacity`: loads in proportion to capacities, with the fewest moves that this allows.
 
     `capacity` is this process's capacity relative to the other members', a whole number from 1 to 10,000.
-    """
-
-
-class StandbyAssignor(assignor_classes.RunsStandby, StrategyAssignor):
-    """`standby`: as `cooperative-sticky`, with standby members that take over where active ones are missing.
-
-    `standby`: whether this process is a standby member. `active_at_least`: how many active members each topic
-    should have; set the same value on all members.
-    """
-
-
-class PriorityAssignor(assignor_classes.RunsPriority, StrategyAssignor):
-    """`priority`: as `cooperative-sticky`, but each class of topics is balanced by itself.
-
-    `first` lists the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`. Set the
-    same value on all members.
-    """
-
-
-class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
-    """`weighted`: keeps the greatest load of a member as small as possible, by the weights of the partitions.
-
-    `weights` is the leader's source of weights: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
-    (topics: partition counts by name) -> weights by name, with aiokafka also a coroutine function.
-    """
-
-
-class RolloutAssignor(assignor_classes.RunsRollout, StrategyAssignor):
-    """`rollout`: canaries with a fixed share of partitions; deployments that move each partition only once.
-
-    `release` names the release of this process. `share` is the part of every topic that the release asks for,
-    from 0 to 1; without it, this process is part of a rolling deployment. Members that are `draining` get no
-    partitions.
     """

@@ -7,24 +7,18 @@ consumer's connections are busy with a rebalance and with fetches that a broker 
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
 from functools import partial
 from types import MethodType
 from typing import Any, NoReturn
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
 from kafka_assignors.assignor import Assignor, class_given
 from kafka_assignors.join_sync import JoinedMember
-from kafka_assignors.weights import GivenWeights, LagSource, OffsetWeights, PartitionOffsets, RateSource
 from kafka_assignors_aiokafka._client import adopt, calling_coordinator, rack_of_consumer
 from kafka_assignors_aiokafka._leading import rejoin_if_topics_changed, topics_of, watch_topics_if_static
 
@@ -100,49 +94,3 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 
 assignor = StrategyAssignor
 """Makes an assignor of a strategy: `assignor(MyStrategy())`."""
-
-
-# ---- weights
-
-
-class _LooksUp(OffsetWeights):
-    """Looks up the offsets of the group, with clients that it opens for each lookup."""
-
-    async def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
-        """The weights of topics (name: number of partitions). KafkaError if a broker refuses a request."""
-        partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
-        committed, end = await asyncio.gather(self._committed(), self._end(partitions))
-        return self.weigh(time.monotonic(), topics, committed, end)
-
-    async def _committed(self) -> PartitionOffsets:
-        async with AsyncExitStack() as stack:
-            admin = AIOKafkaAdminClient(**self.settings)
-            stack.push_async_callback(admin.close)
-            await admin.start()
-            found = await admin.list_consumer_group_offsets(self.group_id)
-            return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
-
-    async def _end(self, partitions: list[TopicPartition]) -> PartitionOffsets:
-        async with AsyncExitStack() as stack:
-            consumer = AIOKafkaConsumer(**self.settings)
-            stack.push_async_callback(consumer.stop)
-            await consumer.start()
-            found = await consumer.end_offsets(partitions)
-            return {(tp.topic, tp.partition): offset for tp, offset in found.items()}
-
-
-class LagWeights(_LooksUp, LagSource):
-    """The lag of a group as weights: `LagWeights("billing", base=1000, bootstrap_servers="broker:9092")`.
-
-    `base` is added to the lag of each partition, in records. The settings are those of AIOKafkaConsumer.
-    """
-
-
-class RateWeights(_LooksUp, RateSource):
-    """The work of each partition, by its rate and its lag, in microseconds a second:
-
-        RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")
-
-    `kafka_assignors.weights.RateSource` describes the first arguments. The settings are those of
-    AIOKafkaConsumer.
-    """

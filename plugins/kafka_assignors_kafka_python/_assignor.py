@@ -9,14 +9,11 @@ they also need the consumer's lock.
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable
 from typing import Any
 
 from kafka_assignors.assignor import Assignor, caller_of, require_client_rack, require_eager
 from kafka_assignors.join_sync import RackWatch
-from kafka_assignors.weights import GivenWeights, LagSource, OffsetWeights, PartitionOffsets, RateSource
 from kafka_assignors_kafka_python._client import (
     calling_coordinator,
     instance_id_of,
@@ -28,8 +25,6 @@ from kafka_assignors_kafka_python._client import (
 )
 
 # Only now: the import above explains a release that is too old; these imports would fail without advice.
-from kafka import KafkaAdminClient, KafkaConsumer  # isort: skip
-from kafka.structs import TopicPartition  # isort: skip
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor  # isort: skip
 from kafka.coordinator.consumer import ConsumerCoordinator  # isort: skip
 
@@ -118,53 +113,3 @@ def _client_rack_of(coordinator: Any) -> str | None:
 
 assignor = StrategyAssignor
 """Makes an assignor of a strategy: `assignor(MyStrategy())`."""
-
-
-# ---- weights
-
-_REQUEST_TIMEOUT_MS = 10_000
-"""The request timeout of the clients that look up offsets.
-
-The group does not wait so long, but the thread must end at some time.
-"""
-
-
-class _LooksUp(OffsetWeights):
-    """Looks up the offsets of the group, with clients that it opens for each lookup."""
-
-    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
-        """The weights of topics (name: number of partitions). KafkaError if a broker refuses a request."""
-        partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
-        settings = {"request_timeout_ms": _REQUEST_TIMEOUT_MS, **self.settings}
-        with closing(KafkaAdminClient(**settings)) as admin:
-            committed = _committed(admin, self.group_id)
-        with closing(KafkaConsumer(**settings)) as consumer:
-            consumer.assign(partitions)  # Makes it request the metadata of these topics.
-            found = consumer.end_offsets(partitions)
-        end = {(tp.topic, tp.partition): offset for tp, offset in found.items()}
-        return self.weigh(time.monotonic(), topics, committed, end)
-
-
-def _committed(admin: Any, group_id: str) -> PartitionOffsets:
-    if hasattr(admin, "list_group_offsets"):  # from 3.0 on
-        found = admin.list_group_offsets(group_id)[group_id]
-    else:
-        found = admin.list_consumer_group_offsets(group_id)
-    return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
-
-
-class LagWeights(_LooksUp, LagSource):
-    """The lag of a group as weights: `LagWeights("billing", base=1000, bootstrap_servers="broker:9092")`.
-
-    `base` is added to the lag of each partition, in records. The settings are those of KafkaConsumer.
-    """
-
-
-class RateWeights(_LooksUp, RateSource):
-    """The work of each partition, by its rate and its lag, in microseconds a second:
-
-        RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")
-
-    `kafka_assignors.weights.RateSource` describes the first arguments. The settings are those of
-    KafkaConsumer.
-    """

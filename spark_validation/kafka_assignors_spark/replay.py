@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 
 import kafka_assignors
-from kafka_assignors.strategies import Weighted
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.catalogue import Catalogue
 from kafka_assignors_spark.engine import Engine, Limits, Survey, check_sample, draw
@@ -249,7 +248,7 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
 
 def _without_rates(engine: Engine, options: ReplayOptions) -> tuple[str, ...]:
     """A warning where strategies weigh partitions and no committed offsets were kept."""
-    weighing = [name for name in options.strategies if isinstance(load_strategy(name), Weighted)]
+    weighing = [name for name in options.strategies if load_strategy(name).name == "weighted"]
     if not weighing or engine.has_rates():
         return ()
     return (

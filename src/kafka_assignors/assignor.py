@@ -43,7 +43,7 @@ from kafka_assignors.strategy import (
     contract_problem,
     fits_kafka_string,
     how_to_run,
-    is_of_this_package,
+    is_ours,
 )
 from kafka_assignors.weights import weigh
 
@@ -337,7 +337,7 @@ def require_strategy(strategy: object) -> Strategy:
 def _require_own_name(strategy: Strategy) -> None:
     """ValueError for a strategy that is not of this package under a name of Kafka's own."""
     kind = type(strategy)
-    if strategy.name in SHARED_NAMES and not is_of_this_package(kind):
+    if strategy.name in SHARED_NAMES and not is_ours(kind):
         raise ValueError(
             f"the strategy {kind.__name__} has the name {strategy.name!r}, under which members of other "
             f"clients run Kafka's own strategy: a mixed group would be led by one or the other. Give it a "
@@ -510,8 +510,8 @@ def _instead_of(one: object, package: str) -> str:
     kind = one if isinstance(one, type) else type(one)
     name = one if isinstance(one, str) else f"{kind.__module__}.{kind.__name__}"
     strategy = one.name if isinstance(one, Assignor) else strategy_of_class(name) or name
-    ours = assignor_class(strategy)
+    ours = assignor_class(strategy, package)
     if ours is None:
         return f"pass an assignor of {package}, such as CooperativeStickyAssignor()"
     first = "" if strategy == "cooperative-sticky" else ", after CooperativeStickyAssignor()"
-    return f"pass {ours}() of {package}, which runs {strategy!r} as well{first}"
+    return f"pass {ours[0]}() of {ours[1]}, which runs {strategy!r} as well{first}"

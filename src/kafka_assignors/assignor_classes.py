@@ -1,4 +1,4 @@
-"""What the assignor classes of all adapters have in common: one class for each strategy.
+"""What the assignor classes of all adapters have in common: one class for each strategy of the core.
 
 An adapter derives and documents a class of its own from each; its `StrategyAssignor` adds the client's
 interface:
@@ -8,15 +8,12 @@ interface:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kafka_assignors.assignor import Assignor, AssignorOptions
-from kafka_assignors.strategies.composed import Priority, Rollout, Standby
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
-from kafka_assignors.strategies.weighted import THRESHOLD, Weighted
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -52,51 +49,3 @@ class RunsRackAwareSticky(Assignor):
 class RunsCapacity(Assignor):
     def __init__(self, *, capacity: int, **options: Unpack[AssignorOptions]) -> None:
         super().__init__(Capacity(capacity), **options)
-
-
-class RunsStandby(Assignor):
-    def __init__(
-        self, *, standby: bool = False, active_at_least: int = 1, **options: Unpack[AssignorOptions]
-    ) -> None:
-        super().__init__(Standby(standby=standby, active_at_least=active_at_least), **options)
-
-
-class RunsPriority(Assignor):
-    def __init__(
-        self,
-        *,
-        first: Iterable[Iterable[str | tuple[str, Iterable[int]]]],
-        **options: Unpack[AssignorOptions],
-    ) -> None:
-        super().__init__(Priority(first), **options)
-
-
-class RunsWeighted(Assignor):
-    def __init__(
-        self,
-        weights: Callable[[Mapping[str, int]], Any],
-        *,
-        threshold: float = THRESHOLD,
-        budget: int | None = None,
-        weights_timeout_s: float = 2.0,
-        **options: Unpack[AssignorOptions],
-    ) -> None:
-        strategy = Weighted(threshold=threshold, budget=budget)
-        super().__init__(strategy, weights=weights, weights_timeout_s=weights_timeout_s, **options)
-
-
-class RunsRollout(Assignor):
-    def __init__(
-        self,
-        *,
-        release: str,
-        share: float | None = None,
-        draining: bool = False,
-        **options: Unpack[AssignorOptions],
-    ) -> None:
-        self._rollout = Rollout(release, share, draining=draining)
-        super().__init__(self._rollout, **options)
-
-    def announce(self, *, share: float | None = None, draining: bool | None = None) -> None:
-        """Announce another share or `draining` from the next join on; `enforce_rebalance` asks for a join."""
-        self._rollout.announce(share=share, draining=draining)

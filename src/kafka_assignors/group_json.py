@@ -14,7 +14,7 @@ A group, with every key (those marked ? may be absent or null)::
                   "data": "base64…", "capacity": 4}],                ? member_data, or facts instead
      "about": {…}}                                                   ? anything: not read here
 
-Facts (`kafka_assignors.member_facts`) have keys of their own: `release`, `share` in ten-thousandths,
+Facts (`kafka_assignors.announcements`) have keys of their own: `release`, `share` in ten-thousandths,
 `draining`, `capacity`, `standby`, `rules`. An assignment is partitions by member and topic,
 ``{"m1": {"orders": [0, 1]}, "m2": {}}``.
 
@@ -33,6 +33,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
+from kafka_assignors.announcements import Facts, InvalidFactError, decode_facts, encode_facts
 from kafka_assignors.group import (
     MOST_WEIGHT,
     NO_GENERATION,
@@ -42,8 +43,7 @@ from kafka_assignors.group import (
     Member,
     Topic,
 )
-from kafka_assignors.makespan import LoadReport
-from kafka_assignors.member_facts import Facts, InvalidFactError, decode_facts, encode_facts
+from kafka_assignors.quality import LoadReport
 from kafka_assignors.wire.reader import ProtocolError
 
 FORMAT = 1

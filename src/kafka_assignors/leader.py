@@ -27,7 +27,7 @@ from typing import Any
 
 from kafka_assignors.claims import DroppedClaim
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
-from kafka_assignors.strategy import RebalanceProtocol, Strategy, is_of_this_package, lent
+from kafka_assignors.strategy import RebalanceProtocol, Strategy, is_ours, lent
 
 
 class InvalidAssignmentError(ValueError):
@@ -59,7 +59,7 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
     changes in either has no effect.
     """
     target = strategy.assign(lent(strategy, group))
-    if not is_of_this_package(type(strategy)):
+    if not is_ours(type(strategy)):
         target = _detached(target)
     try:
         check_assignment(group, target)

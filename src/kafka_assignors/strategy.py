@@ -65,17 +65,20 @@ class MemberContext:
     rack: str | None = None
 
 
-def is_of_this_package(kind: type) -> bool:
-    """Whether a class is one of `kafka_assignors`, whose code changes no value that it is handed."""
-    return kind.__module__.partition(".")[0] == "kafka_assignors"
+_OUR_PACKAGES = frozenset({"kafka_assignors", "kafka_assignors_strategies"})
+
+
+def is_ours(kind: type) -> bool:
+    """Whether a class is one of this project's, whose code changes no value that it is handed."""
+    return kind.__module__.partition(".")[0] in _OUR_PACKAGES
 
 
 def lent(strategy: Strategy, group: Group) -> Group:
-    """The group to hand to a method of the strategy: a copy if the strategy is not of this package.
+    """The group to hand to a method of the strategy: a copy if the strategy is not ours.
 
     If such a strategy changes the group, then neither the leader nor another strategy sees the change.
     """
-    return group if is_of_this_package(type(strategy)) else group.detached()
+    return group if is_ours(type(strategy)) else group.detached()
 
 
 def how_to_run(kind: type) -> str:

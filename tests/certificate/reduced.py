@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kafka_assignors.criteria import Criteria, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategies.composed import Composed
-from kafka_assignors.strategies.rules.priority import LevelByPriority, one_by_one
+from kafka_assignors_strategies.composed import Composed
+from kafka_assignors_strategies.rules.priority import LevelByPriority, one_by_one
 from tests.certificate.check import Certificate
 from tests.certificate.prove import Improvement, among, prove
 

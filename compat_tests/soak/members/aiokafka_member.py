@@ -11,8 +11,8 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from compat_tests.soak.members import member
 from compat_tests.soak.members.member import Order, Samples, Turns
-from kafka_assignors.strategies import Standby
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
+from kafka_assignors_strategies import Standby
 
 
 def make(order: Order) -> Any:

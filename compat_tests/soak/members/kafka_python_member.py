@@ -11,8 +11,8 @@ from kafka.errors import CommitFailedError, KafkaError
 
 from compat_tests.soak.members import member
 from compat_tests.soak.members.member import Order, Samples, Turns
-from kafka_assignors.strategies import Standby
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StickyAssignor, assignor
+from kafka_assignors_strategies import Standby
 
 
 def make(order: Order) -> Any:

@@ -2,7 +2,8 @@
 
 A strategy is found in four ways:
 
-- one of ours by its name (`range`, `cooperative-sticky` …), even where the package is not installed;
+- one of ours by its name (`range`, `weighted` …), whose module is imported only then. Executors that get the
+  package by `--py-files` have no entry points, so the names of ours are in a table here;
 - one of an installed package, by the name under which it is registered in the entry-point group
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
@@ -28,13 +29,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
-from kafka_assignors.strategies.composed import Priority, Rollout, Standby
-from kafka_assignors.strategies.kip848 import Kip848Range, Kip848Uniform
-from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
-from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
-from kafka_assignors.strategies.weighted import Weighted
 from kafka_assignors.strategy import Strategy, contract_problem
-from kafka_assignors.text_files import TextFileError, read_text
 
 ASSIGNOR_CLASSES: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -60,7 +55,7 @@ STOCK_CLASSES: Mapping[str, str] = {
 _ON_BROKER = "org.apache.kafka.coordinator.group.assignor."
 _BROKER_CLASSES = {"RangeAssignor": "kip848-range", "UniformAssignor": "kip848-uniform"}
 _PACKAGES = re.compile(
-    r"(org\.apache\.kafka|aiokafka|kafka|kafka_assignors_aiokafka|kafka_assignors_kafka_python)[.:]"
+    r"(org\.apache\.kafka|aiokafka|kafka|kafka_assignors_(aiokafka|kafka_python|strategies))[.:]"
 )
 
 
@@ -77,27 +72,33 @@ def strategy_of_class(text: str) -> str | None:
     return ASSIGNOR_CLASSES.get(class_name) or STOCK_CLASSES.get(class_name)
 
 
-def assignor_class(strategy: str) -> str | None:
-    """The class of our adapters that runs a strategy; None if there is none."""
-    return next((name for name, of_class in ASSIGNOR_CLASSES.items() if of_class == strategy), None)
+def assignor_class(strategy: str, package: str) -> tuple[str, str] | None:
+    """The class that runs a strategy in the client of an adapter, `package`, and its module."""
+    name = next((name for name, of_class in ASSIGNOR_CLASSES.items() if of_class == strategy), None)
+    if name is None:
+        return None
+    if _OURS[strategy].startswith("kafka_assignors."):
+        return name, package
+    return name, package.replace("kafka_assignors_", "kafka_assignors_strategies.for_")
 
 
 ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
-_BUILT_IN: Mapping[str, type[Strategy]] = {
-    "capacity": Capacity,
-    "cooperative-sticky": CooperativeSticky,
-    "kip848-range": Kip848Range,
-    "kip848-uniform": Kip848Uniform,
-    "priority": Priority,
-    "rack-aware-sticky": RackAwareSticky,
-    "range": Range,
-    "rollout": Rollout,
-    "roundrobin": RoundRobin,
-    "standby": Standby,
-    "sticky": Sticky,
-    "weighted": Weighted,
+_OURS: Mapping[str, str] = {
+    "capacity": "kafka_assignors.strategies.sticky:Capacity",
+    "cooperative-sticky": "kafka_assignors.strategies.sticky:CooperativeSticky",
+    "kip848-range": "kafka_assignors_strategies.kip848:Kip848Range",
+    "kip848-uniform": "kafka_assignors_strategies.kip848:Kip848Uniform",
+    "priority": "kafka_assignors_strategies.composed:Priority",
+    "rack-aware-sticky": "kafka_assignors.strategies.sticky:RackAwareSticky",
+    "range": "kafka_assignors.strategies.range_roundrobin:Range",
+    "rollout": "kafka_assignors_strategies.composed:Rollout",
+    "roundrobin": "kafka_assignors.strategies.range_roundrobin:RoundRobin",
+    "standby": "kafka_assignors_strategies.composed:Standby",
+    "sticky": "kafka_assignors.strategies.sticky:Sticky",
+    "weighted": "kafka_assignors_strategies.weighted:Weighted",
 }
+"""Our strategies by name, each as module:attribute."""
 
 _MODULE_ATTRIBUTE = re.compile(
     r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<attribute>[^\W\d]\w*(\.[^\W\d]\w*)*)"
@@ -139,7 +140,7 @@ class InvalidStrategyError(StrategyError):
 
 def strategy_names() -> list[str]:
     """The names `load_strategy` knows in this environment: ours and those of installed packages, sorted."""
-    return sorted({*_BUILT_IN, *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP))})
+    return sorted({*_OURS, *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def load_strategy(spec: str) -> Strategy:
@@ -148,8 +149,8 @@ def load_strategy(spec: str) -> Strategy:
     A class is instantiated, without arguments. Raises `UnknownStrategyError` when there is none of that name,
     `InvalidStrategyError` when what is there is not a strategy, `StrategyError` when it cannot be imported.
     """
-    if spec in _BUILT_IN:
-        return _checked(_BUILT_IN[spec], spec)
+    if spec in _OURS:
+        return _checked(_imported(_OURS[spec], spec), spec)
     if (match := _FILE_ATTRIBUTE.fullmatch(spec)) is not None:
         module = _module_of_file(match["file"], spec)
         return _checked(_attribute(module, match["attribute"], match["file"], spec), spec)
@@ -192,6 +193,8 @@ def _imported(target: str, spec: str) -> object:
 
 
 def _module_of_file(file: str, spec: str) -> object:
+    from kafka_assignors.text_files import TextFileError  # Consumers import this module, and name no file.
+
     try:
         return module_of_file(Path(file))
     except TextFileError as error:
@@ -247,6 +250,8 @@ def module_of_file(path: Path) -> ModuleType:
 
     Raises `TextFileError` if the file cannot be read, and `CodeError`.
     """
+    from kafka_assignors.text_files import read_text
+
     text = read_text(path)
     digest = hashlib.sha256(f"{path.resolve()}\0{text}".encode()).hexdigest()[:16]
     name = f"kafka_assignors_strategy_file_{digest}"

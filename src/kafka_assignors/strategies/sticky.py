@@ -30,9 +30,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from kafka_assignors.announcements import MOST_CAPACITY, Facts, encode_facts, facts_of
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criteria, Scale, exact, traded
 from kafka_assignors.group import Assignment, Group, quoted
-from kafka_assignors.member_facts import MOST_CAPACITY, Facts, encode_facts, facts_of
 from kafka_assignors.solver import solve
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 

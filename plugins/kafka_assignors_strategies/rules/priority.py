@@ -24,8 +24,8 @@ from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria, Scale
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.basic import Balance
-from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, about_missing, piece_name
+from kafka_assignors_strategies.rules.basic import Balance
+from kafka_assignors_strategies.rules.rule import Piece, Problem, Unit, about_missing, piece_name
 
 _T = TypeVar("_T")
 _Name = str | tuple[str, tuple[int, ...]]

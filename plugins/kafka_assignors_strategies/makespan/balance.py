@@ -32,7 +32,9 @@ from itertools import pairwise
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan.jobs import (
+from kafka_assignors.quality import Relaxation, crowding_bound, relax
+from kafka_assignors.weights import weights_of
+from kafka_assignors_strategies.makespan.jobs import (
     NO_OWNER,
     Jobs,
     Terms,
@@ -40,10 +42,11 @@ from kafka_assignors.makespan.jobs import (
     bundle_holders,
     changed_hands,
     jobs_of,
-    weights_of,
 )
-from kafka_assignors.makespan.loads import FINE, lower_bound, relax
-from kafka_assignors.makespan.local_search import Placing, fill_idle, relieve, take_back
+from kafka_assignors_strategies.makespan.local_search import Placing, fill_idle, relieve, take_back
+
+FINE = 256
+"""The search stops at a load that is above a bound by at most one part in `FINE`."""
 
 _MOST_ROUNDS = 100
 """A limit: each round lowers loads, and the second one usually finds nothing."""
@@ -77,13 +80,21 @@ def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
 
 def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     """An assignment that ignores owners, and a lower bound of the greatest load."""
-    relaxed = relax(jobs)
-    bound = lower_bound(jobs, relaxed)
+    relaxed = relax_jobs(jobs)
+    bound = max(relaxed.load, crowding_bound(jobs.weights, len(jobs.members)))
     loads, holders = list(jobs.base), [NO_OWNER] * len(jobs.weights)
     deal_jobs(jobs, loads, holders, range(len(holders)))
     if max(loads) > relaxed.load + max(jobs.weights):
         holders = round_relaxation(jobs, relaxed.shares)
     return searched(jobs, holders, bound), bound
+
+
+def relax_jobs(jobs: Jobs) -> Relaxation:
+    """The fractional bound of the jobs' own weights, without the base."""
+    amounts = dict.fromkeys(range(len(jobs.takers)), 0)
+    for number, weight in zip(jobs.class_of, jobs.weights, strict=True):
+        amounts[number] += weight
+    return relax([*map(len, jobs.cohorts)], jobs.takers, amounts)
 
 
 def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:

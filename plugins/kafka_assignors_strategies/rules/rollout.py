@@ -35,8 +35,8 @@ from kafka_assignors.group import Group, Member, TopicPartitions
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.strategies.range_roundrobin import topics_by_subscribers
-from kafka_assignors.strategies.rules.basic import LevelPartitions
-from kafka_assignors.strategies.rules.release_shares import (
+from kafka_assignors_strategies.rules.basic import LevelPartitions
+from kafka_assignors_strategies.rules.release_shares import (
     Release,
     Releases,
     divide,
@@ -44,7 +44,7 @@ from kafka_assignors.strategies.rules.release_shares import (
     release_order,
     releases_of,
 )
-from kafka_assignors.strategies.rules.rule import Problem, Restriction
+from kafka_assignors_strategies.rules.rule import Problem, Restriction
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,6 @@
 Members, cohorts and topic classes are those of `kafka_assignors.solver.classes`: members with the same
 subscription are a cohort, topics with the same subscribers a class. Jobs are numbered by topic and partition,
 members in the order that decides ties, so the result depends on neither mappings nor hash seeds.
-
-A partition with an unknown weight gets the median of its topic's known weights; if there are none, the median
-of the group's known weights; if there are none, 1, so that a group without weights is balanced by the number
-of partitions. (The median of an even number of weights is the lower of the two in the middle: an integer.)
 """
 
 from __future__ import annotations
@@ -16,38 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, repeat
-from statistics import median_low
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.solver.classes import Classes, classify
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The weight of every partition by topic, and the number of unknown weights."""
-
-    by_topic: Mapping[str, Sequence[int]]
-    unknown: int
-
-
-def weights_of(group: Group) -> Weights:
-    """The weights of all topics that a member subscribes to; a median stands in for an unknown one."""
-    subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
-    topics = [group.topics[name] for name in sorted(subscribed & group.topics.keys())]
-    known = {topic.name: [weight for weight in topic.weights or () if weight is not None] for topic in topics}
-    everywhere = list(chain.from_iterable(known.values()))
-    usual = median_low(everywhere) if everywhere else 1
-    by_topic: dict[str, Sequence[int]] = {}
-    for topic in topics:
-        if len(known[topic.name]) == topic.partitions:
-            by_topic[topic.name] = known[topic.name]
-            continue
-        stand_in = median_low(known[topic.name]) if known[topic.name] else usual
-        given = topic.weights or (None,) * topic.partitions
-        by_topic[topic.name] = [stand_in if weight is None else weight for weight in given]
-    return Weights(by_topic, sum(topic.partitions for topic in topics) - len(everywhere))
-
+from kafka_assignors.weights import Weights
 
 NO_OWNER = -1
 """The owner of a partition that no member in the group owned."""

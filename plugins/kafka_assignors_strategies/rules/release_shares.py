@@ -28,10 +28,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
+from kafka_assignors.announcements import WHOLE_SHARE
 from kafka_assignors.group import Topic
-from kafka_assignors.member_facts import WHOLE_SHARE
 from kafka_assignors.strategies.range_roundrobin import topics_by_subscribers
-from kafka_assignors.strategies.rules.rule import Piece, Problem, Unit, piece_name
+from kafka_assignors_strategies.rules.rule import Piece, Problem, Unit, piece_name
 
 MOST_SHARING = 16
 """How many releases can have shares at a time. No deployment has as many, and each costs time."""

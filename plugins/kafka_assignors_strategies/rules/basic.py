@@ -28,9 +28,9 @@ from fractions import Fraction
 
 from kafka_assignors.criteria import PLAIN, Criteria, Criterion, Scale, exact, traded
 from kafka_assignors.group import Assignment, Group, Member, quoted
-from kafka_assignors.makespan import Terms, balance_loads
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.rules.rule import (
+from kafka_assignors_strategies.makespan import Terms, balance_loads
+from kafka_assignors_strategies.rules.rule import (
     Piece,
     Place,
     Problem,
@@ -41,7 +41,7 @@ from kafka_assignors.strategies.rules.rule import (
     about_missing,
     piece_name,
 )
-from kafka_assignors.strategies.weighted import THRESHOLD, Weighted
+from kafka_assignors_strategies.weighted import THRESHOLD, Weighted
 
 _UNIT = 1 << 80
 """The unit of capacity if members are favoured: more than the square of any load times any other capacity."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from kafka_assignors.makespan.jobs import NO_OWNER, Jobs, changed_hands
+from kafka_assignors_strategies.makespan.jobs import NO_OWNER, Jobs, changed_hands
 
 _LOOKED_AT = 16
 """The most emptier members that a step chooses from."""

@@ -1,6 +1,6 @@
-"""The rules that a strategy can be composed of (`kafka_assignors.strategies.composed`)."""
+"""The rules that a strategy can be composed of (`kafka_assignors_strategies.composed`)."""
 
-from kafka_assignors.strategies.rules.basic import (
+from kafka_assignors_strategies.rules.basic import (
     Balance,
     FewestMoves,
     FewestRackMisses,
@@ -11,9 +11,9 @@ from kafka_assignors.strategies.rules.basic import (
     RackTrade,
     StandbyLast,
 )
-from kafka_assignors.strategies.rules.priority import LevelByPriority
-from kafka_assignors.strategies.rules.rollout import Draining, ShareByRelease
-from kafka_assignors.strategies.rules.rule import Piece, Place, Problem, Restriction, Rule, TieBreaker
+from kafka_assignors_strategies.rules.priority import LevelByPriority
+from kafka_assignors_strategies.rules.rollout import Draining, ShareByRelease
+from kafka_assignors_strategies.rules.rule import Piece, Place, Problem, Restriction, Rule, TieBreaker
 
 __all__ = [
     "Balance",

@@ -1,11 +1,11 @@
 """A strategy that is put together from rules, and those of this package: `rollout`, `standby`, `priority`, …
 
-Each strategy of this package is a fixed list of rules (`kafka_assignors.strategies.rules`) under its own
+Each strategy of this package is a fixed list of rules (`kafka_assignors_strategies.rules`) under its own
 name, for both protocols. Members announce facts about themselves in the format of
-`kafka_assignors.member_facts`.
+`kafka_assignors.announcements`.
 
 `rollout`: a draining member gets no partition; a release with a share gets that share; while releases without
-a share are mixed, no partition moves without need (`kafka_assignors.strategies.rules.rollout`). The rest is
+a share are mixed, no partition moves without need (`kafka_assignors_strategies.rules.rollout`). The rest is
 balanced as `cooperative-sticky` does, which is also the result in a group of one release.
 """
 
@@ -17,9 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from kafka_assignors.criteria import Criteria, Criterion, racks_outweigh_moves
-from kafka_assignors.group import Assignment, Group, quoted
-from kafka_assignors.member_facts import (
+from kafka_assignors.announcements import (
     WHOLE_SHARE,
     Announcement,
     Facts,
@@ -28,7 +26,17 @@ from kafka_assignors.member_facts import (
     facts_of,
     with_supposed,
 )
-from kafka_assignors.strategies.rules import (
+from kafka_assignors.criteria import Criteria, Criterion, racks_outweigh_moves
+from kafka_assignors.group import Assignment, Group, quoted
+from kafka_assignors.strategy import (
+    BOTH_PROTOCOLS,
+    SHARED_NAMES,
+    MemberContext,
+    RebalanceProtocol,
+    Strategy,
+    is_ours,
+)
+from kafka_assignors_strategies.rules import (
     Balance,
     Draining,
     FewestMoves,
@@ -43,14 +51,6 @@ from kafka_assignors.strategies.rules import (
     Rule,
     ShareByRelease,
     StandbyLast,
-)
-from kafka_assignors.strategy import (
-    BOTH_PROTOCOLS,
-    SHARED_NAMES,
-    MemberContext,
-    RebalanceProtocol,
-    Strategy,
-    is_of_this_package,
 )
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -139,7 +139,7 @@ class Composed(Strategy):
 
     def _lent(self, group: Group) -> Group:
         """The group itself, or a copy if there are rules that are not of this package."""
-        return group if all(map(is_of_this_package, map(type, self.rules))) else group.detached()
+        return group if all(map(is_ours, map(type, self.rules))) else group.detached()
 
     def _balanced(self, problem: Problem) -> Assignment:
         return self._balance().balance(problem, self._criteria())

@@ -1,19 +1,17 @@
 """Makespan: partitions have weights, and the greatest load of any member should be as low as possible.
 
 That is scheduling on machines, for which no exact method is fast in general. So this is a heuristic with two
-bounds: a factor of the optimum that is proved beforehand, and a lower bound that is reported with each
-assignment.
+bounds: a factor of the optimum that is proved beforehand, and a lower bound that `kafka_assignors.quality`
+reports with each assignment.
 
 - `jobs`: the group in numbers, unknown weights included;
-- `loads`: the loads of an assignment, and the lower bounds that say how good it is;
 - `local_search`: an assignment that is improved step by step;
 - `balance`: all of these in turn, and which improvements are worth their moves.
 """
 
 from __future__ import annotations
 
-from kafka_assignors.makespan.balance import balance_loads
-from kafka_assignors.makespan.jobs import Terms
-from kafka_assignors.makespan.loads import LoadReport, measure_loads
+from kafka_assignors_strategies.makespan.balance import balance_loads
+from kafka_assignors_strategies.makespan.jobs import Terms
 
-__all__ = ["LoadReport", "Terms", "balance_loads", "measure_loads"]
+__all__ = ["Terms", "balance_loads"]

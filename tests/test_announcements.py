@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_assignors.announcements import Facts, InvalidFactError, decode_facts, encode_facts, facts_of
 from kafka_assignors.group import Group, Member
-from kafka_assignors.member_facts import Facts, InvalidFactError, decode_facts, encode_facts, facts_of
 from kafka_assignors.wire import ProtocolError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=60)

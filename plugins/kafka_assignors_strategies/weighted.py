@@ -1,8 +1,8 @@
 """`weighted`: the lowest greatest load of any member, where partitions have different weights.
 
 A weight is what a partition costs to consume: lag, bytes or records a second, from the leader's source
-(`Topic.weights`). `sticky` minimises moves; `weighted` does not. `kafka_assignors.makespan` describes the
-algorithm and its bounds.
+(`Topic.weights`). `sticky` minimises moves; `weighted` does not.
+`kafka_assignors_strategies.makespan` describes the algorithm and its bounds.
 
 The name belongs to this package and stands for both protocols, like `rack-aware-sticky`. Only the leader has
 weights: members send no data about them.
@@ -16,9 +16,9 @@ from fractions import Fraction
 
 from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.makespan import Terms, balance_loads
-from kafka_assignors.makespan.jobs import weights_of
 from kafka_assignors.strategy import Strategy
+from kafka_assignors.weights import weights_of
+from kafka_assignors_strategies.makespan import Terms, balance_loads
 
 THRESHOLD = 0.04
 """The threshold by default: the greatest load is then at most 1.05 times what the search reaches."""
@@ -37,7 +37,7 @@ class Weighted(Strategy):
     first: R. L. Graham, 1969); with any subscriptions it is 2 (rounding of a maximum flow: J. K. Lenstra,
     D. B. Shmoys, É. Tardos, 1990). It is never more than 1 + the heaviest weight divided by the lower bound,
     where that is above 1 + 1/256. With a budget nothing is promised unless no partition had an owner.
-    `kafka_assignors.makespan.balance` has the proofs.
+    `kafka_assignors_strategies.makespan.balance` has the proofs.
     """
 
     threshold: float = THRESHOLD

@@ -1,7 +1,7 @@
 """The facts that members announce: the values, and their bytes in a strategy's member data.
 
 All strategies of this package that ask their members for facts share one format. So a member announces the
-same facts to each of them, and a strategy composed of rules (`kafka_assignors.strategies.rules`) needs no
+same facts to each of them, and a strategy composed of rules (`kafka_assignors_strategies.rules`) needs no
 format of its own:
 
     version   int16            1

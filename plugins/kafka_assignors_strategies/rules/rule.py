@@ -31,6 +31,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from kafka_assignors.announcements import AnnouncedFacts
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import (
@@ -42,7 +43,6 @@ from kafka_assignors.group import (
     Topic,
     TopicPartitions,
 )
-from kafka_assignors.member_facts import AnnouncedFacts
 
 
 class Place(enum.IntEnum):

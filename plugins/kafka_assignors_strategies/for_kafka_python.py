@@ -1,0 +1,118 @@
+"""These strategies as assignors for kafka-python's consumer, and sources of weights that read offsets.
+
+`LagWeights` and `RateWeights` open connections of their own, through kafka-python's public clients: the
+consumer's connections are busy with a rebalance and with fetches that a broker holds back. In kafka-python 2
+they also need the consumer's lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from kafka_assignors.weights import GivenWeights
+from kafka_assignors_kafka_python import StrategyAssignor
+from kafka_assignors_strategies import assignor_classes
+from kafka_assignors_strategies.weight_sources import (
+    LagSource,
+    OffsetWeights,
+    PartitionOffsets,
+    RateSource,
+    WeightsFile,
+)
+
+# Only now: the import above explains a release that is too old; these imports would fail without advice.
+from kafka import KafkaAdminClient, KafkaConsumer  # isort: skip
+from kafka.structs import TopicPartition  # isort: skip
+
+__all__ = [
+    "LagWeights",
+    "PriorityAssignor",
+    "RateWeights",
+    "RolloutAssignor",
+    "StandbyAssignor",
+    "WeightedAssignor",
+    "WeightsFile",
+]
+
+
+class StandbyAssignor(assignor_classes.RunsStandby, StrategyAssignor):
+    """`standby`: as `cooperative-sticky`, with standby members that take over where active ones are missing.
+
+    `standby`: whether this process is a standby member. `active_at_least`: how many active members each topic
+    should have; set the same value on all members.
+    """
+
+
+class PriorityAssignor(assignor_classes.RunsPriority, StrategyAssignor):
+    """`priority`: as `cooperative-sticky`, but each class of topics is balanced by itself.
+
+    `first` lists the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`. Set the
+    same value on all members.
+    """
+
+
+class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
+    """`weighted`: keeps the greatest load of a member as small as possible, by the weights of the partitions.
+
+    `weights` is the leader's source of weights: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
+    (topics: partition counts by name) -> weights by name, with aiokafka also a coroutine function.
+    """
+
+
+class RolloutAssignor(assignor_classes.RunsRollout, StrategyAssignor):
+    """`rollout`: canaries with a fixed share of partitions; deployments that move each partition only once.
+
+    `release` names the release of this process. `share` is the part of every topic that the release asks for,
+    from 0 to 1; without it, this process is part of a rolling deployment. Members that are `draining` get no
+    partitions.
+    """
+
+
+_REQUEST_TIMEOUT_MS = 10_000
+"""The request timeout of the clients that look up offsets.
+
+The group does not wait so long, but the thread must end at some time.
+"""
+
+
+class _LooksUp(OffsetWeights):
+    """Looks up the offsets of the group, with clients that it opens for each lookup."""
+
+    def __call__(self, topics: Mapping[str, int]) -> GivenWeights:
+        """The weights of topics (name: number of partitions). KafkaError if a broker refuses a request."""
+        partitions = [TopicPartition(name, p) for name, count in topics.items() for p in range(count)]
+        settings = {"request_timeout_ms": _REQUEST_TIMEOUT_MS, **self.settings}
+        with closing(KafkaAdminClient(**settings)) as admin:
+            committed = _committed(admin, self.group_id)
+        with closing(KafkaConsumer(**settings)) as consumer:
+            consumer.assign(partitions)  # Makes it request the metadata of these topics.
+            found = consumer.end_offsets(partitions)
+        end = {(tp.topic, tp.partition): offset for tp, offset in found.items()}
+        return self.weigh(time.monotonic(), topics, committed, end)
+
+
+def _committed(admin: Any, group_id: str) -> PartitionOffsets:
+    if hasattr(admin, "list_group_offsets"):  # from 3.0 on
+        found = admin.list_group_offsets(group_id)[group_id]
+    else:
+        found = admin.list_consumer_group_offsets(group_id)
+    return {(tp.topic, tp.partition): offset.offset for tp, offset in found.items()}
+
+
+class LagWeights(_LooksUp, LagSource):
+    """The lag of a group as weights: `LagWeights("billing", base=1000, bootstrap_servers="broker:9092")`.
+
+    `base` is added to the lag of each partition, in records. The settings are those of KafkaConsumer.
+    """
+
+
+class RateWeights(_LooksUp, RateSource):
+    """The work of each partition, by its rate and its lag, in microseconds a second:
+
+        RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")
+
+    `RateSource` of `weight_sources` describes the first arguments. The settings are those of KafkaConsumer.
+    """
