@@ -186,7 +186,7 @@ def test_a_class_tells_the_client(text: str, strategies: set[str], tmp_path: Pat
             "a.toml:2: partition_assignment_strategy: there is no strategy 'stiky': did you mean 'sticky'?",
         ),
         ("a.json", '{"client": "java",\n "members": 0}', "a.json:2: members: expected a positive whole"),
-        ("a.json", '{"client": "java",\n', "a.json:1: client: not JSON at column 19"),
+        ("a.json", '{"client": "java",\n', "a.json:1: not JSON at column 19"),
         ("a.json", '{"client": "java", "client": "java"}', "a.json:1: client: appears twice"),
         ("a.json", "[]", "a.json:1: expected an object of settings"),
     ],

@@ -20,7 +20,6 @@ from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire import GroupMetadata
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
-from kafka_assignors_cli.files import read_member_file
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
 from kafka_assignors_ops.cluster_access import cluster_errors, connected, require_existing
 from kafka_assignors_ops.lint import RULES, LintReport, lint
@@ -36,6 +35,7 @@ from kafka_assignors_ops.lint.rules import (
     StrategyUse,
 )
 from kafka_assignors_ops.live_group import CLASSIC, LiveGroup
+from kafka_assignors_ops.member_file import read_member_file
 
 EPILOG = """Examples:
 

@@ -10,10 +10,9 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
@@ -23,7 +22,6 @@ from kafka_assignors.text_files import (
     NoTomlReaderError,
     TextFileError,
     TomlError,
-    excess,
     read_text,
     read_toml,
 )
@@ -81,89 +79,11 @@ def read_client_properties(path: Path) -> dict[str, str]:
     return properties
 
 
-@dataclass(frozen=True, slots=True)
-class MemberFile:
-    """The configuration file of a consumer. Dots join the names of nested tables, as in TOML."""
-
-    path: Path
-    settings: Mapping[str, object]
-    text: str
-
-    def where(self, key: str | None) -> str:
-        """The file and, if it is found, the line of this setting, as `file:line`."""
-        if key is None:
-            return str(self.path)
-        last = re.escape(key.rpartition(".")[2])
-        for pattern in (re.escape(key), last):
-            match = re.search(rf"""(?m)^[ \t{{,]*["']?(?:[\w."-]+\.)?{pattern}["']?\s*[=:]""", self.text)
-            if match:
-                return f"{self.path}:{self.text.count(chr(10), 0, match.end()) + 1}"
-        return str(self.path)
-
-    def quoted(self, key: str | None) -> bool:
-        """Whether the value starts with a quote in a properties file, where a quote is part of the value."""
-        value = self.settings.get(key) if key is not None else None
-        properties = self.path.suffix not in (".toml", ".json")
-        return properties and isinstance(value, str) and value[:1] in ('"', "'")
-
-
-def read_member_file(path: Path) -> MemberFile:
-    """Read a `.toml` file, a `.json` file, or else a Java properties file."""
-    text = read_file(path)
-    if path.suffix == ".toml":
-        settings = _flat(parse_toml(path, text))
-    elif path.suffix == ".json":
-        table = read_document("object of settings", text, str(path))
-        if not isinstance(table, dict):
-            raise CannotRun(f"{path}:1: expected an object of settings")
-        if problem := excess(table):
-            raise CannotRun(f"{path}: {problem}")
-        settings = _flat(table)
-    else:
-        settings = _java_properties(path, text)
-    return MemberFile(path, settings, text)
-
-
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, object]:
-    settings: dict[str, object] = {}
-    for key, value in table.items():
-        if isinstance(value, dict):
-            settings.update(_flat(value, f"{prefix}{key}."))
-        else:
-            settings[f"{prefix}{key}"] = value
-    return settings
-
-
-_SEPARATOR = re.compile(r"\s*[=:]\s*|\s+")
-
-
-def _java_properties(path: Path, text: str) -> dict[str, object]:
-    settings: dict[str, object] = {}
-    lines = iter(enumerate(text.splitlines(), 1))
-    for number, line in lines:
-        content = line.strip()
-        if not content or content[0] in "#!":
-            continue
-        while content.endswith("\\"):
-            _, following = next(lines, (0, ""))
-            content = content[:-1] + following.strip()
-        separator = _SEPARATOR.search(content)
-        if separator is None or not separator.start():
-            raise CannotRun(f"{path}:{number}: expected name=value")
-        key, value = content[: separator.start()], content[separator.end() :]
-        if key in settings:
-            raise CannotRun(f"{path}:{number}: {key} appears twice")
-        settings[key] = value
-    return settings
-
-
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
-
-
 MOST_OBJECT_BYTES = 2**28
 """The limit for one JSON object. A group of a million partitions with racks takes a tenth of it."""
 
 _PIECE_BYTES = 2**20
+_MOST_DIGITS = 1000
 
 
 @contextlib.contextmanager
@@ -247,20 +167,6 @@ def read_document(name: str, text: str, source: str) -> object:
 
 
 _TOO_LARGE = f"larger than the {MOST_OBJECT_BYTES:,} bytes that an object may have here"
-_CONSTANT = re.compile(r"NaN|-?Infinity")
-_HUGE_NUMBER = re.compile(r"-?\d{1000}")
-
-
-class _NotJson(ValueError):
-    """Python's reader accepts it, but it is not JSON."""
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _text(line: bytes, source: str, number: int) -> str:
@@ -272,111 +178,76 @@ def _text(line: bytes, source: str, number: int) -> str:
         ) from None
 
 
-def _parse(name: str, parse: Callable[[object], Value], text: str, source: str, first_line: int) -> Value:
-    """Parse `text`; `first_line` is the number of its first line in `source`."""
-
-    def refusal(problem: str, offset: int, path: FieldPath) -> CannotRun:
-        where = f"{source}:{first_line + text.count(chr(10), 0, offset)}"
-        return CannotRun(f"{where}: {format_path(path)}: {problem}" if path else f"{where}: {problem}")
-
-    text = text.rstrip()  # Text that ends too early is reported on its last line.
+def _is_json(text: str) -> bool:
     try:
-        value = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _parse(name: str, parse: Callable[[object], Value], text: str, source: str, line: int) -> Value:
+    """Parse `text`, which begins on this line of `source`."""
+    where = f"{source}:{line}"
+    try:
+        return parse(_load(text.rstrip()))  # Text that ends too early is reported on its last line.
     except json.JSONDecodeError as error:
+        where = f"{source}:{line + error.lineno - 1}"
+        problem = f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
         if error.msg == "Extra data":
             problem = f"there is more after the end of the {name}: write one {name}, or one per line"
-            raise refusal(problem, error.pos, ()) from None
-        problem = f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
-        raise refusal(problem, error.pos, _path_at(text, error.pos)) from None
-    except _NotJson as error:
-        raise refusal(str(error), *_first_parse(text, _CONSTANT)) from None
-    except _DuplicateKey:
-        raise refusal("appears twice", *_second_of_its_path(text)) from None
+        raise CannotRun(f"{where}: {problem}") from None
     except RecursionError:
-        raise refusal(f"not a {name}: it is nested too deeply", 0, ()) from None
-    except ValueError:  # Python's own limit on the digits of a number.
-        raise refusal("a number of thousands of digits", *_first_parse(text, _HUGE_NUMBER)) from None
-    try:
-        return parse(value)
+        raise CannotRun(f"{where}: not a {name}: it is nested too deeply") from None
     except InvalidFieldError as error:
-        raise refusal(error.problem, _offset_of(text, error.path), error.path) from None
+        path = f"{format_path(error.path)}: " if error.path else ""
+        raise CannotRun(f"{where}: {path}{error.problem}") from None
 
 
-class _DuplicateKey(Exception):
-    """An object has a key twice; `json` silently keeps the last value."""
+class _Refused(str):
+    """The problem of a value that Python's reader accepts; it stands in the place of that value."""
 
 
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields = dict(pairs)
-    if len(fields) < len(pairs):
-        raise _DuplicateKey
-    return fields
+def _load(text: str) -> object:
+    """The JSON value; `InvalidFieldError` for what Python's reader takes, and JSON has not."""
+    refused: list[_Refused] = []
 
+    def refuse(problem: str) -> _Refused:
+        refused.append(_Refused(problem))
+        return refused[-1]
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise _NotJson(f"not JSON: {name} is not a JSON value")
+    def fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):  # `json` silently keeps the last value.
+            keys = [key for key, _ in pairs]
+            found |= {key: refuse("appears twice") for key in found if keys.count(key) > 1}
+        return found
 
+    def integer(digits: str) -> object:
+        return int(digits) if len(digits) < _MOST_DIGITS else refuse("a number of thousands of digits")
 
-def _values(text: str) -> Iterator[tuple[int, FieldPath]]:
-    """Offset and path of each value in `text`, in order, as long as the text looks like JSON."""
-    path: list[str | int | None] = []
-    for token in _TOKEN.finditer(text):
-        start = token[0][0]
-        if start in "}]":
-            if path:
-                path.pop()
-        elif start == ",":
-            if path:
-                path[-1] = path[-1] + 1 if isinstance(path[-1], int) else None
-        elif start == ":":
-            continue
-        elif start == '"' and path and path[-1] is None:
-            path[-1] = _key(token[0])
-        else:
-            yield token.start(), tuple(step for step in path if step is not None)
-            if start == "{":
-                path.append(None)
-            elif start == "[":
-                path.append(0)
-
-
-def _key(token: str) -> str:
+    hooks: dict[str, Any] = {
+        "object_pairs_hook": fields,
+        "parse_constant": lambda name: refuse(f"not JSON: {name} is not a JSON value"),
+    }
     try:
-        return str(json.loads(token, strict=False))
-    except ValueError:
-        return token
+        value = json.loads(text, **hooks)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # Python's own limit on the digits of a number.
+        value = json.loads(text, parse_int=integer, **hooks)
+    if refused and (found := _find(value, ())) is not None:
+        raise InvalidFieldError(*found)
+    return value
 
 
-def _path_at(text: str, offset: int) -> FieldPath:
-    """The path of the last value that begins at `offset` or before."""
-    found: FieldPath = ()
-    for start, path in _values(text):
-        if start > offset:
-            break
-        found = path
-    return found
-
-
-def _offset_of(text: str, path: FieldPath) -> int:
-    """The offset of the value at `path`; if it is missing, of the innermost value that should contain it."""
-    best, depth = 0, -1
-    for start, at in _values(text):
-        if len(at) > depth and path[: len(at)] == at:
-            best, depth = start, len(at)
-            if depth == len(path):
-                break
-    return best
-
-
-def _first_parse(text: str, pattern: re.Pattern[str]) -> tuple[int, FieldPath]:
-    """Offset and path of the first value that begins with `pattern`."""
-    return next(((start, path) for start, path in _values(text) if pattern.match(text, start)), (0, ()))
-
-
-def _second_of_its_path(text: str) -> tuple[int, FieldPath]:
-    seen: set[FieldPath] = set()
-    for start, path in _values(text):
-        if path in seen:
-            return start, path
-        seen.add(path)
-    return 0, ()
+def _find(value: object, path: FieldPath) -> tuple[FieldPath, str] | None:
+    """Path and problem of the first refused value in `value`."""
+    if isinstance(value, _Refused):
+        return path, str(value)
+    parts: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, dict):
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    return next(filter(None, (_find(part, (*path, step)) for step, part in parts)), None)
