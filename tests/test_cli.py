@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import kafka_assignors
+from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import list_strategies, main
-from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_spark.command_options import require_replay_extra
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
@@ -249,7 +249,7 @@ def test_the_extra_that_is_named_has_all_that_the_command_needs(
     package: str, spark: bool, extra: str
 ) -> None:
     remedy = rf'replay needs {package}: pip install "kafka-assignors\[cli,{extra}\]"'
-    with pytest.raises(CannotRun, match=remedy), require_replay_extra("replay", spark=spark):
+    with pytest.raises(UserError, match=remedy), require_replay_extra("replay", spark=spark):
         raise ModuleNotFoundError(name=package)
 
 

@@ -12,12 +12,13 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
 from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
-from kafka_assignors_cli.console import CannotRun, ProgressReport
+from kafka_assignors_cli.console import ProgressReport
 from kafka_assignors_ops.groups_view import (
     Looks,
     Snapshot,
@@ -162,7 +163,7 @@ def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixtu
     def read(_: ProgressReport) -> Snapshot:
         answer = next(answers)
         if answer is None:
-            raise CannotRun("no answer from b:1")
+            raise UserError("no answer from b:1")
         return Snapshot((), [answer])
 
     looks = Looks(0.01, 4, Path("-"))
@@ -172,9 +173,9 @@ def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixtu
     assert captured.err == "kafka-assignors: no answer from b:1; trying again\n"
 
     def fail(_: ProgressReport) -> Snapshot:
-        raise CannotRun("no answer from b:1")
+        raise UserError("no answer from b:1")
 
-    with pytest.raises(CannotRun):
+    with pytest.raises(UserError):
         show(fail, looks)
 
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import main
-from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_ops.watch.fleet import Counts, GroupFigures, GroupSnapshot
 from kafka_assignors_ops.watch_command import group_json, in_order_of_attention, parse_endpoint
 
@@ -42,7 +42,7 @@ def test_an_address_to_serve_metrics_on(text: str, endpoint: tuple[str, int]) ->
 
 @pytest.mark.parametrize("text", ["9308", ":", ":x", ":65536", ":-1", ":９", ""])
 def test_what_is_no_address_is_told(text: str) -> None:
-    with pytest.raises(CannotRun, match=r"expected \[HOST\]:PORT, such as :9308"):
+    with pytest.raises(UserError, match=r"expected \[HOST\]:PORT, such as :9308"):
         parse_endpoint("--prometheus", text)
 
 

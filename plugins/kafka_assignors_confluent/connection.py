@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kafka_assignors.arguments import UserError
+
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
     from confluent_kafka.admin import AdminClient
@@ -37,7 +39,7 @@ _JAVA_NAMES = {
 """Names in the properties file of a Java client, with librdkafka's names for them."""
 
 
-class ClusterError(RuntimeError):
+class ClusterError(UserError):
     """A request to the cluster failed. The message is one line without secrets: what, where, what to do."""
 
 

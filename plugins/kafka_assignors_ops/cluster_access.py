@@ -1,4 +1,4 @@
-"""The cluster of a command: its connection, and its errors as `CannotRun`."""
+"""The cluster of a command: its connection, and groups that it does not show."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.group import quoted
-from kafka_assignors_cli.console import CannotRun, cannot_run_on
 from kafka_assignors_cli.options import ClusterAddress, require_extra
 
 if TYPE_CHECKING:
@@ -18,29 +18,19 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def connected(address: ClusterAddress) -> Iterator[Cluster]:
-    """Connect. Errors of the cluster, also those inside the `with` block, become `CannotRun`."""
+    """Connect to the cluster that the options name."""
     with require_extra("a running cluster", "admin"):
         import confluent_kafka  # noqa: F401
 
         from kafka_assignors_ops.cluster import Cluster
-    with (
-        cluster_errors(),
-        Cluster(address.bootstrap_servers, address.config, timeout_s=address.timeout_s) as cluster,
-    ):
+    with Cluster(address.bootstrap_servers, address.config, timeout_s=address.timeout_s) as cluster:
         yield cluster
-
-
-def cluster_errors() -> contextlib.AbstractContextManager[None]:
-    """Turn an error response, or no response, of the cluster into `CannotRun`."""
-    from kafka_assignors_confluent.connection import ClusterError
-
-    return cannot_run_on(ClusterError)
 
 
 def require_existing(cluster: Cluster, found: Sequence[LiveGroup]) -> None:
     """Refuse groups that the cluster does not have, or does not describe."""
     if problem := unreadable(cluster, found):
-        raise CannotRun(problem)
+        raise UserError(problem)
 
 
 def unreadable(cluster: Cluster, found: Sequence[LiveGroup]) -> str | None:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import CannotRun, ProgressReport, counted, emit, note, printable
+from kafka_assignors_cli.console import ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
-from kafka_assignors_ops.cluster_access import cluster_errors, connected, require_existing, unreadable
+from kafka_assignors_ops.cluster_access import connected, require_existing, unreadable
 from kafka_assignors_ops.groups_view import (
     Looks,
     Snapshot,
@@ -123,10 +124,9 @@ def list_groups(
     with connected(options.cluster_address(*context.obj)) as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with cluster_errors():
-                listing = cluster.list_groups()
-                ids = [group.id for group in listing.groups if _matches(group.id, matching)]
-                found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
+            listing = cluster.list_groups()
+            ids = [group.id for group in listing.groups if _matches(group.id, matching)]
+            found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
             problems = [*listing.problems, *_hidden_groups(ids, found), *_groups_not_found(ids, found)]
             live = [group for group in found if group.state != "Dead"]
             if is_stdout(json_file):
@@ -159,12 +159,11 @@ def describe(
     with connected(address) as cluster:
 
         def read(progress: ProgressReport) -> Snapshot:
-            with cluster_errors():
-                read_now = cluster.read_groups(ids, on_progress=progress.update)
-                problem = unreadable(cluster, read_now)
-                found = [live for live in read_now if live.error is None and live.state != "Dead"]
+            read_now = cluster.read_groups(ids, on_progress=progress.update)
+            problem = unreadable(cluster, read_now)
+            found = [live for live in read_now if live.error is None and live.state != "Dead"]
             if problem and not found:
-                raise CannotRun(problem)
+                raise UserError(problem)
             comparisons = []
             for done, live in enumerate(found):
                 progress.update("trying strategies", done, len(found))
@@ -192,7 +191,7 @@ def delete(
 ) -> None:
     """Delete groups without members, and with them their committed offsets."""
     if bool(group) == all_empty:
-        raise CannotRun("give either the ids of groups or --all-empty")
+        raise UserError("give either the ids of groups or --all-empty")
     if not all_empty:
         options.refuse(context, ("matching",), "without --all-empty")
     address = _address(context, bootstrap_server, command_config, timeout)
@@ -216,7 +215,7 @@ def delete(
             write({"group": id_, "deleted": refusal is None, "reason": refusal})
     refusals = [f"{id_!r}: {refusal}" for id_, refusal in outcome.items() if refusal is not None]
     if refusals:
-        raise CannotRun(f"not deleted: {'; '.join(refusals)}")
+        raise UserError(f"not deleted: {'; '.join(refusals)}")
 
 
 def _address(
@@ -318,7 +317,7 @@ def _described(
 def _require_empty(found: Sequence[LiveGroup]) -> None:
     busy = [live for live in found if live.members or live.state != "Empty"]
     if busy:
-        raise CannotRun(
+        raise UserError(
             f"nothing deleted: {busy[0].id!r} has {counted(len(busy[0].members), 'member')} "
             f"({busy[0].state}): stop them first"
         )
@@ -326,7 +325,7 @@ def _require_empty(found: Sequence[LiveGroup]) -> None:
 
 def _confirmed(found: Sequence[LiveGroup]) -> bool:
     if not sys.stdin.isatty():
-        raise CannotRun(
+        raise UserError(
             f"{counted(len(found), 'group')} would be deleted, and there is no terminal to ask at: give --yes"
         )
     for live in found:

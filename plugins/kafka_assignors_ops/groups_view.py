@@ -18,11 +18,11 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.group import quoted, shortened
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.quality import StrategyComparison, StrategyResult
 from kafka_assignors_cli.console import (
-    CannotRun,
     Column,
     ColumnKind,
     FittedTable,
@@ -89,7 +89,7 @@ class Looks:
 def show(read: Read, looks: Looks) -> None:
     """Show one snapshot of `read`, or several.
 
-    A single snapshot with a problem raises `CannotRun`. In a watch only the first read must succeed: later
+    A single snapshot with a problem raises `UserError`. In a watch only the first read must succeed: later
     failures are shown, and the next look tries again. Ctrl-C ends a watch without an error.
     """
     if looks.interval_s is None:
@@ -97,7 +97,7 @@ def show(read: Read, looks: Looks) -> None:
             snapshot = read(progress)
         looks.emit(snapshot)
         if snapshot.problem:
-            raise CannotRun(snapshot.problem)
+            raise UserError(snapshot.problem)
         return
     try:
         with _progress() as progress:
@@ -114,9 +114,9 @@ def _watch_as_lines(read: Read, snapshot: Snapshot, looks: Looks, interval_s: fl
     from kafka_assignors_ops.troubles import Troubles
 
     shown, troubles = 0, Troubles(note)
-    seen: Snapshot | CannotRun = snapshot
+    seen: Snapshot | UserError = snapshot
     while True:
-        if isinstance(seen, CannotRun):
+        if isinstance(seen, UserError):
             troubles.add(seen, "trying again")
         else:
             troubles.clear()
@@ -145,12 +145,12 @@ def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s:
             time.sleep(interval_s)
             # This progress is never started: the terminal belongs to the tables.
             seen = _try(read, _progress())
-            trouble = seen if isinstance(seen, CannotRun) else None
-            snapshot = snapshot if isinstance(seen, CannotRun) else seen
+            trouble = seen if isinstance(seen, UserError) else None
+            snapshot = snapshot if isinstance(seen, UserError) else seen
             live.update(_framed(snapshot, trouble, interval_s), refresh=True)
 
 
-def _framed(snapshot: Snapshot, trouble: CannotRun | None, interval_s: float) -> Group:
+def _framed(snapshot: Snapshot, trouble: UserError | None, interval_s: float) -> Group:
     now = time.strftime("%H:%M:%S")
     if trouble:
         head = Text(printable(f"{now}  {trouble}; what is shown is older; trying again"), style="bold red")
@@ -164,10 +164,10 @@ def _progress() -> ProgressReport:
     return ProgressReport("asking the cluster")
 
 
-def _try(read: Read, progress: ProgressReport) -> Snapshot | CannotRun:
+def _try(read: Read, progress: ProgressReport) -> Snapshot | UserError:
     try:
         return read(progress)
-    except CannotRun as error:
+    except UserError as error:
         return error
 
 
@@ -307,7 +307,7 @@ _GROUP_COLUMNS = (
     Column("members", leave_out=1),
     Column("idle"),
     Column("partitions", leave_out=4),
-    Column("fullest/mean"),
+    Column("fullest / mean"),
     Column("lag"),
 )
 _MEMBER_COLUMNS = (
@@ -324,7 +324,7 @@ _STRATEGY_COLUMNS = (
     Column("strategy", ColumnKind.NAME),
     Column("moved"),
     Column("without owner"),
-    Column("fullest/mean"),
+    Column("fullest / mean"),
     Column("fewest–most", leave_out=1),
     Column("rack misses"),
 )

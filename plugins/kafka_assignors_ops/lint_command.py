@@ -16,12 +16,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire import GroupMetadata
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import CannotRun, ExitCode, indented, printable
+from kafka_assignors_cli.console import ExitCode, indented, printable
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
-from kafka_assignors_ops.cluster_access import cluster_errors, connected, require_existing
+from kafka_assignors_ops.cluster_access import connected, require_existing
 from kafka_assignors_ops.lint import RULES, LintReport, lint
 from kafka_assignors_ops.lint.members import InvalidSettingError, live_members, member_config, strategy_use
 from kafka_assignors_ops.lint.rules import (
@@ -113,17 +114,17 @@ def lint_members(
     ignored = options.split_names(ignore or ())
     for rule in ignored:
         if rule not in RULES:
-            raise CannotRun(f"--ignore: there is no rule {rule!r}; there are {', '.join(RULES)}")
+            raise UserError(f"--ignore: there is no rule {rule!r}; there are {', '.join(RULES)}")
     if not files and bootstrap_server is None:
-        raise CannotRun("give files, or --bootstrap-server and --group")
+        raise UserError("give files, or --bootstrap-server and --group")
     if bootstrap_server is None:
         options.refuse(context, ("group", "from_", "command_config", "timeout"), "without --bootstrap-server")
     if group is None:
         options.refuse(context, ("from_",), "without --group")
     if bootstrap_server is not None and group is None and not files:
-        raise CannotRun("--bootstrap-server needs --group, or files to hold against the broker's settings")
+        raise UserError("--bootstrap-server needs --group, or files to hold against the broker's settings")
     if before and (change_to or not files):
-        raise CannotRun("--before needs files to compare with, and no --change-to")
+        raise UserError("--before needs files to compare with, and no --change-to")
     ci = CiFormats(junit, github, json_file)
     ci.require()
     new_names = _checked(options.split_names(change_to or ()), "--change-to")
@@ -177,7 +178,7 @@ def _member(path: Path) -> MemberConfig:
         return member_config(str(path), file.settings, load_strategy)
     except InvalidSettingError as error:
         hint = "; no quotes in properties" if file.quoted(error.key) else ""
-        raise CannotRun(f"{file.where(error.key)}: {error}{hint}") from None
+        raise UserError(f"{file.where(error.key)}: {error}{hint}") from None
 
 
 def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
@@ -201,7 +202,7 @@ def read_live(address: options.ClusterAddress, group: str | None, listed: Sequen
     `listed` are the strategies that the members list, if the user gives them. `not_judged` names what the
     cluster hides.
     """
-    with options.require_extra("a running cluster", "admin"), cluster_errors():
+    with options.require_extra("a running cluster", "admin"):
         live = _read_group(address, group) if group is not None else None
         bounds, not_judged = _read_bounds(address)
     members: tuple[MemberConfig, ...] = ()
@@ -221,11 +222,11 @@ def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
             (live,) = cluster.read_groups([group], offsets=False)
         require_existing(cluster, [live])
     if _is_rebalancing(live):
-        raise CannotRun(
+        raise UserError(
             f"group {group!r} is rebalancing ({live.state}), so its strategy is not known: try again"
         )
     if live.protocol_type not in (None, "", "consumer"):
-        raise CannotRun(f"group {group!r} is not a group of consumers, but of {live.protocol_type!r}")
+        raise UserError(f"group {group!r} is not a group of consumers, but of {live.protocol_type!r}")
     return live
 
 

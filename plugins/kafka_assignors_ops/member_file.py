@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.text_files import excess
-from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
 
 
@@ -47,9 +47,9 @@ def read_member_file(path: Path) -> MemberFile:
     elif path.suffix == ".json":
         table = read_document("object of settings", text, str(path))
         if not isinstance(table, dict):
-            raise CannotRun(f"{path}:1: expected an object of settings")
+            raise UserError(f"{path}:1: expected an object of settings")
         if problem := excess(table):
-            raise CannotRun(f"{path}: {problem}")
+            raise UserError(f"{path}: {problem}")
         settings = _flat(table)
     else:
         settings = _java_properties(path, text)
@@ -81,9 +81,9 @@ def _java_properties(path: Path, text: str) -> dict[str, object]:
             content = content[:-1] + following.strip()
         separator = _SEPARATOR.search(content)
         if separator is None or not separator.start():
-            raise CannotRun(f"{path}:{number}: expected name=value")
+            raise UserError(f"{path}:{number}: expected name=value")
         key, value = content[: separator.start()], content[separator.end() :]
         if key in settings:
-            raise CannotRun(f"{path}:{number}: {key} appears twice")
+            raise UserError(f"{path}:{number}: {key} appears twice")
         settings[key] = value
     return settings

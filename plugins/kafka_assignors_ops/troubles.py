@@ -39,9 +39,6 @@ class Troubles:
 
 
 def _kind(error: Exception) -> str:
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, UnreachableError):
-            return "no answer"
-        cause = cause.__cause__
+    if isinstance(error, UnreachableError):
+        return "no answer"
     return _QUOTED_OR_FIGURES.sub(lambda found: found[0] if found[0][0] == "'" else "0", str(error))

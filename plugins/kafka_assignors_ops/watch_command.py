@@ -17,14 +17,13 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import (
-    CannotRun,
     Column,
     ColumnKind,
     FittedTable,
     ProgressReport,
-    cannot_run_on,
     counted,
     indented,
     note,
@@ -134,7 +133,7 @@ def watch(
     if once:
         options.refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
     if from_now and count_history:
-        raise CannotRun("--from-now and --count-history exclude each other: the one reads no history")
+        raise UserError("--from-now and --count-history exclude each other: the one reads no history")
     require_json_file(json_file)
     if state is None:
         options.refuse(context, ("state_interval",), "without --state")
@@ -176,7 +175,7 @@ def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tup
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise CannotRun(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
+        raise UserError(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
     return host or default_host, int(port)
 
 
@@ -230,10 +229,6 @@ class _Run:
             self._failure = error
 
     def _raise_failure(self) -> None:
-        from kafka_assignors_ops.watch import WatchError
-
-        if isinstance(self._failure, WatchError):
-            raise CannotRun(str(self._failure)) from None
         if self._failure is not None:
             raise self._failure
 
@@ -241,11 +236,9 @@ class _Run:
 @contextlib.contextmanager
 def _running(asked: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
     """Start the watch; in the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
-    from kafka_assignors_ops.watch import WatchError
     from kafka_assignors_ops.watch.watcher import Watcher
 
-    with cannot_run_on(WatchError):
-        watcher = Watcher(asked, on_note)
+    watcher = Watcher(asked, on_note)
     with sigterm_interrupts():
         yield _Run(watcher, once=once)
 
@@ -254,7 +247,6 @@ def _running(asked: WatchOptions, on_note: Callable[[str], None], *, once: bool)
 def _served(host: str, port: int, run: _Run) -> Iterator[None]:
     from prometheus_client import make_wsgi_app
 
-    from kafka_assignors_ops.watch import WatchError
     from kafka_assignors_ops.watch.exporter import registry, serving
     from kafka_assignors_ops.watch.metrics import Scrape
 
@@ -263,7 +255,7 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
         status = run.watcher.status()
         return Scrape(run.watcher.snapshot(), status)
 
-    with cannot_run_on(WatchError), serving(host, port, make_wsgi_app(registry(scrape))) as found:
+    with serving(host, port, make_wsgi_app(registry(scrape))) as found:
         shown = f"[{host}]" if ":" in host else host
         note(f"metrics are on http://{shown}:{found}/metrics")
         yield

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import ProgressReport, cannot_run_on, emit, note
+from kafka_assignors_cli.console import ProgressReport, emit, note
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
 from kafka_assignors_spark import command_options
 
@@ -129,7 +129,6 @@ def archive(
 
 def _run(asked: ArchiveOptions) -> ArchiveResult:
     """Archive with progress on stderr, until all is archived or a signal ends it."""
-    from kafka_assignors_spark.archive import ArchiveError
     from kafka_assignors_spark.archive.run import run_archive
 
     line_interval_s = None if asked.once else _LINE_INTERVAL_S
@@ -141,8 +140,7 @@ def _run(asked: ArchiveOptions) -> ArchiveResult:
         def on_progress(step: ArchiveProgress) -> None:
             progress.update(step.phase, step.counts.records, detail=_lag(step))
 
-        with cannot_run_on(ArchiveError):
-            return run_archive(asked, on_progress, lambda text: note(f"warning: {text}"), stop)
+        return run_archive(asked, on_progress, lambda text: note(f"warning: {text}"), stop)
 
 
 @contextlib.contextmanager

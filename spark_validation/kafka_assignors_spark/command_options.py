@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from kafka_assignors_cli.console import CannotRun
+from kafka_assignors.arguments import UserError
 from kafka_assignors_cli.options import TIMEOUT_S, client_config, refuse, require_extra
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def replay_options(
     given = context.params
     on_disk, server, engine = given["history"], given["bootstrap_server"], given["engine"]
     if (on_disk is None) == (server is None):
-        raise CannotRun("give either a history or --bootstrap-server")
+        raise UserError("give either a history or --bootstrap-server")
     if on_disk is not None:
         refuse(context, ("command_config", "timeout"), "on a history")
     if engine == "local":
@@ -144,7 +144,7 @@ def spark_properties(file: Path | None) -> str | None:
     if file is None:
         return None
     if not file.is_file():
-        raise CannotRun(f"{file}: there is no such file")
+        raise UserError(f"{file}: there is no such file")
     return str(file.absolute())
 
 
@@ -160,28 +160,28 @@ def parse_parameters(option: str, given: Iterable[str] | None, default: T) -> T:
     for each in given or ():
         name, equals, text = (part.strip() for part in each.partition("="))
         if not equals:
-            raise CannotRun(f"{option} {each}: expected NAME=VALUE, with one of {', '.join(known)}")
+            raise UserError(f"{option} {each}: expected NAME=VALUE, with one of {', '.join(known)}")
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-            raise CannotRun(f"{option}: there is no parameter {name!r}: {hint}")
+            raise UserError(f"{option}: there is no parameter {name!r}: {hint}")
         if name in values:
-            raise CannotRun(f"{option}: {name} is given twice")
+            raise UserError(f"{option}: {name} is given twice")
         values[name] = _parse_value(option, name, text, known[name])
     try:
         return dataclasses.replace(default, **values)  # type: ignore[type-var]
     except ValueError as error:
-        raise CannotRun(f"{option}: {error}") from None
+        raise UserError(f"{option}: {error}") from None
 
 
 def _parse_value(option: str, name: str, text: str, default: object) -> bool | int | float:
     if isinstance(default, bool):
         if text not in _BOOLEANS:
-            raise CannotRun(f"{option}: {name} is true or false, found {text!r}")
+            raise UserError(f"{option}: {name} is true or false, found {text!r}")
         return _BOOLEANS[text]
     kind = int if isinstance(default, int) else float
     try:
         return kind(text)
     except ValueError:
         what = "a whole number" if kind is int else "a number"
-        raise CannotRun(f"{option}: {name} has to be {what}, found {text!r}") from None
+        raise UserError(f"{option}: {name} has to be {what}, found {text!r}") from None

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_spark.report.as_json import ReplayReport, ReportedGroup
 from kafka_assignors_spark.result import RECORDED, Mode
@@ -31,7 +32,7 @@ LEAST = "least"
 _PER = ("rebalance", "day")
 
 
-class PolicyError(ValueError):
+class PolicyError(UserError):
     """The policy is invalid: the message names the rule, the key, and the allowed values."""
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import CannotRun, ProgressReport, cannot_run_on, note
+from kafka_assignors_cli.console import ProgressReport, note
 from kafka_assignors_cli.output_files import (
     is_stdout,
     require_json_file,
@@ -128,7 +129,7 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
     modes = options.split_names(given or known)
     for mode in modes:
         if mode not in known:
-            raise CannotRun(f"there is no mode {mode!r}: known are {', '.join(known)}")
+            raise UserError(f"there is no mode {mode!r}: known are {', '.join(known)}")
     return tuple(map(Mode, modes))
 
 
@@ -137,7 +138,6 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
     spark = shared.needs_spark(asked.bootstrap_servers, engine)
     with shared.require_replay_extra(command, spark=spark):
         from kafka_assignors_spark.replay import run_replay
-        from kafka_assignors_spark.result import ReplayError
 
     def on_choice(choice: Choice) -> None:
         note(f"engine: {choice.name} ({choice.why})")
@@ -150,8 +150,7 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
         def on_progress(step: Progress) -> None:
             progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
 
-        with cannot_run_on(ReplayError):
-            return run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
+        return run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
 
 
 def note_damage(result: ReplayResult) -> None:

@@ -53,7 +53,10 @@ Figures = Verdict | StrategyTotal
 
 _FIGURES: tuple[tuple[Column, Callable[[Figures], str]], ...] = (
     (Column("kept", leave_out=3), lambda row: f"{row.stickiness:.0%}"),
-    (Column("fullest/mean (worst)"), lambda row: f"{row.max_over_mean:.2f} ({row.worst_max_over_mean:.2f})"),
+    (
+        Column("fullest / mean (worst)"),
+        lambda row: f"{row.max_over_mean:.2f} ({row.worst_max_over_mean:.2f})",
+    ),
     (Column("second rounds", leave_out=6), lambda row: f"{row.second_rounds:,}"),
     (Column("paused, s (model)", leave_out=1), lambda row: f"{row.paused_s:,.0f}"),
 )

@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_spark.folds.faults import FaultKind, FaultRules
 from kafka_assignors_spark.folds.pause_model import PauseModel
 
@@ -35,7 +36,7 @@ WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
 """The tables in which all rows of a group lie in one file or a few."""
 
 
-class ReplayError(Exception):
+class ReplayError(UserError):
     """The replay cannot run as asked: one line that says what is wrong, where, and what to do."""
 
 

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kafka_assignors_cli import options
-from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, cannot_run_on, printable
+from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, printable
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
 from kafka_assignors_spark import command_options as shared
@@ -116,19 +116,17 @@ _OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
 
 
 def _policy(path: Path) -> Policy:
-    from kafka_assignors_spark.policy import PolicyError, read_policy
+    from kafka_assignors_spark.policy import read_policy
 
     table = parse_toml(path, read_file(path))
-    with cannot_run_on(PolicyError):
-        return read_policy(table, str(path))
+    return read_policy(table, str(path))
 
 
 def _written_report(path: Path) -> ReplayReport:
-    from kafka_assignors_spark.report.as_json import ReportError, read_report
+    from kafka_assignors_spark.report.as_json import read_report
 
     document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
-    with cannot_run_on(ReportError):
-        return read_report(document, str(path))
+    return read_report(document, str(path))
 
 
 # ---- the judgement, as a table, for CI and in JSON

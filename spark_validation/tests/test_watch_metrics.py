@@ -17,7 +17,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_ops.watch import WatchError
+from kafka_assignors.arguments import UserError
 from kafka_assignors_ops.watch.exporter import WsgiApp, registry, serving
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_ops.watch.metrics import (
@@ -161,7 +161,7 @@ def test_clients_that_say_nothing_take_a_few_places_and_give_them_back(port: int
 
 def test_a_port_that_is_taken_is_told(port: int) -> None:
     with (
-        pytest.raises(WatchError, match=rf"cannot serve metrics on 127.0.0.1:{port}: Address already in use"),
+        pytest.raises(UserError, match=rf"cannot serve metrics on 127.0.0.1:{port}: Address already in use"),
         serving("127.0.0.1", port, app_of()),
     ):
         pass

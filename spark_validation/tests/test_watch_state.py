@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors.arguments import UserError
 from kafka_assignors_confluent.topics import TopicIdentity
-from kafka_assignors_ops.watch import WatchError
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
 from kafka_assignors_spark.catalogue import Catalogue
@@ -31,7 +31,7 @@ def saved(file: Path) -> Fleet:
 def test_a_file_that_is_no_state_is_refused_with_a_remedy(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "state.json"
     file.write_bytes(text)
-    with pytest.raises(WatchError, match=r"state.json: not the state of a watch: .*remove the file"):
+    with pytest.raises(UserError, match=r"state.json: not the state of a watch: .*remove the file"):
         load_state(file, Catalogue(()))
 
 
@@ -50,7 +50,7 @@ def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(WatchError, match="the state cannot be written: No space left on device"):
+    with pytest.raises(UserError, match="the state cannot be written: No space left on device"):
         save_state(file, WatchState("c", "t", 5.0, {0: 9}, fleet.counts, fleet.groups), fleet.catalogue)
     assert file.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_confluent.connection import ClusterError, NotAuthorizedError, UnreachableError
 from kafka_assignors_confluent.topics import TopicIdentity
-from kafka_assignors_ops.cluster_access import cluster_errors
 from kafka_assignors_ops.troubles import Troubles
 from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
 
@@ -22,12 +20,6 @@ OTHER_RIGHT = NotAuthorizedError("cannot list groups: this principal needs Descr
 
 def partition_error(number: int) -> ClusterError:
     return ClusterError(f"__consumer_offsets[{number}]: offset {7 * number} is gone")
-
-
-def as_cannot_run(error: ClusterError) -> CannotRun:
-    with pytest.raises(CannotRun) as found, cluster_errors():
-        raise error
-    return found.value
 
 
 SCRIPTS = {
@@ -56,14 +48,6 @@ def test_each_kind_of_trouble_is_told_once_until_all_is_well(
         assert troubles.clear()
         assert not troubles.clear()
         said.clear()
-
-
-def test_no_answer_is_one_kind_in_the_error_that_wraps_it_too() -> None:
-    said: list[str] = []
-    troubles = Troubles(said.append)
-    for error in (REFUSED, as_cannot_run(SILENT), as_cannot_run(REFUSED), as_cannot_run(RIGHT), RIGHT):
-        troubles.add(error, "")
-    assert said == [f"{REFUSED}; ", f"{RIGHT}; "]
 
 
 class _Attempts(threading.Event):

@@ -1,6 +1,6 @@
-"""Checks of the numbers that an application gives.
+"""What a user or an application gives: the error that asks the user to change it, and checks of numbers.
 
-`TypeError` (a bool is not a number here) or `ValueError` names the argument.
+The checks raise `TypeError` (a bool is not a number here) or `ValueError`, which name the argument.
 """
 
 from __future__ import annotations
@@ -8,6 +8,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+
+
+class UserError(Exception):
+    """The user has to change something. The message is one line: what is wrong, where, and what to do."""
 
 
 def require_number(name: str, value: object, *, most: float = math.inf, above_zero: bool = False) -> None:

@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 import kafka_assignors
-from kafka_assignors_cli.console import CannotRun, ExitCode, PipeClosed, emit, flush, note, stdout_failed
+from kafka_assignors.arguments import UserError
+from kafka_assignors_cli.console import ExitCode, PipeClosed, emit, flush, note, stdout_failed
 
 EPILOG = """Exit codes: 0 done; 1 a check failed, never used for errors; 2 bad input, or the command cannot \
 run, and one line on stderr says why; 70 an internal error: --traceback or KAFKA_ASSIGNORS_TRACEBACK=1 \
@@ -97,7 +98,7 @@ def run(arguments: Sequence[str]) -> int:
         if code == ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
         return int(code or ExitCode.OK)
-    except CannotRun as error:
+    except UserError as error:
         return _fail(str(error))
     except _UsageError as error:
         return _fail(f"{_message(error)} (see {_command_path(error)} --help)")

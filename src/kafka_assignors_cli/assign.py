@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
 from kafka_assignors.group_json import assignment_to_json, loads_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
@@ -19,7 +20,7 @@ from kafka_assignors.quality import measure, measure_loads
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
 from kafka_assignors.strategy import lent
 from kafka_assignors_cli.assign_text import answer_renderables
-from kafka_assignors_cli.console import CannotRun, ExitCode, ProgressReport, emit_renderable, note
+from kafka_assignors_cli.console import ExitCode, ProgressReport, emit_renderable, note
 from kafka_assignors_cli.files import open_lines, read_groups
 from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
 from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
@@ -104,7 +105,7 @@ def _protocol(strategy: Strategy, name: str, asked: RebalanceProtocol | None) ->
         return strategy.protocols[0]
     if asked not in strategy.protocols:
         can = " and ".join(each.value for each in strategy.protocols)
-        raise CannotRun(f"strategy {name!r} does not run under {asked.value}, only under {can}")
+        raise UserError(f"strategy {name!r} does not run under {asked.value}, only under {can}")
     return asked
 
 
@@ -139,7 +140,7 @@ def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCod
 
 def _require_topics(group: Group, where: str) -> None:
     if group.members and not group.topics:
-        raise CannotRun(
+        raise UserError(
             f"{where}: topics: the group has members and no topic, so there is nothing to assign: add each "
             'topic with its number of partitions, as in "topics": {"orders": {"partitions": 3}}'
         )
@@ -187,10 +188,10 @@ def _answer(request: _Request, group: Group, where: str) -> dict[str, Any]:
         if request.time:
             answer["assign_ns"] = _assign_ns(strategy, group)
     except (InvalidAssignmentError, InvalidGroupError) as error:
-        raise CannotRun(f"{where}: {error}") from error
+        raise UserError(f"{where}: {error}") from error
     except Exception as error:
         # The strategy may be third-party code; an error in ours is as fatal to the answer.
-        raise CannotRun(
+        raise UserError(
             f"{where}: strategy {strategy.name!r} raised {type(error).__name__}: {error}"
         ) from error
     if request.protocol is RebalanceProtocol.COOPERATIVE:

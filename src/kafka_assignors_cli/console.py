@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.align import Align
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
@@ -28,6 +27,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.group import shortened
 
 
@@ -45,19 +45,6 @@ class ExitCode(enum.IntEnum):
     """Ctrl-C; the code with which a shell reports SIGINT."""
     PIPE_CLOSED = 141
     """The reader of stdout closed the pipe; the code with which a shell reports SIGPIPE."""
-
-
-class CannotRun(Exception):
-    """The command cannot run. The message is one line: what is wrong, where, and what to do."""
-
-
-@contextlib.contextmanager
-def cannot_run_on(*errors: type[Exception]) -> Iterator[None]:
-    """Turn these errors, whose messages are one line for the user, into `CannotRun`."""
-    try:
-        yield
-    except errors as error:
-        raise CannotRun(str(error)) from error
 
 
 class PipeClosed(Exception):
@@ -91,13 +78,13 @@ def _stdout_errors() -> Iterator[None]:
         raise stdout_failed(error) from None
 
 
-def stdout_failed(error: OSError) -> CannotRun | PipeClosed:
+def stdout_failed(error: OSError) -> UserError | PipeClosed:
     """Close stdout after `error` in writing to it, and return the exception to raise."""
     # Python would try to flush stdout once more when it exits, and complain.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if isinstance(error, BrokenPipeError):
         return PipeClosed()
-    return CannotRun(f"cannot write to stdout: {error.strerror}")
+    return UserError(f"cannot write to stdout: {error.strerror}")
 
 
 def emit_renderable(*renderables: RenderableType) -> None:
@@ -242,15 +229,15 @@ class ProgressReport:
             note(f"{self._phase}{count}{self._detail} …")
 
 
-_SHORT_NAME, _WIDE_NAME, _NARROW_WORDS, _SQUEEZED = 20, 40, 20, 4
+_SHORT_NAME, _WIDE_NAME, _NARROW_WORDS = 20, 40, 20
 _BETWEEN, _EDGES = 3, 2
 """Terminal cells that the box takes between two columns, and at both ends together."""
 
 
 class ColumnKind(enum.Enum):
-    """How the cells of a column may be fitted to its width."""
+    """How Rich may fit the cells of a column to its width."""
 
-    NAME = "folded at any character, into two lines unless it is very long; a short name stays whole"
+    NAME = "folded at any character"
     WORDS = "wrapped at spaces"
     TOKEN = "never broken"
     NUMBER = "never broken, aligned to the right"
@@ -258,7 +245,7 @@ class ColumnKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column under `head`, which wraps at spaces and after slashes.
+    """A column under `head`.
 
     If the table is too wide, the columns with the highest `leave_out` are left out first; 0 is never left
     out. `label` names the column in the line that lists them; the default is `head`.
@@ -269,14 +256,16 @@ class Column:
     leave_out: int = 0
     label: str = ""
 
+    @property
+    def bends(self) -> bool:
+        return self.kind in (ColumnKind.NAME, ColumnKind.WORDS)
+
 
 class FittedTable:
-    """A table that fits the terminal. It chooses its columns and their widths when it is printed.
+    """A table of Rich that leaves columns out where the terminal is too narrow for all.
 
-    Rich fits a table by cutting cells, and a number that is cut reads as another number. Here each column has
-    a kind: names fold (those too long for a topic are cut in the middle), words wrap, numbers stay whole. If
-    that is not enough, columns are left out in the order that the table declares, and a line below the table
-    names them.
+    Rich fits a table by cutting cells, and a number that is cut reads as another number. Here only names and
+    words bend, and a line below the table names the columns that are left out.
     """
 
     def __init__(self, columns: Sequence[Column], title: str | None = None) -> None:
@@ -287,8 +276,6 @@ class FittedTable:
     def add(self, cells: Iterable[str | Text], *, style: str = "", end_section: bool = False) -> None:
         """Add a row with a cell for each column."""
         row = [cell if isinstance(cell, Text) else Text(cell) for cell in cells]
-        if len(row) != len(self._columns):
-            raise ValueError(f"{len(row)} cells for {len(self._columns)} columns")
         for column, cell in zip(self._columns, row, strict=True):
             if column.kind is ColumnKind.NAME:
                 cell.plain = shortened(cell.plain)
@@ -297,10 +284,17 @@ class FittedTable:
     @property
     def natural_width(self) -> int:
         """The width at which no cell is folded or wrapped, and no column left out."""
-        return _total([self._natural(place) for place in range(len(self._columns))])
+        return _total(map(self._natural, range(len(self._columns))))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        widths = self._widths(options.max_width)
+        least = {place: self._least(place) for place in range(len(self._columns))}
+        while _total(least.values()) > options.max_width:
+            # `max` takes the first of equals, so columns without an order go from left to right.
+            place = max(least, key=lambda place: self._columns[place].leave_out)
+            if not self._columns[place].leave_out:
+                break
+            del least[place]
+        fits = _total(map(self._natural, least)) <= options.max_width
         table = Table(
             title=self._title,
             title_justify="left",
@@ -309,68 +303,36 @@ class FittedTable:
             box=SIMPLE_HEAD,
             pad_edge=False,
         )
-        for place, width in widths.items():
+        for place, width in least.items():
             column = self._columns[place]
-            head = column.head if cell_len(column.head) <= width else _breakable(column.head)
-            right = column.kind is ColumnKind.NUMBER
             table.add_column(
-                Align(head, "right" if right else "left", vertical="bottom"),
-                justify="right" if right else "left",
-                width=width,
+                column.head,
+                justify="right" if column.kind is ColumnKind.NUMBER else "left",
+                vertical="bottom",
+                width=None if fits or column.bends else width,
                 overflow="fold",
             )
         for cells, style, end_section in self._rows:
-            table.add_row(*(cells[place] for place in widths), style=style, end_section=end_section)
+            table.add_row(*(cells[place] for place in least), style=style, end_section=end_section)
         yield table
-        left_out = [
-            column.label or column.head for place, column in enumerate(self._columns) if place not in widths
-        ]
+        left_out = [each.label or each.head for place, each in enumerate(self._columns) if place not in least]
         if left_out:
             words = f"Columns left out: {'; '.join(left_out)}. A wider terminal or --json shows them."
             yield Padding(Text(words, style="dim"), (0, 0, 1, 1))
 
-    def _widths(self, width: int) -> dict[int, int]:
-        """The width of each visible column, by its place."""
-        widths = {place: self._least(place) for place in range(len(self._columns))}
-        while _total(widths.values()) > width:
-            # `max` takes the first of equals, so columns without an order go from left to right.
-            place = max(widths, key=lambda place: self._columns[place].leave_out)
-            if not self._columns[place].leave_out:
-                break
-            del widths[place]
-        foldable = [
-            place for place in widths if self._columns[place].kind in (ColumnKind.NAME, ColumnKind.WORDS)
-        ]
-        # The columns that need the least to be on one line come first, heads last.
-        foldable.sort(key=lambda place: self._natural(place) - widths[place])
-        for place in (*foldable, *(place for place in widths if place not in foldable)):
-            spare = max(0, width - _total(widths.values()))
-            widths[place] += min(spare, self._natural(place) - widths[place])
-        while _total(widths.values()) > width and foldable:
-            widest = max(foldable, key=lambda place: widths[place])
-            if widths[widest] <= _SQUEEZED:
-                break
-            widths[widest] -= 1
-        return widths
-
     def _least(self, place: int) -> int:
         column, widest = self._columns[place], self._widest(place)
-        head = max(map(cell_len, _breakable(column.head).split()), default=0)
         if column.kind is ColumnKind.NAME:
             widest = min(widest, max(_SHORT_NAME, min((widest + 1) // 2, _WIDE_NAME)))
         elif column.kind is ColumnKind.WORDS:
             widest = min(widest, _NARROW_WORDS)
-        return max(head, widest)
+        return max(widest, *map(cell_len, column.head.split()))
 
     def _natural(self, place: int) -> int:
         return max(cell_len(self._columns[place].head), self._widest(place))
 
     def _widest(self, place: int) -> int:
         return max((cells[place].cell_len for cells, _, _ in self._rows), default=0)
-
-
-def _breakable(head: str) -> str:
-    return head.replace("/", "/ ")
 
 
 def _total(widths: Iterable[int]) -> int:

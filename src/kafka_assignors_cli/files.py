@@ -1,6 +1,6 @@
 """Files and stdin that a command reads: text, TOML, properties, JSON.
 
-Errors are `CannotRun`: they name the file and, where there is one, the line.
+Errors are `UserError`: they name the file and, where there is one, the line.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
 from kafka_assignors.group_json import Path as FieldPath
@@ -25,7 +26,6 @@ from kafka_assignors.text_files import (
     read_text,
     read_toml,
 )
-from kafka_assignors_cli.console import CannotRun
 
 Value = TypeVar("Value")
 
@@ -35,7 +35,7 @@ def read_file(path: Path, most_bytes: int = MOST_BYTES) -> str:
     try:
         return read_text(path, most_bytes)
     except TextFileError as error:
-        raise CannotRun(f"{path}: {error}") from None
+        raise UserError(f"{path}: {error}") from None
 
 
 def parse_toml(path: Path, text: str) -> dict[str, Any]:
@@ -43,14 +43,14 @@ def parse_toml(path: Path, text: str) -> dict[str, Any]:
     try:
         return read_toml(text)
     except NoTomlReaderError:
-        raise CannotRun(
+        raise UserError(
             f'{path}: Python 3.10 reads no TOML by itself: pip install "kafka-assignors[cli]"'
         ) from None
     except TomlError as error:
         line = re.search(r"at line (\d+)", str(error))
         quote = ": a name with dots beside one that it begins with, such as client, belongs in quotes"
         hint = quote if "overwrite" in str(error) else ""
-        raise CannotRun(f"{path}{':' + line[1] if line else ''}: not TOML: {error}{hint}") from None
+        raise UserError(f"{path}{':' + line[1] if line else ''}: not TOML: {error}{hint}") from None
 
 
 def read_client_properties(path: Path) -> dict[str, str]:
@@ -67,14 +67,14 @@ def read_client_properties(path: Path) -> dict[str, str]:
             continue
         name, equals, value = (part.strip() for part in stripped.partition("="))
         if not equals or not name:
-            raise CannotRun(f"{path}:{number}: expected name=value")
+            raise UserError(f"{path}:{number}: expected name=value")
         if name == "sasl.jaas.config":
             # Files of Java clients have it, and librdkafka's own message does not name the remedy.
-            raise CannotRun(
+            raise UserError(
                 f"{path}:{number}: sasl.jaas.config is of Java clients: give sasl.username and sasl.password"
             )
         if name in properties:
-            raise CannotRun(f"{path}:{number}: {name} appears twice")
+            raise UserError(f"{path}:{number}: {name} appears twice")
         properties[name] = value
     return properties
 
@@ -91,13 +91,13 @@ def open_lines(file: str) -> Iterator[tuple[Iterator[bytes], str]]:
     """The lines of a file, or of stdin for "-", and the name of the source for errors."""
     if file == "-":
         if sys.stdin is None:
-            raise CannotRun("stdin is closed: give a file, or pipe something in")
+            raise UserError("stdin is closed: give a file, or pipe something in")
         yield _lines(sys.stdin.buffer, "stdin"), "stdin"
         return
     try:
         stream = Path(file).open("rb")  # noqa: SIM115
     except OSError as error:
-        raise CannotRun(f"{file}: {error.strerror}") from None
+        raise UserError(f"{file}: {error.strerror}") from None
     with stream:
         yield _lines(stream, file), file
 
@@ -110,9 +110,9 @@ def _lines(stream: BinaryIO, source: str) -> Iterator[bytes]:
             line += piece
             # The first piece already shows a device such as /dev/zero, long before the limit.
             if b"\0" in piece:
-                raise CannotRun(f"{source}:{number}: not text: it has a zero byte")
+                raise UserError(f"{source}:{number}: not text: it has a zero byte")
             if len(line) > MOST_OBJECT_BYTES:
-                raise CannotRun(f"{source}:{number}: {_TOO_LARGE}")
+                raise UserError(f"{source}:{number}: {_TOO_LARGE}")
         if not line:
             return
         yield bytes(line)
@@ -122,7 +122,7 @@ def _piece(stream: BinaryIO, source: str) -> bytes:
     try:
         return stream.readline(_PIECE_BYTES)
     except OSError as error:
-        raise CannotRun(f"{source}: {error.strerror}") from None
+        raise UserError(f"{source}: {error.strerror}") from None
 
 
 def read_groups(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Group]]:
@@ -141,7 +141,7 @@ def read_forms(
     numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
     first = next(numbered, None)
     if first is None:
-        raise CannotRun(f"{source}: there is no {name} in it, it is empty")
+        raise UserError(f"{source}: there is no {name} in it, it is empty")
     number, line = first
     text = _text(line, source, number).removeprefix("\ufeff")
     if _is_json(text):
@@ -155,7 +155,7 @@ def read_forms(
         for at, line in numbered:
             rest[at] = _text(line, source, at)
             if (size := size + len(line)) > MOST_OBJECT_BYTES:
-                raise CannotRun(f"{source}:{at}: {_TOO_LARGE}")
+                raise UserError(f"{source}:{at}: {_TOO_LARGE}")
         last = max(rest, default=number)
         document = text + "".join(rest.get(at, "\n") for at in range(number + 1, last + 1))
         yield f"{source}:{number}", _parse(name, parse, document, source, number)
@@ -173,7 +173,7 @@ def _text(line: bytes, source: str, number: int) -> str:
     try:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise CannotRun(
+        raise UserError(
             f"{source}:{number}: not UTF-8: {error.reason} at byte {error.start + 1} of the line"
         ) from None
 
@@ -196,12 +196,12 @@ def _parse(name: str, parse: Callable[[object], Value], text: str, source: str, 
         problem = f"not JSON at column {error.colno}: {error.msg[0].lower()}{error.msg[1:]}"
         if error.msg == "Extra data":
             problem = f"there is more after the end of the {name}: write one {name}, or one per line"
-        raise CannotRun(f"{where}: {problem}") from None
+        raise UserError(f"{where}: {problem}") from None
     except RecursionError:
-        raise CannotRun(f"{where}: not a {name}: it is nested too deeply") from None
+        raise UserError(f"{where}: not a {name}: it is nested too deeply") from None
     except InvalidFieldError as error:
         path = f"{format_path(error.path)}: " if error.path else ""
-        raise CannotRun(f"{where}: {path}{error.problem}") from None
+        raise UserError(f"{where}: {path}{error.problem}") from None
 
 
 class _Refused(str):

@@ -14,8 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies import Strategy, StrategyError, load_strategy, strategy_names
-from kafka_assignors_cli.console import CannotRun
 from kafka_assignors_cli.files import read_client_properties
 
 cluster_option = functools.partial(typer.Option, rich_help_panel="Cluster")
@@ -39,7 +39,7 @@ def refuse(context: typer.Context, names: Collection[str], where: str) -> None:
         and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
     ]
     if given:
-        raise CannotRun(f"{', '.join(given)}: no effect {where}")
+        raise UserError(f"{', '.join(given)}: no effect {where}")
 
 
 def refuse_all_but(context: typer.Context, names: Collection[str], where: str) -> None:
@@ -89,7 +89,7 @@ def load_named_strategy(spec: str, option: str | None = None) -> Strategy:
     try:
         return load_strategy(spec)
     except StrategyError as error:
-        raise CannotRun(f"{option}: {error}" if option else str(error)) from error
+        raise UserError(f"{option}: {error}" if option else str(error)) from error
 
 
 def split_names(values: Iterable[str]) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def cluster_address(
     config = client_config(command_config)
     servers = bootstrap_server or config.get("bootstrap.servers")
     if not servers:
-        raise CannotRun(
+        raise UserError(
             "give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of --command-config"
         )
     return ClusterAddress(servers, config, timeout_s or TIMEOUT_S)
@@ -184,14 +184,14 @@ _EXTRAS = {
 
 @contextlib.contextmanager
 def require_extra(what: str, *extras: str) -> Iterator[None]:
-    """Turn a failed import of a package of these extras into `CannotRun`: `what` needs it, and the remedy."""
+    """Turn a failed import of a package of these extras into `UserError`: `what` needs it, and the remedy."""
     try:
         yield
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         for extra in extras:
             if package in _EXTRAS[extra]:
-                raise CannotRun(
+                raise UserError(
                     f'{what} needs {package}: pip install "kafka-assignors[cli,{extra}]"'
                 ) from None
         raise

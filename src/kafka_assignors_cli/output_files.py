@@ -27,7 +27,8 @@ from typing import TextIO
 
 from rich.console import RenderableType
 
-from kafka_assignors_cli.console import CannotRun, emit, emit_renderable, note, printable
+from kafka_assignors.arguments import UserError
+from kafka_assignors_cli.console import emit, emit_renderable, note, printable
 
 # ---- files
 
@@ -41,7 +42,7 @@ def require_writable(path: Path) -> None:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
     except OSError as error:
-        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -56,7 +57,7 @@ def replacing(path: Path) -> Iterator[TextIO]:
             yield stream
         part.replace(path)
     except OSError as error:
-        raise CannotRun(f"cannot write {path}: {error.strerror}") from None
+        raise UserError(f"cannot write {path}: {error.strerror}") from None
     finally:
         part.unlink(missing_ok=True)
 
@@ -169,7 +170,7 @@ class CiFormats:
         if self.junit is not None:
             require_writable(self.junit)
         if self.github and is_stdout(self.json_file):
-            raise CannotRun("--github and --json - both write to stdout: give --json a file")
+            raise UserError("--github and --json - both write to stdout: give --json a file")
 
     @contextlib.contextmanager
     def text(self) -> Iterator[None]:

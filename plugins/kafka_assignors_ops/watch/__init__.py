@@ -6,7 +6,3 @@
 
 It needs no Spark: `watcher` needs confluent-kafka, `exporter` prometheus_client, the rest Python alone.
 """
-
-
-class WatchError(Exception):
-    """The watch cannot run as asked: one line that says what is wrong, where, and what to do."""

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, PlatformCollector, ProcessColle
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kafka_assignors_ops.watch import WatchError
+from kafka_assignors.arguments import UserError
 from kafka_assignors_ops.watch.metrics import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
@@ -112,12 +112,12 @@ class _Server(ThreadingMixIn, WSGIServer):
 def serving(host: str, port: int, app: WsgiApp) -> Iterator[int]:
     """Serve `app` on a port, a free one for 0, until the block ends; the port is yielded.
 
-    `WatchError` if the port is not available.
+    `UserError` if the port is not available.
     """
     try:
         server = _Server(host, port)
     except OSError as error:
-        raise WatchError(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from None
+        raise UserError(f"cannot serve metrics on {host}:{port}: {error.strerror or error}") from None
     server.set_app(app)
     thread = threading.Thread(target=server.serve_forever, name="prometheus", daemon=True)
     thread.start()

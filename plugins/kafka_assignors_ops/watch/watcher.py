@@ -19,6 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_confluent.connection import (
     AuthenticationError,
     ClusterError,
@@ -38,7 +39,6 @@ from kafka_assignors_confluent.topics import (
     reader_config,
 )
 from kafka_assignors_ops.troubles import Troubles
-from kafka_assignors_ops.watch import WatchError
 from kafka_assignors_ops.watch.fleet import (
     Fleet,
     FleetCounts,
@@ -191,7 +191,7 @@ class Watcher:
     def run(self, stop: threading.Event, *, once: bool = False) -> None:
         """Watch until `stop` is set or, with `once`, until all records from before the start are read.
 
-        `WatchError` if that cannot succeed. If the cluster does not answer, or a right is missing, the watch
+        `UserError` if that cannot succeed. If the cluster does not answer, or a right is missing, the watch
         retries after pauses of up to ten seconds; with `once` it is an error.
         """
         try:
@@ -217,7 +217,7 @@ class Watcher:
                 self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
                 never = isinstance(error, (AuthenticationError, ConfigurationError))
                 if once or (never and not self._caught_up):
-                    raise WatchError(str(error)) from None
+                    raise UserError(str(error)) from None
                 self._troubles.add(error, "trying again until it succeeds")
                 stop.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -281,7 +281,7 @@ class Watcher:
         if state is None:
             return
         if (state.cluster_id, state.topic_id) != (found.cluster_id, found.topic_id):
-            raise WatchError(
+            raise UserError(
                 f"{file}: the state is of topic {state.topic_id} of cluster {state.cluster_id}, and this is "
                 f"topic {found.topic_id} of cluster {found.cluster_id}; give each cluster a file of its own"
             )
@@ -365,7 +365,7 @@ class Watcher:
         state = WatchState(identity.cluster_id, identity.topic_id, self._started_s, self._positions, *counted)
         try:
             save_state(file, state, self._topics.catalogue)
-        except WatchError as error:
+        except UserError as error:
             self._errors += 1
             self._state_troubles.add(error, "trying again")
         else:
@@ -391,23 +391,23 @@ class WatchState:
 
 
 def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
-    """The state in the file; None if there is no file. `WatchError` if it is not the state of a watch."""
+    """The state in the file; None if there is no file. `UserError` if it is not the state of a watch."""
     try:
         text = file.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise WatchError(f"{file}: cannot be read: {error.strerror}") from None
+        raise UserError(f"{file}: cannot be read: {error.strerror}") from None
     try:
         return read_state(WatchState, text, (catalogue,))
     except StateError as error:
-        raise WatchError(
+        raise UserError(
             f"{file}: not the state of a watch: {error}; remove the file and all counts start at 0"
         ) from None
 
 
 def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
-    """Replace the file; `WatchError` if it cannot be written, and the old file stays."""
+    """Replace the file; `UserError` if it cannot be written, and the old file stays."""
     text = write_state(state, (catalogue,))
     # Always the same name: a killed process leaves one file, which the next write removes.
     part = file.with_name(file.name + ".part")
@@ -421,7 +421,7 @@ def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        raise WatchError(f"{file}: the state cannot be written: {error.strerror}") from None
+        raise UserError(f"{file}: the state cannot be written: {error.strerror}") from None
 
 
 def _open_private(path: str, flags: int) -> int:

@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_spark.result import to_json
 from kafka_assignors_spark.source.messages import MessageCounts
 
 
-class ArchiveError(Exception):
+class ArchiveError(UserError):
     """The archiver cannot run as asked: one line that says what is wrong, where, and what to do."""
 
 

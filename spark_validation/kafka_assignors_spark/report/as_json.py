@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors.group_json import InvalidFieldError, Path
 from kafka_assignors_spark.report.findings import find, sentence, totals
 from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict, to_json
@@ -99,7 +100,7 @@ _FIGURES = {
 """The names of the figures of a verdict, and whether they are whole numbers."""
 
 
-class ReportError(ValueError):
+class ReportError(UserError):
     """The document is not the report of a replay."""
 
 
