@@ -233,7 +233,7 @@ def test_a_leader_tells_moves_beside_the_fewest_and_what_it_withholds(
     strategy: Strategy, owned: tuple[Sequence[int], Sequence[int]], moves: Mapping[str, int]
 ) -> None:
     recorder = Recorder()
-    Observers([recorder], "g", LOG).led(strategy, encoded(strategy, *owned), 0.25)
+    Observers([recorder], "g", LOG).decided(strategy, encoded(strategy, *owned), 0.25)
     assert recorder.decision_told.wait(60)
     ((_, facts),) = recorder.told
     assert facts == {"strategy": strategy.name, "seconds": 0.25, **moves}
@@ -251,7 +251,7 @@ def test_one_decision_is_measured_at_a_time(monkeypatch: pytest.MonkeyPatch) -> 
     observers = Observers([recorder], "g", LOG)
     made = encoded(strategy)
     for _ in range(3):
-        observers.led(strategy, made, 0.25)
+        observers.decided(strategy, made, 0.25)
     assert [facts["moved"] for facts in recorder.of("decided")] == [None, None]
     recorder.decision_told.clear()
     released.set()
@@ -264,7 +264,7 @@ def test_a_measure_that_fails_is_logged_and_the_decision_told(
 ) -> None:
     monkeypatch.setattr(observer, "_moves", lambda *_: 1 / 0)
     recorder, strategy = Recorder(), CooperativeSticky()
-    Observers([recorder], "g", LOG).led(strategy, encoded(strategy), 0.25)
+    Observers([recorder], "g", LOG).decided(strategy, encoded(strategy), 0.25)
     assert recorder.decision_told.wait(60)
     assert [facts["moved"] for facts in recorder.of("decided")] == [None]
     assert "could not be measured" in caplog.text
@@ -277,7 +277,7 @@ def test_nothing_is_measured_for_observers_that_do_not_ask(monkeypatch: pytest.M
 
     monkeypatch.setattr(observer, "ask_in_thread", lambda *_, **__: pytest.fail("a thread"))
     strategy = CooperativeSticky()
-    Observers([Joins()], "g", LOG).led(strategy, encoded(strategy), 0.25)
+    Observers([Joins()], "g", LOG).decided(strategy, encoded(strategy), 0.25)
 
 
 # ---- observers with faults

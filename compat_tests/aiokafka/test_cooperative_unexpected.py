@@ -19,8 +19,8 @@ from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
-from kafka_assignors_aiokafka.cooperative import coordinator as coordinator_module
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
+from kafka_assignors_aiokafka.cooperative.topics import WatchingCoordinator
 from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
@@ -59,7 +59,7 @@ class Announcing(CooperativeSticky):
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
     "join": (AiokafkaTransport, "join_group"),
-    "lead": (coordinator_module, "lead_group"),
+    "lead": (WatchingCoordinator, "remember_topics"),
     "sync": (AiokafkaTransport, "sync_group"),
     "assigned": (session, "read_assignment"),
     "heartbeat": (AiokafkaTransport, "heartbeat"),

@@ -19,8 +19,8 @@ from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
-from kafka_assignors_kafka_python._client import Leading
 from kafka_assignors_kafka_python._v3 import ConsumerCoordinator
+from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
@@ -59,7 +59,7 @@ class Announcing(CooperativeSticky):
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
     "join": (KafkaPythonTransport, "join_group"),
-    "lead": (Leading, "read_metadata"),
+    "lead": (WatchingCoordinator, "remember_topics"),
     "sync": (KafkaPythonTransport, "sync_group"),
     "assigned": (session, "read_assignment"),
     "heartbeat": (KafkaPythonTransport, "heartbeat"),

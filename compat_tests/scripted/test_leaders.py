@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from compat_tests.scripted.users import CLIENTS, User
 from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
-from kafka_assignors.join_sync import DecodedMembers, JoinedMember
+from kafka_assignors.join_sync import DecodedMembers, EncodedAssignments, JoinedMember
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -121,3 +122,46 @@ def test_a_leader_that_decodes_for_long_keeps_its_session_and_delivers(
             assert poll_until(consumer, lambda _: group.sent("SyncGroup", since=since))
             assert poll_until(consumer, lambda delivered: len(delivered) == 4)
         assert broker.unexpected == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_and_joins_again(
+    client: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread of the strategy goes on, and what it returns is dropped."""
+    began, released = threading.Event(), threading.Event()
+    assign = Assignor.encode_assignments
+
+    def stuck_once(self: Assignor, *arguments: Any) -> EncodedAssignments:
+        if not began.is_set():
+            began.set()
+            assert released.wait(HANG_S)
+        return assign(self, *arguments)
+
+    monkeypatch.setattr(Assignor, "encode_assignments", stuck_once)
+
+    async def run() -> None:
+        async with ScriptedBroker() as broker:
+            group = broker.group("leaders", {"orders": 4})
+            user = User(broker, group, client)
+            async with hang_limit():
+                try:
+                    await user.start()
+                    await group.until(began.is_set)
+                    assert group.sent("SyncGroup") == []
+                    group.remove_member()
+                    assert await user.consumes(4)
+                    assert not released.is_set()
+                    released.set()
+                    group.begin_rebalance()
+                    await group.until(lambda: len(group.sent("SyncGroup")) == 2)
+                finally:
+                    released.set()
+                    await user.close()
+            assert user.raised == []
+            assert broker.unexpected == []
+
+    asyncio.run(run())
+    (warning,) = [one for one in caplog.messages if "went on without this consumer" in one]
+    assert "'cooperative-sticky' has not finished" in warning
+    assert "max_poll_interval_ms" in warning

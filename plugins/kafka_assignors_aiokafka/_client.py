@@ -29,7 +29,6 @@ stack, and `adopt` replaces two methods of that object. The work of a leader is 
 **The cooperative consumer.** Three classes of aiokafka have a subclass here: the consumer, which replaces its
 `_subscription` and `_coordinator` when they are assigned, before they are used; `SubscriptionState`, with its
 assignment and the partitions' states; and `GroupCoordinator`. The fetcher and the client are aiokafka's own.
-`_leading` touches what is listed above.
 
 The cooperative consumer also touches what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_FETCHER` list,
 and
@@ -47,7 +46,7 @@ and
         start_commit_offsets_refresh_task
                                         extended: the end of the task wakes the coordination routine
         commit_offsets, reset_generation, maybe_leave_group, close
-                                        replaced, and so are _do_heartbeat, _send_req, request_rejoin
+                                        replaced, and so are _send_req, request_rejoin
     SubscriptionState
         _subscription, _subscription_type, _loop, _listener
         _change_subscription, _assigned_state, reassignment_in_progress, wait_for_assignment,
@@ -223,8 +222,19 @@ _TOUCHED_BY_COOPERATIVE_CONSUMER = (
     "_handle_metadata_update",
     "_cluster.remove_listener",
     "_closing",
-    "_group_subscription",
     "_max_poll_interval",
+    # Of a leader; the comments are in the list above.
+    "_group_subscription",
+    "_subscription.subscribed_pattern",
+    "_subscription.subscription",
+    "_client.set_topics",
+    "_client._maybe_wait_metadata",
+    "_client.force_metadata_update",
+    "_client.fetch_all_metadata",
+    "_client._metadata_update",
+    "_cluster.brokers",
+    "_cluster._partitions",
+    "_get_metadata_snapshot",  # extended: the racks of replicas
     "_commit_refresh_task",  # looks up committed offsets for the fetcher
     "_maybe_refresh_commit_offsets",  # replaced: what that task does
     "_do_fetch_commit_offsets",  # OffsetFetch; UNKNOWN_OFFSET where nothing is committed

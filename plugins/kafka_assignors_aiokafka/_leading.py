@@ -43,7 +43,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar
 
-from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaError
 
 from kafka_assignors.assignor import (
@@ -77,28 +76,7 @@ A broker that does not answer must not stop the group. Metadata that arrive late
 """
 
 
-MOST_PAUSE_S = 1.0
-"""The longest pause between two questions for missing topics, as `retry.backoff.max.ms` of Java."""
-
-
 # ---- metadata of topics
-
-
-class _Existing(ClusterMetadata):  # type: ignore[misc]  # aiokafka has no types
-    """The names in one Metadata response. aiokafka logs an error for each missing topic of a response."""
-
-    names: frozenset[str] = frozenset()
-
-    def update_metadata(self, metadata: Any) -> None:
-        self.names = frozenset(topic[1] for topic in metadata.topics if topic[0] == 0)
-
-
-async def any_exists(client: Any, missing: Iterable[str]) -> bool:
-    """Whether a broker knows one of these topics; False if no broker answers."""
-    existing = _Existing()
-    with suppress(KafkaError):
-        await client._metadata_update(existing, missing)
-    return bool(existing.names)
 
 
 async def watch_topics(coordinator: Any, topics: Iterable[str]) -> None:

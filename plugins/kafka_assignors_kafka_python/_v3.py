@@ -19,7 +19,8 @@
 
 **The cooperative consumer.** The consumer's `_subscription`, `_fetcher` and `_coordinator` are properties,
 which replace kafka-python's objects by ours before they are used. The network, the cluster metadata and the
-requests are kafka-python's own. A leader touches what `_client` lists.
+requests are kafka-python's own. A leader touches _subscription.group_subscribe, group_subscription,
+_cluster.set_topics, _topics, _partitions, need_all_topic_metadata.
 
 The cooperative consumer also touches what `_TOUCHED_OF_COORDINATOR` and `_TOUCHED_OF_FETCHER` list, and
 
@@ -29,7 +30,7 @@ The cooperative consumer also touches what `_TOUCHED_OF_COORDINATOR` and `_TOUCH
         _poll_once                      extended: notes whether records were returned
         _client, _closed                to close a consumer that is refused
     ConsumerCoordinator
-        _client, _lock, _metadata_snapshot, _is_leader
+        _client, _lock, _metadata_snapshot
         _generation, state              set for `group_metadata`
         coordinator_unknown, coordinator_dead
         ensure_coordinator_ready_async  replaced

@@ -25,23 +25,12 @@ from aiokafka.consumer.group_coordinator import UNKNOWN_OFFSET
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import Assignor
-from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.rebalance.transport import JoinGroupResponse
-from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_aiokafka._leading import (
-    MOST_PAUSE_S,
-    REFRESH_TIMEOUT_S,
-    any_exists,
-    lead_group,
-    rejoin_if_topics_changed,
-    watch_topics_if_static,
-)
 from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
-from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport, RequestingCoordinator
+from kafka_assignors_aiokafka.cooperative.topics import WatchingCoordinator
+from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -50,12 +39,11 @@ class FencedInstanceIdError(Errors.KafkaError):  # type: ignore[misc]  # aiokafk
     """Another process joined with the same `group_instance_id`; this consumer cannot rejoin."""
 
 
-class CooperativeCoordinator(RequestingCoordinator):
+class CooperativeCoordinator(WatchingCoordinator):
     """One member of one group: the `Consumer` of its session (`kafka_assignors.rebalance.transport`)."""
 
     _commit_refresh_task: Any
     _enable_auto_commit: bool
-    _group_subscription: set[str] | None
 
     def __init__(
         self,
@@ -79,7 +67,6 @@ class CooperativeCoordinator(RequestingCoordinator):
         )
         self._assignment = CooperativeAssignment()
         self._changed = asyncio.Event()
-        self._metadata_changed = asyncio.Event()
         self._actions_under_way: set[asyncio.Task[None]] = set()
         self._user_called: asyncio.Future[None] | None = None
         self._is_installed = self._is_broken = False
@@ -110,7 +97,7 @@ class CooperativeCoordinator(RequestingCoordinator):
         self._member, actions = before.handle(event, now)
         if self._session.observers is not None:
             self._session.observers.stepped(before, event, self._member, actions, now)
-        # Attributes of aiokafka, for `_leading` and for aiokafka's methods.
+        # Attributes of aiokafka, for aiokafka's methods.
         membership = self._member.membership
         self.generation, self.member_id = membership.generation, membership.member_id
         for action in actions:
@@ -216,7 +203,7 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.tell_user(self._session.unexpected("the metadata of its topics could not be read", error))
 
     def _on_metadata_change(self) -> None:
-        # A leader that waits for SyncGroup compares in `rejoin_if_topics_changed`, after its assignment.
+        # A leader that waits for SyncGroup compares in `assigned`.
         if self._member.phase is not Phase.SYNCING:
             self.request_rejoin()
 
@@ -287,7 +274,7 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     async def _coordination_routine(self) -> None:
         self._start(self._session.send_heartbeats())
-        self._start(self._ask_for_missing_topics())
+        self._start(self.ask_for_missing_topics())
         self._start(self._autocommit_routine())
         while not self._closing.done():
             self._changed.clear()
@@ -366,10 +353,6 @@ class CooperativeCoordinator(RequestingCoordinator):
     def seconds_since_poll(self) -> float:
         return float(self._subscription.fetcher_idle_time)
 
-    async def _do_heartbeat(self) -> bool:
-        """Send one heartbeat, for `_leading`."""
-        return await self._session.heartbeat()
-
     async def commit_revoked(self, partitions: set[TopicPartition]) -> None:
         """Commit the consumed offsets of revoked partitions, if commits are automatic."""
         if self._enable_auto_commit:
@@ -396,42 +379,6 @@ class CooperativeCoordinator(RequestingCoordinator):
                 self.tell_user(error)
         except Exception as error:
             self.tell_user(self._session.unexpected("the automatic commit failed", error))
-
-    # ---- leading, and topics
-
-    def stop_leading(self) -> None:
-        self._group_subscription = None
-
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments | None:
-        waits = self._session.protocol is RebalanceProtocol.EAGER
-        return await lead_group(self, assignor, joined.members, waits=waits)
-
-    def partition_count(self, topic: str) -> int | None:
-        known = self._cluster.partitions_for_topic(topic)
-        return None if known is None else len(known)
-
-    async def refresh_metadata(self) -> None:
-        await asyncio.wait([self._client.force_metadata_update()], timeout=REFRESH_TIMEOUT_S)
-
-    def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
-        self._metadata_changed.set()
-        watch_topics_if_static(self, racks=racks)
-        rejoin_if_topics_changed(self)
-
-    async def _ask_for_missing_topics(self) -> None:
-        """While a topic that it watches is missing, ask for it again and again, as Java does.
-
-        aiokafka itself asks every `metadata_max_age_ms`, five minutes by default.
-        """
-        while True:
-            pause_s = self._retry_backoff_ms / 1000
-            while missing := frozenset(self._group_subscription or ()).difference(self._cluster._partitions):
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, MOST_PAUSE_S)
-                if await any_exists(self._client, missing):
-                    await self._client.force_metadata_update()
-            self._metadata_changed.clear()
-            await self._metadata_changed.wait()
 
     # ---- leaving
 

@@ -14,11 +14,13 @@ LeaveGroup needs no id, since static members do not leave.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import socket
 import struct
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent import futures
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -31,9 +33,13 @@ from aiokafka.protocol import api, group
 from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
+from kafka_assignors.assignor import Assignor, Weighed, ask_in_thread
+from kafka_assignors.group import Topic
+from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
+from kafka_assignors.rebalance.lead import LeaderThreads
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 
@@ -201,9 +207,32 @@ class AiokafkaTransport:
         self.spawn = spawn
         self._coordinator = coordinator
         self._member = (coordinator.group_id, coordinator._group_instance_id)
+        self._threads = LeaderThreads(coordinator.group_id)
 
     def now(self) -> float:
         return lease.clock()
+
+    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        return await asyncio.wrap_future(self._threads.call(function, *arguments))
+
+    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+        coordinator, source = self._coordinator, assignor.weights
+        patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
+        is_coroutine = any(map(inspect.iscoroutinefunction, (source, type(source).__call__)))
+        asked = assignor.ask_for_weights(coordinator, topics, _start if is_coroutine else ask_in_thread)
+        if isinstance(asked, futures.Future):
+            asked = asyncio.wrap_future(asked)
+        try:
+            if asked is not None:
+                # Retrieves the exception, however late it comes, so that asyncio does not log it.
+                asked.add_done_callback(lambda one: one.cancelled() or one.exception())
+                # Not `wait_for`: after its timeout it waits until the cancelled task has ended.
+                await asyncio.wait([asked], timeout=patience_s)
+            weighed: Weighed = await self.in_thread(assignor.weigh_by, coordinator, topics, asked, patience_s)
+            return weighed
+        finally:
+            if asked is not None:
+                asked.cancel()
 
     def wakeup(self) -> _Wakeup:
         return _Wakeup()
@@ -244,7 +273,8 @@ class AiokafkaTransport:
             response.generation_id,
             response.leader_id,
             response.group_protocol,
-            response,
+            # (id, metadata), from version 5 on (id, instance id, metadata)
+            [JoinedMember(one[0], one[1] if len(one) == 3 else None, one[-1]) for one in response.members],
         )
 
     async def sync_group(
@@ -294,6 +324,11 @@ class AiokafkaTransport:
         """The first fields of every request of a member that has joined."""
         group_id, instance_id = self._member
         return group_id, membership.generation, membership.member_id, instance_id
+
+
+def _start(source: Any, topics: Mapping[str, int]) -> asyncio.Future[Any]:
+    asked: asyncio.Future[Any] = asyncio.ensure_future(source(topics))
+    return asked
 
 
 def _committed(tp: Any, offset: Any) -> tuple[int, int, int, str]:

@@ -35,17 +35,13 @@ from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.assignor import Assignor
-from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.rebalance.transport import JoinGroupResponse
-from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.fetching import Positions
-from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport, RequestingCoordinator
+from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
+from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
 
 log = logging.getLogger("kafka_assignors_kafka_python")
@@ -53,11 +49,10 @@ log = logging.getLogger("kafka_assignors_kafka_python")
 _NEVER = float("-inf")
 
 
-class CooperativeCoordinator(RequestingCoordinator):
+class CooperativeCoordinator(WatchingCoordinator):
     """One member of one group: the `Consumer` of its session (`kafka_assignors.rebalance.transport`)."""
 
     _is_built = False
-    _assignment_snapshot: Any
 
     def __init__(
         self,
@@ -366,22 +361,6 @@ class CooperativeCoordinator(RequestingCoordinator):
 
     # ---- calls of the session
 
-    def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
-        watch_topics_if_static(self, {topic for topic, _ in partitions}, racks=racks)
-        self._rejoin_if_topics_changed()
-
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse) -> EncodedAssignments:
-        eager = self._session.protocol is RebalanceProtocol.EAGER
-        try:
-            return await self.assign_as_leader(assignor, joined, eager=eager)
-        except Exception:
-            log.exception("group %r: the leader could not assign", self.group_id)
-            raise
-
-    def partition_count(self, topic: str) -> int | None:
-        known = self._cluster.partitions_for_topic(topic)
-        return None if known is None else len(known)
-
     def seconds_since_poll(self) -> float:
         return time.monotonic() - self._polled_at
 
@@ -426,25 +405,11 @@ class CooperativeCoordinator(RequestingCoordinator):
             self.subscription_may_have_changed(resolved=True)
         # A leader that waits for SyncGroup compares in `assigned`, after its assignment.
         if self._member.phase is not Phase.SYNCING:
-            self._rejoin_if_topics_changed()
-
-    def _rejoin_if_topics_changed(self) -> None:
-        if self._assignment_snapshot is None:
-            return
-        self._metadata_snapshot = self._build_metadata_snapshot(self._subscription, self._cluster)
-        if self._metadata_snapshot != self._assignment_snapshot:
-            self._assignment_snapshot = self._metadata_snapshot
-            self.handle(events.RejoinRequested("topics of the group have changed"))
+            self.rejoin_if_topics_changed()
 
     def enforce_rebalance(self, reason: str) -> None:
         """Ask the machine to join again, for the `reason` of the user."""
         self.start(self.handle, events.RejoinRequested(reason))
-
-    def stop_leading(self) -> None:
-        """Stop watching topics of other members: a join begins, and only its leader watches them."""
-        self._is_leader = False
-        self._assignment_snapshot = None
-        self._subscription.reset_group_subscription()
 
     # ---- leaving
 

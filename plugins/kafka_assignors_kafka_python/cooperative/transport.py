@@ -1,10 +1,9 @@
-"""The requests of a member on kafka-python: their connections, timeouts and metrics; a leader's assignment.
+"""The requests of a member on kafka-python: their connections, timeouts and metrics.
 
 The versions are those of kafka-python's own coordinator: the newest that both sides know, up to a limit where
 a later version has another meaning.
 
-All of it runs on kafka-python's I/O thread, except for two tasks with threads of their own: the strategy, and
-decoding the members' metadata.
+All of it runs on kafka-python's I/O thread, except for the calls of `in_thread`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent import futures
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 from kafka import errors as Errors
 from kafka.future import Future
@@ -35,25 +34,17 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
     ConsumerProtocolType,
 )
 
-from kafka_assignors.assignor import Assignor
-from kafka_assignors.join_sync import EncodedAssignments
+from kafka_assignors.assignor import Assignor, Weighed
+from kafka_assignors.group import Topic
+from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partition
+from kafka_assignors.rebalance.lead import LeaderThreads
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors_kafka_python._client import (
-    Leading,
-    in_leader_thread,
-    read_joined_members,
-)
-from kafka_assignors_kafka_python._v3 import ConsumerCoordinator, joining_node, refresh_metadata
+from kafka_assignors_kafka_python._v3 import ConsumerCoordinator, joining_node
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
-
-T = TypeVar("T")
-
-_REFRESH_TIMEOUT_MS = 1000.0
-"""How long a member waits for newer metadata when an assignment has partitions that it does not know."""
 
 _HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
 
@@ -206,46 +197,9 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """The value of `future`; KafkaTimeoutError after `timeout_ms`."""
         return await self._manager.wait_for(future, timeout_ms)
 
-    async def assign_as_leader(
-        self, assignor: Assignor, joined: JoinGroupResponse, *, eager: bool
-    ) -> EncodedAssignments:
-        """The assignment of each member. Raises the strategy's exception."""
-        decoded = await self.in_background(read_joined_members, assignor, joined.members)
-        leading = Leading(self, assignor, decoded, joined.generation)
-        # While all members go on consuming, the leader does not wait for newer metadata of known topics: the
-        # request follows a fetch, which may take `fetch_max_wait_ms`. If they differ, the leader rejoins.
-        refreshed = self.start(refresh_metadata, self._cluster)
-        topics = self._subscription.group_subscription()
-        if eager or any(self._cluster.partitions_for_topic(topic) is None for topic in topics):
-            with suppress(Errors.KafkaError):
-                await self.wait_for(refreshed, leading.metadata_timeout_s * 1000)
-        leading.read_metadata()
-        await self.in_background(leading.think)
-        return leading.finish()
-
-    async def refresh_metadata(self) -> None:
-        refreshed = self.start(refresh_metadata, self._cluster)
-        with suppress(Errors.KafkaError):
-            await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
-
     def start(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run a function on the I/O thread; a future. Any thread may call this."""
         return self._manager.call_soon(function, *arguments)
-
-    async def in_background(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call `function` in a thread of its own, while the I/O thread goes on."""
-        returned: Any = Future()
-
-        def tell(called: futures.Future[T]) -> None:
-            with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
-                if (error := called.exception()) is None:
-                    self.start(returned.success, called.result())
-                else:
-                    self.start(returned.failure, error)
-
-        in_leader_thread(function, *arguments).add_done_callback(tell)
-        outcome: T = await returned
-        return outcome
 
     def close_joining_connection(self) -> None:
         """Close the connection of joins; requests that wait on it fail."""
@@ -279,9 +233,30 @@ class KafkaPythonTransport:
         self._coordinator = coordinator
         self._group_id: str = coordinator.group_id
         self._instance_id: str | None = coordinator.group_instance_id
+        self._threads = LeaderThreads(self._group_id)
+        self._calls: set[Any] = set()  # the futures of `in_thread`
 
     def now(self) -> float:
         return lease.clock()
+
+    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        called = self._threads.call(function, *arguments)
+        returned: Any = Future()
+        self._calls.add(returned)
+
+        def tell(_: object) -> None:
+            with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
+                self._coordinator.start(_end, returned, called)
+
+        called.add_done_callback(tell)
+        try:
+            return await returned
+        finally:
+            self._calls.discard(returned)
+
+    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+        weighed: Weighed = await self.in_thread(_ask_for_weights, self._coordinator, assignor, topics)
+        return weighed
 
     def wakeup(self) -> Any:
         return WakeupNotifier(self._coordinator._net)
@@ -300,6 +275,8 @@ class KafkaPythonTransport:
         self._coordinator.coordinator_dead(Errors.for_code(error_code)())
 
     def give_up(self, join: object) -> None:
+        for returned in tuple(self._calls):
+            returned.failure(Errors.Cancelled("the group goes on without this member"))
         self._coordinator.close_joining_connection()
 
     async def join_group(
@@ -326,7 +303,10 @@ class KafkaPythonTransport:
             response.generation_id,
             response.leader,
             response.protocol_name,
-            response.members,
+            [
+                JoinedMember(one.member_id, one.group_instance_id, bytes(one.metadata))
+                for one in response.members
+            ],
         )
 
     async def sync_group(
@@ -408,6 +388,25 @@ class KafkaPythonTransport:
             "member_id": membership.member_id,
             "group_instance_id": self._instance_id,
         }
+
+
+def _end(returned: Any, called: futures.Future[Any]) -> None:
+    """Give a future of kafka-python the result or error of a call in a thread."""
+    if returned.is_done:  # It was given up.
+        return
+    if (error := called.exception()) is None:
+        returned.success(called.result())
+    else:
+        returned.failure(error)
+
+
+def _ask_for_weights(coordinator: Any, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+    """Ask the assignor's source, and wait for it: not on the I/O thread."""
+    patience_s = assignor.weights_patience_s(coordinator.config["session_timeout_ms"])
+    asked = assignor.ask_for_weights(coordinator, topics)
+    if isinstance(asked, futures.Future):
+        futures.wait([asked], timeout=patience_s)
+    return assignor.weigh_by(coordinator, topics, asked, patience_s)
 
 
 class _Outcome:

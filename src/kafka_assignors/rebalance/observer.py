@@ -212,7 +212,7 @@ class Observers:
 
     # ---- leading
 
-    def led(self, strategy: Strategy, encoded: EncodedAssignments, seconds: float) -> None:
+    def decided(self, strategy: Strategy, encoded: EncodedAssignments, seconds: float) -> None:
         """This member has assigned a generation.
 
         The fewest possible moves may take as long to find as the assignment itself, and the group does not
@@ -225,7 +225,7 @@ class Observers:
                 self._measure, strategy, encoded, seconds, name="kafka-assignors-measure"
             )
         else:
-            self._decided(strategy, encoded.result, seconds, None, None)
+            self._tell_decided(strategy, encoded.result, seconds, None, None)
 
     def _measure(self, strategy: Strategy, encoded: EncodedAssignments, seconds: float) -> None:
         moved = least = None
@@ -233,9 +233,9 @@ class Observers:
             moved, least = _moves(strategy, encoded.group, encoded.result)
         except Exception:
             self._log.exception("group %r: what the leader moves could not be measured", self._group_id)
-        self._decided(strategy, encoded.result, seconds, moved, least)
+        self._tell_decided(strategy, encoded.result, seconds, moved, least)
 
-    def _decided(
+    def _tell_decided(
         self, strategy: Strategy, result: LeaderResult, seconds: float, moved: int | None, least: int | None
     ) -> None:
         self.tell(

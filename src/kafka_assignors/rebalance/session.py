@@ -54,6 +54,7 @@ from kafka_assignors.rebalance.events import (
     SyncFailed,
     common_protocol,
 )
+from kafka_assignors.rebalance.lead import Leader
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
@@ -112,6 +113,7 @@ class Session:
         self._refusal_pause_s = 0.0
         self._expects_another_round = False
         self._joins_unanswered = self._leaves_unanswered = 0
+        self._leader = Leader(consumer, transport, group_id, log)
         self._joined: JoinGroupResponse | None = None
         self._last = NEVER_ASSIGNED
         self._has_warned = False
@@ -238,17 +240,18 @@ class Session:
             membership.member_id,
         )
         began_at = transport.now()
-        led: EncodedAssignments | None = None
+        outcome: EncodedAssignments | None = None
         if joined.is_leader:
+            waits = self.protocol is RebalanceProtocol.EAGER
             try:
-                led = await self._consumer.assign(self._assignors[joined.strategy], joined)
+                outcome = await self._leader.lead(self._assignors[joined.strategy], joined, waits=waits)
             except Exception as error:
                 return failed(await self._could_not_assign(repr(error), error))
-            if led is None:
+            if outcome is None:
                 return failed(MembershipError.OTHER)
         sent_at = transport.now()
         try:
-            assignments = {} if led is None else led.assignments
+            assignments = {} if outcome is None else outcome.assignments
             response = await transport.sync_group(membership, joined.strategy, assignments)
         except transport.errors.KafkaError:
             await transport.back_off()
@@ -258,9 +261,9 @@ class Session:
         if self.observers is not None:
             seconds = transport.now() - sent_at
             self.observers.tell("synced", seconds=seconds, generation=membership.generation)
-            if led is not None:
+            if outcome is not None:
                 strategy = self._assignors[joined.strategy].strategy
-                self.observers.led(strategy, led, sent_at - began_at)
+                self.observers.decided(strategy, outcome, sent_at - began_at)
         try:
             assigned = await self._own_assignment(response.assignment, joined.leader_id)
         except ProtocolError as error:

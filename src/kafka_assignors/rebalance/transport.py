@@ -7,12 +7,13 @@ so it needs no loop of its own.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_assignors.assignor import Assignor
-from kafka_assignors.join_sync import EncodedAssignments
+from kafka_assignors.assignor import Assignor, Weighed
+from kafka_assignors.group import Topic
+from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
@@ -20,14 +21,14 @@ from kafka_assignors.rebalance.member import MemberState
 
 @dataclass(frozen=True, slots=True)
 class JoinGroupResponse:
-    """`members` are values of the client, which `Consumer.assign` reads; only a leader gets them."""
+    """`members`: only a leader gets them."""
 
     error_code: int
     member_id: str
     generation: int
     leader_id: str
     strategy: str
-    members: Any
+    members: Sequence[JoinedMember]
 
     @property
     def is_leader(self) -> bool:
@@ -78,6 +79,17 @@ class Transport(Protocol):
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
         """Run a task. If it raises, the consumer cannot go on."""
+        ...
+
+    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        """The result of `function`, called in a thread of its own (`lead.LeaderThreads`), or its error.
+
+        The thread does not keep the process from ending, and the consumer does not wait for it to close.
+        """
+        ...
+
+    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic], /) -> Weighed:
+        """Ask the source of the assignor, for this consumer. Raises `NoWeightsError` if it gives none."""
         ...
 
     def wakeup(self) -> Wakeup:
@@ -148,11 +160,11 @@ class Transport(Protocol):
         ...
 
     def give_up(self, join: object) -> None:
-        """Wait no longer for the response to a JoinGroup or SyncGroup; `join` is what `spawn` returned.
+        """Wait no longer for the response to a JoinGroup or SyncGroup, nor for calls of `in_thread`.
 
-        The member is out of the group, and a coordinator never answers its SyncGroup then
-        (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`). What was sent after that on
-        the same connection would wait as well.
+        `join` is what `spawn` returned. The member is out of the group, and a coordinator never answers its
+        SyncGroup then (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`). What was
+        sent after that on the same connection would wait as well.
         """
         ...
 
@@ -178,8 +190,20 @@ class Consumer(Protocol):
         """A join begins: watch no topics of other members."""
         ...
 
-    async def assign(self, assignor: Assignor, joined: JoinGroupResponse, /) -> EncodedAssignments | None:
-        """The assignment of each member, by a leader; None if the group went on without this member."""
+    async def watch(self, topics: Set[str], /, *, racks: bool, waits: bool) -> None:
+        """As the leader, watch the topics of the group, with `racks` the racks of their replicas too.
+
+        Returns when the client has asked for those that it did not know. With `waits` it also waits for newer
+        metadata of the others, for a moment.
+        """
+        ...
+
+    def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
+        """From here on a change of the watched topics makes the member join again.
+
+        Returns a function, for any thread, that gives the topics of these names as the client knows them at
+        this moment, without those that it knows nothing of.
+        """
         ...
 
     def partition_count(self, topic: str, /) -> int | None:

@@ -1,0 +1,119 @@
+"""The topics that make a member join again when their metadata change: for a leader, those of its group.
+
+All of it runs on kafka-python's I/O thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from typing import Any
+
+from kafka import errors as Errors
+
+from kafka_assignors.group import Topic
+from kafka_assignors.join_sync import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
+from kafka_assignors.rebalance import events
+from kafka_assignors_kafka_python._v3 import refresh_metadata
+from kafka_assignors_kafka_python.cooperative.transport import RequestingCoordinator
+
+_UNKNOWN_TOPICS_TIMEOUT_MS = 5000.0
+"""After this time a leader assigns the topics that it knows; it rejoins when it learns of more."""
+
+_REFRESH_TIMEOUT_MS = 1000.0
+"""How long a member waits for newer metadata when an assignment has partitions that it does not know."""
+
+
+class WatchingCoordinator(RequestingCoordinator):
+    """kafka-python's coordinator with its watched topics: `_assignment_snapshot`, None if it watches none.
+
+    A snapshot has the partitions of each topic; while racks are followed, those of their replicas instead
+    (`RackWatch`).
+    """
+
+    _assignment_snapshot: Any
+    _unknown_topics: Set[str] | None = None
+    """The assigned topics of a static member that does not watch them before it has their metadata."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        self._racks = RackWatch()
+        super().__init__(*arguments, **settings)
+
+    def stop_leading(self) -> None:
+        """Stop watching topics of other members: a join begins, and only its leader watches them."""
+        self._assignment_snapshot = self._unknown_topics = None
+        self._subscription.reset_group_subscription()
+
+    async def watch(self, topics: Set[str], *, racks: bool, waits: bool) -> None:
+        """See `Consumer.watch`. If many are unknown, a request for all topics tells which exist.
+
+        The response to that has no error for each missing topic. While all members go on consuming, the
+        leader does not wait for newer metadata of known topics: the request follows a fetch, which may take
+        `fetch_max_wait_ms`. If they differ, the leader rejoins.
+        """
+        subscription, cluster = self._subscription, self._cluster
+        self._racks.following = racks
+        subscription.group_subscribe(topics)
+        unknown = topics - cluster._partitions.keys()
+        asks_for_all = len(unknown) > MOST_MISSING_TOPICS
+        if asks_for_all:
+            cluster.need_all_topic_metadata = True
+        else:
+            cluster.set_topics(subscription.group_subscription())
+        refreshed = self.start(refresh_metadata, cluster)
+        if waits or unknown:
+            with suppress(Errors.KafkaError):
+                await self.wait_for(refreshed, _UNKNOWN_TOPICS_TIMEOUT_MS)
+        if asks_for_all:
+            watched = watched_topics(topics, topics - cluster._partitions.keys(), subscription.subscription)
+            cluster.need_all_topic_metadata = subscription.subscribed_pattern is not None
+            cluster._topics = set(watched)  # `set_topics` only adds topics
+
+    def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
+        self._assignment_snapshot = self._snapshot()
+        return self._known_topics()
+
+    def _known_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
+        racks = self._racks.see((broker.node_id, broker.rack) for broker in self._cluster.brokers())
+        return partial(topics_from, self._cluster._partitions, racks, attrgetter("replica_nodes"))
+
+    def _snapshot(self) -> Any:
+        return self._build_metadata_snapshot(self._subscription, self._cluster)
+
+    def _build_metadata_snapshot(self, subscription: Any, cluster: Any) -> Any:
+        return self._racks.snapshot(
+            super()._build_metadata_snapshot(subscription, cluster), lambda names: self._known_topics()(names)
+        )
+
+    def assigned(self, partitions: events.Partitions, *, racks: bool) -> None:
+        if self._assignment_snapshot is None and self.group_instance_id is not None:
+            # A static leader stays the leader after a restart, but the versions of JoinGroup that are used
+            # here do not tell it so. So every static member watches its own topics.
+            self._racks.following = racks
+            self._unknown_topics = {topic for topic, _ in partitions}
+        self.rejoin_if_topics_changed()
+
+    def rejoin_if_topics_changed(self) -> None:
+        """Join again if the watched topics have changed since they were assigned."""
+        if self._assignment_snapshot is None and self._unknown_topics is None:
+            return
+        self._metadata_snapshot = self._snapshot()
+        if self._unknown_topics is not None:
+            # A restarted process gets its partitions back before the metadata of its topics. When they
+            # arrive, that is no change, and must not cause the rebalance that static membership avoids.
+            if all(map(self._metadata_snapshot.get, self._unknown_topics)):
+                self._assignment_snapshot, self._unknown_topics = self._metadata_snapshot, None
+        elif self._metadata_snapshot != self._assignment_snapshot:
+            self._assignment_snapshot = self._metadata_snapshot
+            self.handle(events.RejoinRequested("topics of the group have changed"))
+
+    def partition_count(self, topic: str) -> int | None:
+        known = self._cluster.partitions_for_topic(topic)
+        return None if known is None else len(known)
+
+    async def refresh_metadata(self) -> None:
+        refreshed = self.start(refresh_metadata, self._cluster)
+        with suppress(Errors.KafkaError):
+            await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)

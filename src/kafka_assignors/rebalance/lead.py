@@ -1,0 +1,145 @@
+"""The work of a leader between its JoinGroup response and its SyncGroup request, the same for every client.
+
+    read the members    in a thread: there may be many, and their bytes may be malformed
+    watch               all topics of the group; the metadata of those that are unknown are fetched first
+    ask for weights     if the assignor has a source of them
+    assign and encode   in a thread
+
+The coordinator starts the session timeout of a member with its JoinGroup response, and accepts heartbeats
+while it waits for the leader: the session sends them. They do not extend the time without limit. After the
+longest rebalance timeout of all members the coordinator expels every member that has not sent its SyncGroup
+(`expirePendingSync` in Kafka's `GroupMetadataManager`). The session learns it from a heartbeat, and
+`Transport.give_up` ends the work; the thread of a strategy that does not return goes on until it does.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from logging import Logger
+from typing import Any
+
+from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed, ask_in_thread
+from kafka_assignors.group import Topic
+from kafka_assignors.join_sync import DecodedMembers, EncodedAssignments
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.rebalance.events import Membership
+from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
+
+MOST_THREADS = 4
+"""The most unfinished calls of one leader. It makes one call at a time; calls of earlier generations, which
+the group did not wait for, go on until they return."""
+
+
+class LeaderThreads:
+    """The threads of one leader: each call has its own, which ends with the call.
+
+    Executors of the application are not used: their threads may all be busy with handlers that wait for a
+    commit, the coordinator accepts none before SyncGroup, and SyncGroup would wait for a thread.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._unfinished: set[Future[Any]] = set()
+
+    def call(self, function: Any, *arguments: Any) -> Future[Any]:
+        """Call `function` in a thread; RuntimeError if too many earlier calls are unfinished."""
+        if len(self._unfinished) >= MOST_THREADS:
+            raise RuntimeError(
+                f"the strategy of group {self._group_id!r} has not returned from {len(self._unfinished)} "
+                "calls in earlier generations: make it return within the group's rebalance timeout, or raise "
+                "that"
+            )
+        call = ask_in_thread(function, *arguments, name="kafka-assignors-leader")
+        self._unfinished.add(call)
+        call.add_done_callback(self._unfinished.discard)
+        return call
+
+
+class Leader:
+    """The work of one member whenever it leads its group."""
+
+    def __init__(self, consumer: Consumer, transport: Transport, group_id: str, log: Logger) -> None:
+        self._consumer = consumer
+        self._transport = transport
+        self._group_id = group_id
+        self._log = log
+
+    async def lead(
+        self, assignor: Assignor, joined: JoinGroupResponse, *, waits: bool
+    ) -> EncodedAssignments | None:
+        """The assignment of each member; None if the member is out of the group before it is made.
+
+        With `waits` it waits for newer metadata also of the topics that the client knows. Raises what the
+        strategy or the client raises.
+        """
+        outcome: EncodedAssignments | None = None
+        began_at = self._transport.now()
+        try:
+            outcome = await self._assignments(assignor, joined, waits)
+        except Exception:
+            if self._is_member(joined):
+                raise
+        finally:  # Also when a client cancels the task.
+            if not self._is_member(joined):
+                outcome = None
+                self._went_on(joined, self._transport.now() - began_at)
+        return outcome
+
+    def _is_member(self, joined: JoinGroupResponse) -> bool:
+        return self._consumer.member.membership == Membership(joined.member_id, joined.generation)
+
+    def _went_on(self, joined: JoinGroupResponse, seconds: float) -> None:
+        """Warn, unless the member left by itself."""
+        member = self._consumer.member
+        if member.closing or member.poll_interval_exceeded or not member.topics:
+            return
+        self._log.warning(
+            "group %r went on without this consumer, the leader of generation %d, whose strategy %r has not "
+            "finished after %.1f s. The coordinator waits for the longest rebalance timeout of all members "
+            "(rebalance_timeout_ms, or max_poll_interval_ms in a client without it), which is %g s here: "
+            "raise it, or use a faster strategy",
+            self._group_id,
+            joined.generation,
+            joined.strategy,
+            seconds,
+            member.settings.rebalance_timeout,
+        )
+
+    async def _assignments(
+        self, assignor: Assignor, joined: JoinGroupResponse, waits: bool
+    ) -> EncodedAssignments:
+        consumer, in_thread = self._consumer, self._transport.in_thread
+        members: DecodedMembers = await in_thread(assignor.read_members, joined.members)
+        racks = assignor.must_follow_racks(member.rack for member in members.members)
+        await consumer.watch(members.topics, racks=racks, waits=waits)
+        topics: list[Topic] = await in_thread(consumer.remember_topics(), members.topics)
+        if assignor.weights is not None:
+            topics = await self._weighed(assignor, topics)
+        outcome: EncodedAssignments = await in_thread(
+            self._assign, assignor, members, topics, joined.generation
+        )
+        return outcome
+
+    async def _weighed(self, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
+        """The topics with their weights. A failure of the source does not fail the join."""
+        transport = self._transport
+        found: Weighed | NoWeightsError
+        try:
+            found = await transport.ask_for_weights(assignor, topics)
+        except NoWeightsError as error:
+            found = error
+        weighed: list[Topic] = await transport.in_thread(
+            assignor.weighed_for_join, self._consumer, topics, found
+        )
+        return weighed
+
+    def _assign(
+        self, assignor: Assignor, members: DecodedMembers, topics: list[Topic], generation: int
+    ) -> EncodedAssignments:
+        try:
+            return assignor.encode_assignments(members, topics, generation)
+        except InvalidAssignmentError:
+            raise  # It names the member and the strategy.
+        except Exception:
+            self._log.exception("strategy %r failed in group %r", assignor.name, self._group_id)
+            raise

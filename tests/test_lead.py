@@ -1,0 +1,293 @@
+"""The work of a leader, with a client of a few lines; the tests of the two clients cover real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
+from kafka_assignors.group import Assignment, Group, Topic
+from kafka_assignors.join_sync import EncodedAssignments, JoinedMember, LastAssignment
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.rebalance import MemberState, Settings
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership
+from kafka_assignors.rebalance.lead import MOST_THREADS, Leader, LeaderThreads
+from kafka_assignors.rebalance.transport import JoinGroupResponse
+from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky
+from kafka_assignors.strategy import Strategy
+from kafka_assignors.wire import decode_assignment
+from kafka_assignors_strategies import Weighted
+
+TOPICS = [Topic("orders", 4), Topic("bills", 2)]
+LOG = "tests.lead"
+
+
+class OfTests(Assignor):
+    log = logging.getLogger(LOG)
+
+
+@dataclass(eq=False)
+class Client:
+    """The transport and the consumer in one. `during` is called in each thread, with the function called."""
+
+    known: list[Topic] = field(default_factory=lambda: list(TOPICS))
+    member: MemberState = field(
+        default_factory=lambda: MemberState(
+            Settings(45, 300, 300), topics=frozenset({"orders"}), membership=Membership("a", 7)
+        )
+    )
+    weights: Weighed | NoWeightsError = field(default_factory=lambda: NoWeightsError("none in tests"))
+    during: Callable[[str], None] = lambda _: None
+    done: list[Any] = field(default_factory=list)
+    time: float = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        called = function.func if isinstance(function, partial) else function
+        self.done.append(called.__name__)
+        self.during(called.__name__)
+        return function(*arguments)
+
+    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
+        self.done.append(("ask", [topic.name for topic in topics]))
+        if isinstance(self.weights, Weighed):
+            return self.weights
+        raise self.weights
+
+    async def watch(self, topics: Set[str], *, racks: bool, waits: bool) -> None:
+        self.done.append(("watch", sorted(topics), racks, waits))
+
+    def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
+        self.done.append("remember")
+        return partial(_named, tuple(self.known))
+
+    def leaves(self, **changes: Any) -> None:
+        self.member = replace(self.member, membership=NO_MEMBERSHIP, **changes)
+
+
+def _named(known: Iterable[Topic], names: Set[str]) -> list[Topic]:
+    return [topic for topic in known if topic.name in names]
+
+
+def joining(
+    strategy: Strategy, member_id: str, *topics: str, rack: str | None = None, owned: Mapping[str, Any] = {}
+) -> JoinedMember:
+    last = LastAssignment(owned, 6)
+    data = Assignor(strategy).subscription_with(last, topics or ("orders",), None, rack, held=True)
+    return JoinedMember(member_id, None, data)
+
+
+def lead(
+    client: Client, assignor: Assignor, *members: JoinedMember, waits: bool = False
+) -> EncodedAssignments | None:
+    given: Any = client
+    leader = Leader(given, given, "g", logging.getLogger(LOG))
+    joined = JoinGroupResponse(0, "a", 7, "a", assignor.name, members)
+    return asyncio.run(leader.lead(assignor, joined, waits=waits))
+
+
+def partitions_of(outcome: EncodedAssignments | None) -> dict[str, Any]:
+    assert outcome is not None
+    return {
+        member: {topic: list(numbers) for topic, numbers in decode_assignment(data).partitions.items()}
+        for member, data in outcome.assignments.items()
+    }
+
+
+PAIR = (
+    joining(CooperativeSticky(), "a", owned={"orders": [0, 1]}),
+    joining(CooperativeSticky(), "b", "orders", "bills"),
+)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_topics_of_the_group_are_watched_before_they_are_read_and_the_assignment_is_made_in_threads(
+    waits: bool,
+) -> None:
+    client = Client()
+    outcome = lead(client, OfTests(CooperativeSticky()), *PAIR, waits=waits)
+    assert client.done == [
+        "read_members",
+        ("watch", ["bills", "orders"], False, waits),
+        "remember",
+        "_named",
+        "_assign",
+    ]
+    assert partitions_of(outcome) == {
+        "a": {"orders": [0, 1, 2]},
+        "b": {"bills": [0, 1], "orders": [3]},
+    }
+
+
+def test_the_assignment_is_that_of_the_assignor_byte_for_byte() -> None:
+    assignor = OfTests(CooperativeSticky())
+    direct = assignor.encode_assignments(assignor.read_members(PAIR), TOPICS, 7)
+    assert lead(Client(), assignor, *PAIR) == direct
+
+
+def test_a_topic_without_metadata_gets_no_consumer_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    outcome = lead(Client(known=TOPICS[:1]), OfTests(CooperativeSticky()), *PAIR)
+    assert partitions_of(outcome) == {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}
+    (warning,) = caplog.messages
+    assert "1 subscribed topics get no consumer, the first being 'bills'" in warning
+
+
+def test_a_member_whose_bytes_do_not_decode_is_named_and_gets_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    outcome = lead(Client(), OfTests(CooperativeSticky()), PAIR[0], JoinedMember("evil", None, b"\xff"))
+    assert partitions_of(outcome) == {"a": {"orders": [0, 1, 2, 3]}, "evil": {}}
+    (warning,) = caplog.messages
+    assert "member 'evil' gets no partitions, what it joined with does not decode" in warning
+
+
+@pytest.mark.parametrize(("rack", "follows"), [(None, False), ("east", True)])
+def test_racks_are_followed_if_the_strategy_uses_them_and_a_member_has_one(
+    rack: str | None, follows: bool
+) -> None:
+    client, strategy = Client(), RackAwareSticky()
+    lead(client, OfTests(strategy), joining(strategy, "a"), joining(strategy, "b", rack=rack))
+    assert ("watch", ["orders"], follows, False) in client.done
+
+
+# ---- weights
+
+
+def weighted(client: Client) -> tuple[Assignor, JoinedMember, JoinedMember]:
+    strategy = Weighted()
+    assignor = OfTests(strategy, weights=lambda topics: {})
+    return assignor, joining(strategy, "a"), joining(strategy, "b")
+
+
+def test_the_weights_of_the_source_count() -> None:
+    client = Client(weights=Weighed([Topic("orders", 4, weights=(9, 1, 1, 1))], []))
+    outcome = lead(client, *weighted(client))
+    assert client.done[-4:] == ["_named", ("ask", ["orders"]), "weighed_for_join", "_assign"]
+    assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
+
+
+def test_a_source_without_an_answer_does_not_fail_the_join(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client()
+    outcome = lead(client, *weighted(client))
+    assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [2, 2]
+    assert "none in tests; all weights count as unknown" in caplog.messages[0]
+
+
+def test_the_last_weights_of_a_source_count_for_the_same_consumer(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client()
+    assignor, *members = weighted(client)
+    assignor.weigh(client, TOPICS, {"orders": [9, 1, 1, 1]})
+    outcome = lead(client, assignor, *members)
+    assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
+    assert "those it gave last are used" in caplog.messages[0]
+
+
+# ---- failures
+
+
+class Raises(CooperativeSticky):
+    name = "raises"
+
+    def assign(self, group: Group) -> Assignment:
+        raise ZeroDivisionError("a fault of the strategy")
+
+
+class Forgets(CooperativeSticky):
+    name = "forgets"
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({member: {"orders": (9,)} for member in group.members})
+
+
+def test_what_a_strategy_raises_is_logged_with_its_name_and_raised(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ZeroDivisionError):
+        lead(Client(), OfTests(Raises()), joining(Raises(), "a"))
+    (record,) = caplog.records
+    assert record.getMessage() == "strategy 'raises' failed in group 'g'"
+    assert record.exc_info is not None
+
+
+def test_an_invalid_assignment_names_the_member_and_the_strategy(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(InvalidAssignmentError, match=r"forgets.*'a'"):
+        lead(Client(), OfTests(Forgets()), joining(Forgets(), "a"))
+    assert caplog.messages == []
+
+
+# ---- a group that goes on without its leader
+
+
+def test_a_leader_that_is_out_of_the_group_says_so_and_its_assignment_is_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = Client()
+
+    def expelled(function: str) -> None:
+        if function == "_assign":
+            client.time = 301.5
+            client.leaves()
+
+    client.during = expelled
+    assert lead(client, OfTests(CooperativeSticky()), *PAIR) is None
+    (warning,) = caplog.messages
+    assert "group 'g' went on without this consumer, the leader of generation 7" in warning
+    assert "'cooperative-sticky' has not finished after 301.5 s" in warning
+    assert "which is 300 s here: raise it, or use a faster strategy" in warning
+
+
+def test_a_failure_after_that_concerns_no_one() -> None:
+    client = Client()
+    client.during = lambda function: client.leaves() if function == "_assign" else None
+    assert lead(client, OfTests(Raises()), joining(Raises(), "a")) is None
+
+
+def test_a_client_that_cancels_the_work_hears_why(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client()
+
+    def cancelled(_: str) -> None:
+        client.leaves()
+        raise asyncio.CancelledError
+
+    client.during = cancelled
+    with pytest.raises(asyncio.CancelledError):
+        lead(client, OfTests(CooperativeSticky()), *PAIR)
+    assert "went on without this consumer" in caplog.messages[0]
+
+
+@pytest.mark.parametrize(
+    "why", [{"closing": True}, {"poll_interval_exceeded": True}, {"topics": frozenset()}]
+)
+def test_a_member_that_left_by_itself_is_not_told(
+    why: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client()
+    client.during = lambda _: client.leaves(**why)
+    assert lead(client, OfTests(CooperativeSticky()), *PAIR) is None
+    assert caplog.messages == []
+
+
+# ---- threads
+
+
+def test_calls_that_do_not_return_are_bounded_and_named() -> None:
+    threads, released = LeaderThreads("g"), threading.Event()
+    calls = [threads.call(released.wait, 60) for _ in range(MOST_THREADS)]
+    try:
+        running = [thread for thread in threading.enumerate() if thread.name == "kafka-assignors-leader"]
+        assert [thread.daemon for thread in running] == [True] * MOST_THREADS
+        with pytest.raises(RuntimeError, match=f"'g' has not returned from {MOST_THREADS} calls"):
+            threads.call(int)
+    finally:
+        released.set()
+    assert [call.result(60) for call in calls] == [True] * MOST_THREADS
+    for thread in running:
+        thread.join(60)
+    assert threads.call(int, "7").result(60) == 7
