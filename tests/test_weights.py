@@ -139,11 +139,12 @@ def test_lag_is_what_lies_behind_the_committed_offset() -> None:
 
 @pytest.mark.parametrize(
     ("source", "weight"),
-    [(LagSource("g", base=3, sasl_plain_password="secret"), 10), (RateSource("g", base=3, drain_s=7), 4000)],
+    [(LagSource("g", base=3, sasl_plain_password="secret"), 12), (RateSource("g", base=3), 5000)],
     ids=["lag", "rate"],
 )
 def test_a_source_of_offsets_weighs_them_and_hides_its_settings(source: OffsetWeights, weight: int) -> None:
-    assert source.weigh(0.0, {"orders": 2}, {("orders", 0): 5}, {("orders", 0): 12}) == {
+    source.weigh(0.0, {"orders": 2}, {("orders", 0): 5}, {("orders", 0): 12})
+    assert source.weigh(1.0, {"orders": 2}, {("orders", 0): 5}, {("orders", 0): 14}) == {
         "orders": [weight, None]
     }
     assert repr(source) == f"{type(source).__name__}('g')"

@@ -103,9 +103,9 @@ class LagWeights(_LooksUp, LagSource):
 
 
 class RateWeights(_LooksUp, RateSource):
-    """The work of each partition, by its rate and its lag, in microseconds a second:
+    """The records that come to each partition, as weights: how many in 1000 seconds.
 
-        RateWeights("billing", half_life_s=120.0, drain_s=600.0, base=1.0, bootstrap_servers="broker:9092")
+        RateWeights("billing", half_life_s=120.0, base=1.0, bootstrap_servers="broker:9092")
 
     `RateSource` of `weight_sources` describes the first arguments. The settings are those of
     AIOKafkaConsumer.

@@ -149,7 +149,7 @@ of_aiokafka: list[kafka_assignors_aiokafka.StrategyAssignor] = [
     kafka_assignors_aiokafka.RoundRobinAssignor(),
     for_aiokafka.WeightedAssignor(lambda topics: {"orders": [1, None]}, budget=3),
     for_aiokafka.WeightedAssignor(for_aiokafka.LagWeights("g", base=10)),
-    for_aiokafka.WeightedAssignor(for_aiokafka.RateWeights("g", drain_s=60)),
+    for_aiokafka.WeightedAssignor(for_aiokafka.RateWeights("g", half_life_s=60)),
     kafka_assignors_aiokafka.StickyAssignor(),
     kafka_assignors_aiokafka.CooperativeStickyAssignor(),
 ]

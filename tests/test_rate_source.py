@@ -1,0 +1,142 @@
+"""The rates of partitions from looks at their ends: averages, and unknown or recreated partitions."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_assignors.group import MOST_WEIGHT
+from kafka_assignors_strategies.weight_sources import RateSource
+
+
+def source(base: float = 0, **arguments: Any) -> RateSource:
+    return RateSource("g", base=base, **arguments)
+
+
+def look(rates: RateSource, now_s: float, *ends: int) -> Any:
+    """The weights of `t` when its partitions end at `ends`."""
+    lasts = {("t", partition): offset for partition, offset in enumerate(ends)}
+    return rates.weigh(now_s, {"t": len(ends)}, {}, lasts)["t"]
+
+
+class TestRates:
+    def test_a_steady_rate_is_found_exactly_at_irregular_looks(self) -> None:
+        rates = source(half_life_s=60)
+        for now_s in (0, 1, 7, 100, 4000):
+            weights = look(rates, now_s, 50 * now_s)
+        assert weights == [50_000]
+
+    def test_what_is_one_half_life_old_counts_half(self) -> None:
+        rates = source(half_life_s=60)
+        look(rates, 0, 0)
+        look(rates, 60_000, 0)  # There were no records for a thousand half-lives.
+        assert look(rates, 60_060, 6000) == [50_000]
+        assert look(rates, 60_120, 6000) == [25_000]
+
+    @given(
+        st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10**6)), min_size=1, max_size=20),
+        st.floats(1, 2000),
+    )
+    def test_the_average_is_the_integral_with_weights_that_halve(
+        self, intervals: list[tuple[int, int]], half_life_s: float
+    ) -> None:
+        rates = source(half_life_s=half_life_s)
+        times, ends = [0], [0]
+        for passed_s, records in intervals:
+            times.append(times[-1] + passed_s)
+            ends.append(ends[-1] + records)
+        for now_s, end in zip(times, ends, strict=True):
+            (weight,) = look(rates, now_s, end)
+        now_s = times[-1]
+        total = sum_of_shares = 0.0
+        for (begin, first), (stop, last) in pairwise(zip(times, ends, strict=True)):
+            # The integral of 0.5 ** ((now - s) / half_life) ds, up to a constant factor.
+            share = 0.5 ** ((now_s - stop) / half_life_s) - 0.5 ** ((now_s - begin) / half_life_s)
+            total += share * (last - first) / (stop - begin)
+            sum_of_shares += share
+        assert weight == pytest.approx(1000 * total / sum_of_shares, rel=1e-6, abs=1)
+
+    def test_two_looks_within_a_second_do_not_make_a_rate(self) -> None:
+        rates = source()
+        look(rates, 0, 0)
+        assert look(rates, 0.01, 1000) == [None]
+        assert look(rates, 10, 1000) == [100_000]
+
+    def test_a_clock_that_goes_back_begins_a_new_interval_and_keeps_the_rate(self) -> None:
+        rates = source()
+        look(rates, 1000, 0)
+        look(rates, 1010, 100)
+        assert look(rates, 5, 10_000) == [10_000]
+        assert look(rates, 15, 10_100) == [10_000]
+
+    def test_the_base_counts_for_each_partition(self) -> None:
+        rates = source(base=3)
+        look(rates, 0, 0, 0)
+        assert look(rates, 10, 0, 10) == [3000, 4000]
+
+
+class TestUnknown:
+    def test_a_partition_without_an_end_keeps_its_rate(self) -> None:
+        rates = source()
+        look(rates, 0, 0, 0)
+        look(rates, 10, 100, 100)
+        assert look(rates, 20, 200, -1) == [10_000, 10_000]
+        assert rates.weigh(30, {"t": 2}, {}, {("t", 0): 300})["t"] == [10_000, 10_000]
+        assert look(rates, 40, 400, 400) == [10_000, 10_000]
+
+    def test_a_partition_that_is_seen_once_is_unknown(self) -> None:
+        rates = source()
+        assert look(rates, 0, 0) == [None]
+        assert look(rates, 10, 100, 5000) == [10_000, None]
+        assert look(rates, 20, 200, 5100) == [10_000, 10_000]
+
+    def test_a_topic_that_was_made_again_begins_anew(self) -> None:
+        rates = source()
+        look(rates, 0, 1000, 1000)
+        look(rates, 10, 2000, 2000)
+        assert look(rates, 20, 10, 3000) == [None, 100_000]
+        assert look(rates, 30, 20, 4000) == [1000, 100_000]
+
+    def test_a_partition_that_the_group_does_not_have_is_forgotten(self) -> None:
+        rates = source()
+        look(rates, 0, 0, 0)
+        look(rates, 10, 0, 0)
+        look(rates, 20, 0)
+        assert look(rates, 30, 0, 0) == [0, None]
+
+
+@pytest.mark.parametrize("name", ["half_life_s", "base"])
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", True, None])
+def test_an_argument_that_makes_no_sense_is_refused(name: str, value: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match=name):
+        source(**{name: value})
+
+
+def test_a_half_life_of_zero_is_refused() -> None:
+    with pytest.raises(ValueError, match="half_life_s must be above 0"):
+        source(half_life_s=0)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(allow_nan=False, allow_infinity=False),
+            st.dictionaries(st.tuples(st.just("t"), st.integers(0, 2)), st.integers(-1, MOST_WEIGHT)),
+        ),
+        max_size=8,
+    ),
+    st.floats(1e-9, 1e9),
+    st.floats(0, 1e9),
+)
+def test_any_offsets_at_any_times_give_weights_or_none(
+    looks: list[Any], half_life_s: float, base: float
+) -> None:
+    rates = source(half_life_s=half_life_s, base=base)
+    for now_s, end in looks:
+        for weight in rates.weigh(now_s, {"t": 3}, {}, end)["t"]:
+            assert weight is None or 0 <= weight <= MOST_WEIGHT
