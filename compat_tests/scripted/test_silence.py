@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from compat_tests.scripted.broker import Code, Never, ScriptedBroker
+from compat_tests.scripted.broker import VERSIONS, Code, Never, Request, ScriptedBroker
 from compat_tests.scripted.model import REBALANCE_IN_PROGRESS, Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
-from compat_tests.support.hang_limit import hang_limit
+from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors.rebalance import lease
 
 SESSION_S = 12
@@ -26,7 +26,7 @@ each_client = pytest.mark.parametrize("client", CLIENTS)
 async def consuming(client: str, **settings: Any) -> AsyncIterator[tuple[User, Group]]:
     async with ScriptedBroker() as broker:
         group = broker.group("silence", {TOPIC: 4})
-        user = User(broker, group, client, session_timeout_ms=SESSION_S * 1000, **settings)
+        user = User(broker, group, client, **{"session_timeout_ms": SESSION_S * 1000, **settings})
         async with hang_limit():
             try:
                 await user.start()
@@ -41,22 +41,69 @@ def machine_of(user: User) -> Any:
     return client._consumer._coordinator.member
 
 
+def is_new(group: Group) -> Callable[[Request], bool]:
+    """Whether a request comes on a connection that is opened after this call."""
+    known = max(one.connection for one in group.requests)
+    return lambda request: request.connection > known
+
+
+def silence(group: Group) -> None:
+    """Answer nothing on the open connections any more."""
+    opened_later = is_new(group)
+    for api in VERSIONS:
+        group.answer(api, Never(), times=math.inf, when=lambda request: not opened_later(request))
+
+
+def is_answered(group: Group, since: int) -> bool:
+    return any(one.error_code == 0 for one in group.sent("Heartbeat", since=since))
+
+
+async def keeps_its_lease(user: User, group: Group, since: int) -> None:
+    """Wait for the response to a heartbeat; until then the member may deliver."""
+    had_lease: list[bool] = []
+
+    def is_answered_again() -> bool:
+        had_lease.append(machine_of(user).has_lease(lease.clock()))
+        return is_answered(group, since)
+
+    await group.until(is_answered_again)
+    assert all(had_lease)
+    assert "lost" not in user.listened
+
+
 @each_client
 def test_the_lease_goes_on_when_heartbeats_have_no_answer_on_one_connection(client: str) -> None:
     async def run() -> None:
         async with consuming(client) as (user, group):
             since = len(group.requests)
             group.answer("Heartbeat", Never())
+            await keeps_its_lease(user, group, since)
 
-            had_lease: list[bool] = []
+    asyncio.run(run())
 
-            def is_answered_again() -> bool:
-                had_lease.append(machine_of(user).has_lease(lease.clock()))
-                return any(one.error_code == 0 for one in group.sent("Heartbeat", since=since))
 
-            await group.until(is_answered_again)
-            assert all(had_lease)
-            assert "lost" not in user.listened
+@each_client
+def test_the_lease_goes_on_when_all_connections_are_silent_and_new_ones_are_not(client: str) -> None:
+    async def run() -> None:
+        async with consuming(client) as (user, group):
+            since = len(group.requests)
+            silence(group)
+            await keeps_its_lease(user, group, since)
+            assert await user.consumes(4)
+
+    asyncio.run(run())
+
+
+@each_client
+def test_a_lookup_of_the_coordinator_without_an_answer_is_tried_again(client: str) -> None:
+    async def run() -> None:
+        settings = {"session_timeout_ms": 6000, "request_timeout_ms": int(2000 * HANG_S)}
+        async with consuming(client, **settings, connections_max_idle_ms=int(3000 * HANG_S)) as (_, group):
+            since = len(group.requests)
+            silence(group)
+            group.answer("FindCoordinator", Never(), when=is_new(group))
+            await group.until(lambda: is_answered(group, since))
+            assert len(group.sent("FindCoordinator", since=since)) >= 2
 
     asyncio.run(run())
 

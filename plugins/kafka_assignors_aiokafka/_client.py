@@ -68,6 +68,7 @@ and
         _metadata_update                replaced on the instance
     AIOKafkaConnection
         _request_timeout                longer on the connection of joins
+        _last_action                    when the last response came
         _writer, send, close            a commit is written to the open connection itself
     conn.CloseReason
     util

@@ -54,7 +54,7 @@ The cooperative consumer also touches what `_TOUCHED_OF_COORDINATOR` and `_TOUCH
                                         a commit is written to the open connection itself
     KafkaTCPTransport
         _close                          closes the socket, without the pending writes
-        _sock, is_closing
+        _sock, is_closing, last_read
     ClusterMetadata
         topics, topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
         broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener

@@ -19,6 +19,7 @@ import logging
 import socket
 import struct
 import sys
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent import futures
 from contextlib import suppress
@@ -163,27 +164,53 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             patience_s = self._rebalance_timeout_ms / 1000 + _BEYOND_REBALANCE_S
             connection._request_timeout = max(connection._request_timeout, patience_s)
 
+    async def ensure_coordinator_known(self) -> None:
+        """Look the coordinator up, as aiokafka does; on new connections after a third of the session.
+
+        aiokafka waits `request_timeout_ms` for the response to FindCoordinator, for that to the Metadata
+        request after a failure, and for a connection.
+        """
+        patience_s = self._session_timeout_ms / 3000
+        while self.coordinator_id is None and not self._closing.done():
+            try:
+                await wait_for(super().ensure_coordinator_known(), patience_s)
+            except asyncio.TimeoutError:
+                self._close_silent_connections()
+                patience_s *= 2  # Perhaps a connection takes long to open.
+
     async def send_with_timeout(self, request: Any) -> Any:
         """Send a request that a coordinator answers at once; KafkaTimeoutError after a third of the session.
 
-        After the timeout the connection is closed, as by the client's own timeout, and that of joins if none
-        is under way. Otherwise the lookup may find the same broker, and requests would wait on dead
-        connections until the session ends.
+        After the timeout the connection is closed, as by the client's own timeout, and with it all that are
+        silent. Otherwise the lookup and the next request would wait on dead connections until the session
+        ends.
         """
         node_id = self.coordinator_id
         try:
             return await wait_for(self._send_req(request), self._session_timeout_ms / 3000)
         except asyncio.TimeoutError:
-            idle = (_JOINING,) if self._session.joins_are_answered else ()
-            for which in (ConnectionGroup.COORDINATION, *idle):
-                connection = self._client._conns.get((node_id, which))
-                if connection is not None:
-                    connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+            self._close_silent_connections(node_id)
             if node_id == self.coordinator_id:
                 self.coordinator_dead()
             raise _NoResponseError(
                 "the coordinator did not answer within a third of session_timeout_ms"
             ) from None
+
+    def _close_silent_connections(self, coordinator_id: int | None = None) -> None:
+        """Close what got no response for a sixth of the session, and those of a coordinator that is silent.
+
+        The connection of joins stays while one is under way. A connection that is only idle is opened again
+        when it is needed.
+        """
+        silent_since = time.monotonic() - self._session_timeout_ms / 6000
+        for (node_id, which), connection in list(self._client._conns.items()):
+            of_coordinator = node_id == coordinator_id and which != ConnectionGroup.DEFAULT
+            is_waited_for = which == _JOINING and not self._session.joins_are_answered
+            # aiokafka does not reopen the bootstrap connection.
+            if is_waited_for or node_id == "bootstrap" or not connection.connected():
+                continue
+            if of_coordinator or connection._last_action < silent_since:
+                connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
 
     def close_joining_connection(self) -> None:
         """Close the connection of joins; requests that wait on it fail."""

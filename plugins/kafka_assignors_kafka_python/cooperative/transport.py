@@ -85,16 +85,20 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """Wait until the coordinator is known; False after the timeout, KafkaError if a retry is of no use.
 
         kafka-python does the same, but retries without a pause while brokers name a coordinator that cannot
-        be reached.
+        be reached, and waits `request_timeout_ms` for a connection that is silent.
         """
         deadline = float("inf") if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        patience_ms = self.config["session_timeout_ms"] / 3
         while self.coordinator_unknown():
             if time.monotonic() >= deadline:
                 return False
-            left_ms = None if timeout_ms is None else (deadline - time.monotonic()) * 1000
+            left_ms = (deadline - time.monotonic()) * 1000
             try:
-                await self.wait_for(self.lookup_coordinator(), left_ms)
+                await self.wait_for(self.lookup_coordinator(), min(left_ms, patience_ms))
             except Errors.KafkaError as error:
+                if isinstance(error, Errors.KafkaTimeoutError) and left_ms > patience_ms:
+                    self._close_silent_connections(error)
+                    patience_ms *= 2  # Perhaps a connection takes long to open.
                 if not error.retriable:
                     raise
                 # Perhaps all known brokers have gone.
@@ -170,8 +174,8 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
     async def send_heartbeat(self, request: Any) -> int:
         """The error code of the response; KafkaTimeoutError after a third of `session_timeout_ms`.
 
-        After the timeout the connection is closed, and that of joins if none is under way: a lookup may find
-        the same broker, and requests would wait on dead connections until the session ends.
+        After the timeout the connection is closed, and with it all that are silent. Otherwise the lookup and
+        the next request would wait on dead connections until the session ends.
         """
         self.heartbeat.sent_heartbeat()
         node_id = self.coordinator_id
@@ -179,15 +183,27 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             sending = self._manager.call_soon(self.send, request)
             response = await self.wait_for(sending, self.config["session_timeout_ms"] / 3)
         except Errors.KafkaTimeoutError as error:
-            self._manager.close(node_id=node_id)
-            if self._session.joins_are_answered:
-                self.close_joining_connection()
+            self._close_silent_connections(error, node_id)
             if self.coordinator_id == node_id:
                 self.coordinator_dead(error)
             raise
         if membership_error(response.error_code) in _HEARD:
             self.heartbeat.received_heartbeat()
         return int(response.error_code)
+
+    def _close_silent_connections(self, error: Exception, coordinator_id: object = None) -> None:
+        """Close what received nothing for a sixth of the session, and that of a coordinator that is silent.
+
+        Requests that wait there get the error. The connection of joins stays while one is under way. A
+        connection that is only idle is opened again when it is needed.
+        """
+        silent_since = time.monotonic() - self.config["session_timeout_ms"] / 6000
+        for node_id, connection in list(self._manager._conns.items()):
+            transport = connection.transport
+            is_silent = transport is None or transport.last_read < silent_since
+            is_waited_for = node_id == self._joining_id and not self._session.joins_are_answered
+            if (is_silent and not is_waited_for) or node_id == coordinator_id:
+                connection.close(error)
 
     async def back_off(self) -> None:
         """Wait for `retry_backoff_ms`."""
