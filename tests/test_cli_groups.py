@@ -15,10 +15,10 @@ from rich.text import Text
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
-from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import ProgressReport
+from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.groups_view import (
     Looks,
     Snapshot,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Sticky
 from kafka_assignors.wire import Subscription
 from kafka_assignors_cli import main
+from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.groups_view import description, group_list
 from kafka_assignors_ops.lint import LintReport
 from kafka_assignors_ops.lint.rules import LintFinding, NotJudged, Severity

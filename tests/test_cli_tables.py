@@ -11,12 +11,13 @@ import pytest
 from rich.console import RenderableType
 
 from kafka_assignors.group import Assignment, Topic
-from kafka_assignors.quality import compare_strategies, measure
+from kafka_assignors.quality import measure
 from kafka_assignors.strategies import CooperativeSticky, Range, RoundRobin
 from kafka_assignors.wire import Subscription
 from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable
 from kafka_assignors_cli.list_strategies import strategy_table
+from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.groups_view import description, group_list
 from kafka_assignors_ops.lint import LintReport
 from kafka_assignors_ops.lint.rules import LintFinding, NotJudged, Severity

@@ -10,10 +10,11 @@ import pytest
 from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES, Scale
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.quality import compare_strategies, measure
+from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, least_rack_misses, solve
 from kafka_assignors.strategies import Capacity, RackAwareSticky, Range
 from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky, moves_least
+from kafka_assignors_ops.comparison import compare_strategies
 from tests.exact_groups import Limits, random_group
 
 GROUPS = 1500

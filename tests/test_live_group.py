@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.quality import compare_strategies
 from kafka_assignors.strategies import Range, Sticky
 from kafka_assignors.wire import Subscription, encode_subscription
+from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, UnsettledGroupError, as_group
 
 ORDERS = {"orders": Topic("orders", 4, tuple(frozenset({rack}) for rack in "aabb"))}

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors.quality import StrategyComparison, compare_strategies
 from kafka_assignors.strategies import Strategy, strategy_names
+from kafka_assignors.strategy import runs_on_broker
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, counted, emit, note, printable
 from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
 from kafka_assignors_ops.cluster_access import connected, require_existing, unreadable
+from kafka_assignors_ops.comparison import StrategyComparison, compare_strategies
 from kafka_assignors_ops.groups_view import (
     Looks,
     Snapshot,
@@ -291,7 +292,7 @@ def _strategies(given: Sequence[str] | None) -> list[tuple[str, Strategy]]:
         for name in (options.split_names(given) if given else strategy_names())
     ]
     # A strategy that runs on the broker is shown only on request: no client can choose it.
-    return [(name, strategy) for name, strategy in loaded if given or not strategy.runs_on_broker]
+    return [(name, strategy) for name, strategy in loaded if given or not runs_on_broker(strategy)]
 
 
 def _described(

@@ -21,7 +21,6 @@ from rich.text import Text
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group import quoted, shortened
 from kafka_assignors.group_json import group_to_json
-from kafka_assignors.quality import StrategyComparison, StrategyResult
 from kafka_assignors_cli.console import (
     Column,
     ColumnKind,
@@ -36,6 +35,7 @@ from kafka_assignors_cli.console import (
     printable,
 )
 from kafka_assignors_cli.output_files import is_stdout, write_document, write_file
+from kafka_assignors_ops.comparison import StrategyComparison, StrategyResult
 from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
 
 

@@ -44,6 +44,7 @@ from kafka_assignors.strategy import (
     fits_kafka_string,
     how_to_run,
     is_ours,
+    runs_on_broker,
 )
 from kafka_assignors.weights import weigh
 
@@ -171,7 +172,7 @@ class Assignor:
         self.strategy = require_strategy(strategy)
         if not shared_name:
             _require_own_name(strategy)
-        if strategy.runs_on_broker:
+        if runs_on_broker(strategy):
             raise ValueError(
                 f"strategy {strategy.name!r} stands for an assignor of the broker (KIP-848), which no client "
                 "runs: take a strategy that runs in the client, or a client that speaks KIP-848 and its "

@@ -30,7 +30,7 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from kafka_assignors.announcements import Facts, InvalidFactError, decode_facts, encode_facts
@@ -43,7 +43,6 @@ from kafka_assignors.group import (
     Member,
     Topic,
 )
-from kafka_assignors.quality import LoadReport
 from kafka_assignors.wire.reader import ProtocolError
 
 FORMAT = 1
@@ -130,11 +129,6 @@ def assignment_to_json(assignment: Assignment) -> dict[str, dict[str, list[int]]
         member_id: {topic: list(topics[topic]) for topic in sorted(topics)}
         for member_id, topics in sorted(assignment.members.items())
     }
-
-
-def loads_to_json(report: LoadReport) -> dict[str, Any]:
-    """The loads by weight; `ratio` is a number from 1 on."""
-    return {**asdict(report), "ratio": report.ratio}
 
 
 def _topic(name: str, value: object, path: Path) -> Topic:

@@ -1,4 +1,4 @@
-"""Measures of an assignment: balance, movement, racks and loads in numbers; and a comparison of strategies.
+"""Measures of an assignment: balance, movement, racks and loads in numbers.
 
 The load of a member is the weight of its partitions together. The lower bound of the greatest load is the
 greatest of three: the heaviest partition;
@@ -14,7 +14,7 @@ greatest of three: the heaviest partition;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from math import sqrt
@@ -23,12 +23,9 @@ from operator import truediv
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Assignment, Group, TopicPartitions
-from kafka_assignors.leader import lead
-from kafka_assignors.solver import least_moved, racks_matter
+from kafka_assignors.solver import racks_matter
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.distribution import Distribution
-from kafka_assignors.strategies.sticky import moves_least
-from kafka_assignors.strategy import Strategy
 from kafka_assignors.weights import weights_of
 
 
@@ -153,55 +150,6 @@ def _missing(group: Group, holders: Mapping[str, TopicPartitions]) -> Iterator[t
         for name, partitions in by_topic.items():
             if (topic := group.topics.get(name)) is not None:
                 yield from ((name, p) for p in topic.rack_misses(rack, partitions))
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyResult:
-    """The result of one strategy: the `quality` of its assignment, or the `problem` if it fails."""
-
-    strategy: str
-    quality: Quality | None
-    problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StrategyComparison:
-    """The group now, and under each strategy.
-
-    `now` measures what the members own: no partition moved, and those without an owner are not counted.
-    `least_moved` is the fewest moves to the best balance, regardless of racks.
-    """
-
-    now: Quality
-    least_moved: int
-    results: tuple[StrategyResult, ...]
-
-
-def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]]) -> StrategyComparison:
-    """The result of each strategy, by its requested name, on `group` as it is now.
-
-    A strategy may be third-party code: one that raises, or breaks its contract, has a problem and no quality.
-    """
-    results: list[StrategyResult] = []
-    least: int | None = None
-    for name, strategy in strategies:
-        result = _result(group, name, strategy)
-        if result.quality is not None and moves_least(strategy):
-            least = result.quality.moved
-        results.append(result)
-    return StrategyComparison(
-        now=measure(group, Assignment(group.claims.prior)),
-        least_moved=least_moved(group) if least is None else least,
-        results=tuple(results),
-    )
-
-
-def _result(group: Group, name: str, strategy: Strategy) -> StrategyResult:
-    try:
-        result = lead(strategy, group, strategy.protocols[0])
-        return StrategyResult(name, measure(group, result.target))
-    except Exception as error:
-        return StrategyResult(name, None, f"{type(error).__name__}: {error}")
 
 
 # ---- loads by weight

@@ -158,10 +158,10 @@ class Strategy(ABC):
         """The scale on which balance, the first of the `criteria`, measures the loads of the group."""
         return PLAIN
 
-    @property
-    def runs_on_broker(self) -> bool:
-        """Whether this stands for an assignor of the broker (KIP-848), which no client can run."""
-        return RebalanceProtocol.CONSUMER in self.protocols
+
+def runs_on_broker(strategy: Strategy) -> bool:
+    """Whether it stands for an assignor of the broker (KIP-848), which no client can run."""
+    return RebalanceProtocol.CONSUMER in strategy.protocols
 
 
 SHARED_NAMES = frozenset({"range", "roundrobin", "sticky", "cooperative-sticky"})

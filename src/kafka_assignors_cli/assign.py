@@ -14,7 +14,7 @@ import typer
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
-from kafka_assignors.group_json import assignment_to_json, loads_to_json
+from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure, measure_loads
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
@@ -180,7 +180,8 @@ def _answer(request: _Request, group: Group, where: str) -> dict[str, Any]:
             ),
         }
         if any(topic.weights for topic in group.topics.values()):
-            answer["loads"] = loads_to_json(measure_loads(group, result.target))
+            loads = measure_loads(group, result.target)
+            answer["loads"] = {**dataclasses.asdict(loads), "ratio": loads.ratio}
         if findings := strategy.findings(lent(strategy, group)):
             answer["findings"] = list(findings)
         if request.settle:

@@ -28,7 +28,7 @@ from typing import Any
 
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES, STOCK_CLASSES
-from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors.strategy import RebalanceProtocol, runs_on_broker
 from kafka_assignors.wire import GroupMetadata, ProtocolError, decode_member
 from kafka_assignors_ops.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
 from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
@@ -334,7 +334,7 @@ def strategy_use(
         strategy = load(text)
     except StrategyError as error:
         raise InvalidSettingError(key, f"{error} (the client's own are written stock:NAME)") from None
-    if strategy.runs_on_broker:
+    if runs_on_broker(strategy):
         raise InvalidSettingError(
             key, f"{strategy.name} stands for an assignor of the broker (KIP-848): no client lists it"
         )

@@ -34,7 +34,7 @@ from kafka_assignors.quality import Quality, measure, measure_loads
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import moves_least
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, runs_on_broker
 from kafka_assignors_spark.catalogue import Catalogue, leader_view
 from kafka_assignors_spark.folds.pause_model import Consumption, PauseModel
 from kafka_assignors_spark.folds.rates import RecentRates
@@ -52,7 +52,7 @@ from kafka_assignors_spark.result import RECORDED, Mode
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
     """The ways in which a group can run the strategy; the first one is replayed."""
-    if strategy.runs_on_broker:
+    if runs_on_broker(strategy):
         return (Consumption.BROKER_ASSIGNED,)
     if RebalanceProtocol.COOPERATIVE in strategy.protocols:
         return (Consumption.COOPERATIVE, Consumption.EAGER)
@@ -459,7 +459,7 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
     assignor of the broker: KIP-848 has one target, and every member moves to it on its own. `group` has the
     owned partitions before the first round.
     """
-    if strategy.runs_on_broker:
+    if runs_on_broker(strategy):
         return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
     if type(strategy) in _WITHOUT_CLAIMS:
         return lead(strategy, group, RebalanceProtocol.EAGER).assignment, 1
