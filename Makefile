@@ -21,7 +21,7 @@ PYSPARKS := 4.0 4.3
 
 export AIOKAFKA := $(if $(AIOKAFKA),$(abspath $(AIOKAFKA)))
 
-SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_spark -type f ! -name '*.pyc')
+SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_replay -type f ! -name '*.pyc')
 
 .PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-aiokafka needs-java needs-maven pysparks clean
 

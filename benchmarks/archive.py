@@ -47,8 +47,8 @@ from kafka_assignors.wire import (
     encode_subscription,
     group_partition,
 )
-from kafka_assignors_spark.archive import ArchiveOptions, ArchiveProgress
-from kafka_assignors_spark.archive.run import run_archive
+from kafka_assignors_replay.archive import ArchiveOptions, ArchiveProgress
+from kafka_assignors_replay.archive.run import run_archive
 
 TOPIC = "__consumer_offsets"
 GROUPS = 500

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from compat_tests.java.oracle import LineProcess
 from compat_tests.support.jvm import compile_java, java_command
-from kafka_assignors_spark.folds.records import decode_record
+from kafka_assignors_replay.folds.records import decode_record
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import FleetOptions, generations_of_each, profile_of
 

@@ -30,15 +30,15 @@ from kafka_assignors.wire import (
     encode_key,
     encode_subscription,
 )
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.accuracy import check_generation
-from kafka_assignors_spark.folds.causes import CauseFinder
-from kafka_assignors_spark.folds.faults import FaultFinder, FaultRules
-from kafka_assignors_spark.folds.group_replay import GroupReplay
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import decode_record
-from kafka_assignors_spark.folds.replay_state import write_state
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.folds.accuracy import check_generation
+from kafka_assignors_replay.folds.causes import CauseFinder
+from kafka_assignors_replay.folds.faults import FaultFinder, FaultRules
+from kafka_assignors_replay.folds.group_replay import GroupReplay
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.records import decode_record
+from kafka_assignors_replay.folds.replay_state import write_state
+from kafka_assignors_replay.result import Mode
 
 START = datetime(2026, 3, 2, tzinfo=timezone.utc)
 STRATEGIES = ("range", "cooperative-sticky")

@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.process_tree import measured
-from kafka_assignors_spark.schemas import RAW, record_batch
+from kafka_assignors_replay.schemas import RAW, record_batch
 from spark_validation.fleet.profile import FleetOptions
 
 

@@ -35,9 +35,9 @@ from kafka_assignors_ops.watch.exporter import registry
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, Now
 from kafka_assignors_ops.watch.metrics import Scrape, WatchStatus
 from kafka_assignors_ops.watch.watcher import WatchState, save_state
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.generations import Record
-from kafka_assignors_spark.folds.records import to_micros
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.folds.generations import Record
+from kafka_assignors_replay.folds.records import to_micros
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import START, FleetOptions, profile_of, topic_of
 

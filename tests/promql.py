@@ -8,7 +8,7 @@ import promql_parser as promql
 
 from kafka_assignors_ops.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, STATES, UNDECODABLE
 from kafka_assignors_ops.watch.metrics import GROUP_METRICS, WATCH_METRICS, WatchedMetric
-from kafka_assignors_spark.folds.causes import Cause
+from kafka_assignors_replay.folds.causes import Cause
 
 _ALL: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]
 METRICS = {metric.name: metric for metric in _ALL}

@@ -14,7 +14,7 @@ import pytest
 import kafka_assignors
 from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import list_strategies, main
-from kafka_assignors_spark.command_options import require_replay_extra
+from kafka_assignors_replay.command_options import require_replay_extra
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'
@@ -111,7 +111,7 @@ def test_starting_up_loads_nothing_heavy() -> None:
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "typer" in imported
     heavy = {
-        "kafka_assignors_spark",
+        "kafka_assignors_replay",
         "pyspark",
         "pyarrow",
         "jinja2",

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_assignors_cli import main
 from kafka_assignors_cli.output_files import CiCase, CiOutcome, github_annotation, junit_xml
-from kafka_assignors_spark.result import to_json
+from kafka_assignors_replay.result import to_json
 from spark_validation.tests.report_sample import sample
 from tests.hostile_names import NAMES
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors_cli import files, main
-from kafka_assignors_spark.result import RECORDED, to_json
+from kafka_assignors_replay.result import RECORDED, to_json
 from spark_validation.tests.report_sample import sample
 
 GROUP: dict[str, Any] = {
@@ -99,7 +99,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in ("pyspark", "confluent_kafka"):
         monkeypatch.setitem(sys.modules, module, None)
     for module in [
-        name for name in sys.modules if name.startswith(("kafka_assignors_spark", "kafka_assignors_con"))
+        name for name in sys.modules if name.startswith(("kafka_assignors_replay", "kafka_assignors_con"))
     ]:
         monkeypatch.delitem(sys.modules, module)  # The module may hold imports of an earlier test.
     files = {

@@ -26,10 +26,10 @@ from kafka_assignors_ops.live_group import Coordinator, LiveGroup, LiveMember, a
 from kafka_assignors_ops.watch.fleet import Counts, FleetCounts, FleetSnapshot, GroupFigures, GroupSnapshot
 from kafka_assignors_ops.watch.metrics import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
-from kafka_assignors_spark.policy import judge, read_policy
-from kafka_assignors_spark.report.as_json import read_report
-from kafka_assignors_spark.result import to_json
-from kafka_assignors_spark.validate_command import judgement_renderables
+from kafka_assignors_replay.policy import judge, read_policy
+from kafka_assignors_replay.report.as_json import read_report
+from kafka_assignors_replay.result import to_json
+from kafka_assignors_replay.validate_command import judgement_renderables
 from spark_validation.tests.report_sample import sample
 from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
 

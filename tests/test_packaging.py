@@ -19,7 +19,7 @@ PACKAGES = (
     "kafka_assignors_kafka_python",
     "kafka_assignors_opentelemetry",
     "kafka_assignors_ops",
-    "kafka_assignors_spark",
+    "kafka_assignors_replay",
     "kafka_assignors_strategies",
 )
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.pause.model import resume_s, second_rounds, sheets
 from benchmarks.pause.result_files import Results
 from benchmarks.pause.tables import markdown
-from kafka_assignors_spark.folds.pause_model import Consumption, PauseModel
+from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
 
 ROOT = Path(__file__).parents[1]
 RUN = Results.read(ROOT / "benchmarks" / "pause" / "results" / "60.json")

@@ -72,7 +72,7 @@ def test_the_long_description_has_no_relative_links_and_names_one_repository() -
 
 def test_no_text_that_a_user_of_the_wheel_sees_names_a_file_that_only_the_repository_has() -> None:
     found = []
-    for folder in ("src", "plugins", "spark_validation/kafka_assignors_spark"):
+    for folder in ("src", "plugins", "spark_validation/kafka_assignors_replay"):
         for file in (ROOT / folder).rglob("*.py"):
             tree = ast.parse(file.read_text(encoding="utf-8"))
             notes = {

@@ -16,10 +16,10 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
 from kafka_assignors_ops.watch.metrics import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import Record
-from kafka_assignors_spark.folds.records import to_micros
-from kafka_assignors_spark.history import catalogue_rows
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.generations import Record
+from kafka_assignors_replay.folds.records import to_micros
+from kafka_assignors_replay.history import catalogue_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY, PICTURE = ROOT / "spark_validation" / "recorded", ROOT / "docs" / "watch.svg"

@@ -21,7 +21,7 @@ from rich.console import Console
 from benchmarks.pause.result_files import Results
 from benchmarks.pause.summary import EventSummary, PeerSummary
 from benchmarks.pause.tables import EVENT_NAMES, ORDER, Sheet, markdown, show
-from kafka_assignors_spark.folds.pause_model import Consumption, PauseModel
+from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
 
 __all__ = ["modelled_ms", "resume_s", "second_rounds", "sheets"]
 

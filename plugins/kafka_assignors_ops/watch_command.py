@@ -312,7 +312,7 @@ def in_order_of_attention(groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot
 
 def group_json(group: GroupSnapshot) -> dict[str, Any]:
     """The figures of the last generation, which may be null, and the counts."""
-    from kafka_assignors_spark.result import to_json
+    from kafka_assignors_replay.result import to_json
 
     return {
         "group": group.group,

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors_cli import main as command
-from kafka_assignors_spark.archive import ArchiveOptions
-from kafka_assignors_spark.archive.run import run_archive
-from kafka_assignors_spark.spark.session import spark_session
+from kafka_assignors_replay.archive import ArchiveOptions
+from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.spark.session import spark_session
 from spark_validation.day.broker import SETTINGS, archived, publish
 from spark_validation.fleet import history as fleet
 from spark_validation.fleet.profile import FleetOptions

@@ -12,8 +12,8 @@ import time
 from pathlib import Path
 
 from kafka_assignors_cli.console import ProgressReport
-from kafka_assignors_spark.result import ReplayError
-from kafka_assignors_spark.spark.session import spark_session, task_progress
+from kafka_assignors_replay.result import ReplayError
+from kafka_assignors_replay.spark.session import spark_session, task_progress
 from spark_validation.fleet.history import write
 from spark_validation.fleet.profile import FleetOptions
 

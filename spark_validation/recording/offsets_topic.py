@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_assignors_spark.folds.rates import CommitThinner
-from kafka_assignors_spark.history import COMMITS
-from kafka_assignors_spark.schemas import RAW, record_batch
+from kafka_assignors_replay.folds.rates import CommitThinner
+from kafka_assignors_replay.history import COMMITS
+from kafka_assignors_replay.schemas import RAW, record_batch
 
 __all__ = ["GroupRecords", "read_group_records"]
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from kafka_assignors_spark.schemas import TABLES
+from kafka_assignors_replay.schemas import TABLES
 from spark_validation.standalone.comparison import compare
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import ReplayOptions
-from kafka_assignors_spark.schemas import TABLES
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import ReplayOptions
+from kafka_assignors_replay.schemas import TABLES
 from spark_validation.standalone.cluster import StandaloneCluster
 from spark_validation.standalone.wheel import bare_python, py_files
 

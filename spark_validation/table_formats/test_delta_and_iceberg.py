@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from compat_tests.support.jvm import classpath
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
-from kafka_assignors_spark.spark.session import spark_session
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import ReplayError, ReplayOptions
+from kafka_assignors_replay.spark.session import spark_session
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
 
 TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}

@@ -10,15 +10,15 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kafka_assignors.strategy import Strategy
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.group import FoldWork, Output, SortedRecord, fold_groups, sort_records
-from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import group_of, is_commit, to_micros
-from kafka_assignors_spark.folds.replay_state import read_state
-from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.result import Mode
-from kafka_assignors_spark.schemas import TABLES
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRecord, fold_groups, sort_records
+from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.records import group_of, is_commit, to_micros
+from kafka_assignors_replay.folds.replay_state import read_state
+from kafka_assignors_replay.folds.sums import GroupSums
+from kafka_assignors_replay.result import Mode
+from kafka_assignors_replay.schemas import TABLES
 
 
 @dataclass

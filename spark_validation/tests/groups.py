@@ -41,9 +41,9 @@ from kafka_assignors.wire import (
     encode_offset_commit,
     encode_subscription,
 )
-from kafka_assignors_spark.folds.rates import CommitThinner
-from kafka_assignors_spark.folds.records import is_commit, to_micros
-from kafka_assignors_spark.schemas import COMMITTED
+from kafka_assignors_replay.folds.rates import CommitThinner
+from kafka_assignors_replay.folds.records import is_commit, to_micros
+from kafka_assignors_replay.schemas import COMMITTED
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 

@@ -19,10 +19,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli.app import run
-from kafka_assignors_spark.archive import ArchiveError, ArchiveProgress
-from kafka_assignors_spark.archive.run import Run, run_archive
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from kafka_assignors_replay.archive import ArchiveError, ArchiveProgress
+from kafka_assignors_replay.archive.run import Run, run_archive
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.groups import Log, member
 

@@ -12,10 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors_spark.archive import ArchiveError, ArchiveProgress
-from kafka_assignors_spark.archive.run import run_archive
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import ReplayOptions
+from kafka_assignors_replay.archive import ArchiveError, ArchiveProgress
+from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
 
 DAY_MS = 86_400_000

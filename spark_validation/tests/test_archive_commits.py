@@ -19,17 +19,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions
-from kafka_assignors_spark.archive.store import BatchWriter, Ledger, remove_files_of
-from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.rates import CommitThinner
-from kafka_assignors_spark.history import rates_of_history
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import Mode, ReplayOptions
-from kafka_assignors_spark.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
-from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
-from kafka_assignors_spark.spark.directory import Directory
+from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions
+from kafka_assignors_replay.archive.store import BatchWriter, Ledger, remove_files_of
+from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.folds.rates import CommitThinner
+from kafka_assignors_replay.history import rates_of_history
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import Mode, ReplayOptions
+from kafka_assignors_replay.schemas import COMMITTED, REPORTED, REPORTED_WITH_COMMITS
+from kafka_assignors_replay.source.messages import MessageCounts, RangeReport
+from kafka_assignors_replay.spark.directory import Directory
 from spark_validation.tests.archived_topic import ArchivedTopic
 from spark_validation.tests.test_archive_writer import begun, killed_and_tried_again
 

@@ -13,9 +13,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors.group import Topic
 from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity
-from kafka_assignors_spark.archive import ArchiveError
-from kafka_assignors_spark.archive.run import Lag
-from kafka_assignors_spark.archive.store import (
+from kafka_assignors_replay.archive import ArchiveError
+from kafka_assignors_replay.archive.run import Lag
+from kafka_assignors_replay.archive.store import (
     BatchWriter,
     CatalogueLog,
     Ledger,
@@ -24,12 +24,12 @@ from kafka_assignors_spark.archive.store import (
     batch_name,
     remove_files_of,
 )
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry, changed_entry
-from kafka_assignors_spark.result import MANIFEST
-from kafka_assignors_spark.schemas import REPORTED, TOPICS
-from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
-from kafka_assignors_spark.spark.directory import Directory
-from kafka_assignors_spark.spark.session import collect_with_micros
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, changed_entry
+from kafka_assignors_replay.result import MANIFEST
+from kafka_assignors_replay.schemas import REPORTED, TOPICS
+from kafka_assignors_replay.source.messages import MessageCounts, RangeReport
+from kafka_assignors_replay.spark.directory import Directory
+from kafka_assignors_replay.spark.session import collect_with_micros
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
 Row = tuple[int, int, datetime, bytes, "bytes | None"]

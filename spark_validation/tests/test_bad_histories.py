@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_spark.folds.generations import TORN
-from kafka_assignors_spark.folds.rebalances import RECORDS_LOST
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.replay_tables import print_replay
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult
+from kafka_assignors_replay.folds.generations import TORN
+from kafka_assignors_replay.folds.rebalances import RECORDS_LOST
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.replay_tables import print_replay
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import RECORDED, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

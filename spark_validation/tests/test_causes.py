@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.causes import Cause, CauseFinder
-from kafka_assignors_spark.folds.kip848 import Kip848Fact
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import MemberRecord
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.folds.causes import Cause, CauseFinder
+from kafka_assignors_replay.folds.kip848 import Kip848Fact
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 

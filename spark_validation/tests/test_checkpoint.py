@@ -17,11 +17,11 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_spark.engine import Limits
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import Mode, ReplayError, ReplayOptions
-from kafka_assignors_spark.spark.directory import FILE, Checkpoint
+from kafka_assignors_replay.engine import Limits
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import Mode, ReplayError, ReplayOptions
+from kafka_assignors_replay.spark.directory import FILE, Checkpoint
 from spark_validation.tests.groups import Log, member, write_history
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark

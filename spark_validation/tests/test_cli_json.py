@@ -20,10 +20,10 @@ from kafka_assignors_cli import main
 from kafka_assignors_cli.app import command_line
 from kafka_assignors_ops import groups_command, lint_command
 from kafka_assignors_ops.live_group import LiveGroup
-from kafka_assignors_spark import archive_command
-from kafka_assignors_spark.archive import ArchiveResult
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.source.messages import MessageCounts
+from kafka_assignors_replay import archive_command
+from kafka_assignors_replay.archive import ArchiveResult
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.source.messages import MessageCounts
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import sample
 from tests.test_cli import COMMAND, GROUP, read_all

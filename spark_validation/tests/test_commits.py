@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
-from kafka_assignors_spark.folds import rates
-from kafka_assignors_spark.folds.rates import CommitThinner, KeptCommit
+from kafka_assignors_replay.folds import rates
+from kafka_assignors_replay.folds.rates import CommitThinner, KeptCommit
 
 S = 1_000_000
 INTERVAL_S = 60

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from kafka_assignors_spark.folds.faults import Fault, FaultFinder, FaultKind, FaultRules
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import MemberRecord
+from kafka_assignors_replay.folds.faults import Fault, FaultFinder, FaultKind, FaultRules
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.records import MemberRecord
 from spark_validation.tests.groups import START
 
 CRASH_LOOP, FLAPPING, EXPIRED, CAME_BACK, DEPLOYMENT, SCALED = FaultKind

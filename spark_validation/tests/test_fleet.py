@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import group_partition
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.rebalances import HISTORY_STARTS
-from kafka_assignors_spark.folds.records import MemberDecoder, RecordKind, decode_record
-from kafka_assignors_spark.history import catalogue_rows, rates_of_history
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions, ReplayResult
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.rebalances import HISTORY_STARTS
+from kafka_assignors_replay.folds.records import MemberDecoder, RecordKind, decode_record
+from kafka_assignors_replay.history import catalogue_rows, rates_of_history
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import RECORDED, Mode, ReplayOptions, ReplayResult
 from spark_validation.fleet import history
 from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import Record, life

@@ -14,15 +14,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
-from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
-from kafka_assignors_spark.history import catalogue_rows, read_records, record_files
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.replay_tables import damage_lines
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import OFFSETS_TOPIC, ReplayError, ReplayOptions, ReplayResult
-from kafka_assignors_spark.spark.read import recorded_records
+from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.folds.records import LAST_MICROS, from_micros
+from kafka_assignors_replay.history import catalogue_rows, read_records, record_files
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.replay_tables import damage_lines
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import OFFSETS_TOPIC, ReplayError, ReplayOptions, ReplayResult
+from kafka_assignors_replay.spark.read import recorded_records
 from spark_validation.tests.folding import fold
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
 

@@ -24,11 +24,11 @@ from kafka_assignors.wire import (
     encode_group_metadata,
     encode_key,
 )
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.replay_tables import print_replay
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import RECORDED, ReplayOptions, ReplayResult
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.replay_tables import print_replay
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import RECORDED, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member, new_member, write_history
 from tests.hostile_names import NAMES
 

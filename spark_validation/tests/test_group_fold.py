@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_assignors_spark.folds.group import (
+from kafka_assignors_replay.folds.group import (
     STATE_PLACE,
     FoldWork,
     Output,
@@ -16,10 +16,10 @@ from kafka_assignors_spark.folds.group import (
     read_detail,
     sort_records,
 )
-from kafka_assignors_spark.folds.group_replay import Replayed
-from kafka_assignors_spark.folds.replay_state import StateError, read_state
-from kafka_assignors_spark.folds.sums import Figures, GroupSums, verdict_of
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.folds.replay_state import StateError, read_state
+from kafka_assignors_replay.folds.sums import Figures, GroupSums, verdict_of
+from kafka_assignors_replay.result import Mode
 from spark_validation.tests.folding import collect, sorted_records, work_on
 from spark_validation.tests.groups import START
 from spark_validation.tests.test_bad_histories import bad

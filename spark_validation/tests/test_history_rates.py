@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_assignors_spark.history import rates_of_history
-from kafka_assignors_spark.result import ReplayError
+from kafka_assignors_replay.history import rates_of_history
+from kafka_assignors_replay.result import ReplayError
 from spark_validation.tests.groups import Log, write_commits, write_history
 
 

@@ -22,8 +22,8 @@ from kafka_assignors.wire import (
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.kip848 import (
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.folds.kip848 import (
     DEFAULT_ASSIGNOR,
     MEMBERS_FROM_BEFORE,
     MEMBERS_WENT,
@@ -33,8 +33,8 @@ from kafka_assignors_spark.folds.kip848 import (
     EpochFold,
     Kip848Fact,
 )
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import to_micros
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.records import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors.wire import ConsumerGroupMemberState, ConsumerGroupRecord
-from kafka_assignors_spark.folds.records import topics_named
+from kafka_assignors_replay.folds.records import topics_named
 from spark_validation.tests.folding import Folded, fold, raw_rows
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 from spark_validation.tests.test_kip848_fold import (

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_assignors_spark.engine import RECORD_BYTES, Limits
-from kafka_assignors_spark.folds.records import group_bytes
-from kafka_assignors_spark.local import buckets
-from kafka_assignors_spark.local.engine import LocalEngine
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
-from kafka_assignors_spark.schemas import RAW
+from kafka_assignors_replay.engine import RECORD_BYTES, Limits
+from kafka_assignors_replay.folds.records import group_bytes
+from kafka_assignors_replay.local import buckets
+from kafka_assignors_replay.local.engine import LocalEngine
+from kafka_assignors_replay.result import ReplayError, ReplayOptions
+from kafka_assignors_replay.schemas import RAW
 from spark_validation.tests.folding import work_on
 from spark_validation.tests.test_kip848_fold import ORDERS
 

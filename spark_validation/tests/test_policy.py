@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors_spark.policy import (
+from kafka_assignors_replay.policy import (
     LEAST_OF,
     METRICS,
     GroupJudgement,
@@ -21,8 +21,8 @@ from kafka_assignors_spark.policy import (
     judge,
     read_policy,
 )
-from kafka_assignors_spark.report.as_json import ReportError, read_report
-from kafka_assignors_spark.result import Mode, Verdict, to_json
+from kafka_assignors_replay.report.as_json import ReportError, read_report
+from kafka_assignors_replay.result import Mode, Verdict, to_json
 from spark_validation.tests.report_sample import GROUPS, LINKING, sample
 
 ROOT = Path(__file__).parents[2]
@@ -396,7 +396,7 @@ def test_of_two_verdicts_on_one_thing_none_counts(moved: int) -> None:
 
 
 def test_a_report_is_read_from_what_the_json_report_holds() -> None:
-    from kafka_assignors_spark.report.as_json import json_report
+    from kafka_assignors_replay.report.as_json import json_report
 
     report = read_report(json.loads(json_report(sample())))
     assert report.groups.keys() == set(GROUPS)

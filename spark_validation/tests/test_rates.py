@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
-from kafka_assignors_spark.folds.rates import RateHistory, RecentRates, window_of
-from kafka_assignors_spark.folds.records import from_micros
-from kafka_assignors_spark.folds.replay_state import read_state, write_state
+from kafka_assignors_replay.folds.rates import RateHistory, RecentRates, window_of
+from kafka_assignors_replay.folds.records import from_micros
+from kafka_assignors_replay.folds.replay_state import read_state, write_state
 
 S = 1_000_000
 MINUTE = 60 * S
@@ -109,7 +109,7 @@ def test_the_commits_in_memory_are_bounded_and_survive_a_pause(
 
 
 def test_partitions_beyond_the_bound_have_no_rate(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafka_assignors_spark.folds.rates._MOST_PARTITIONS", 2)
+    monkeypatch.setattr("kafka_assignors_replay.folds.rates._MOST_PARTITIONS", 2)
     rates = RecentRates()
     for partition in range(4):
         for minute in (0, 1):

@@ -10,11 +10,11 @@ from kafka_assignors import Assignment, Group
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.group_replay import Replayed
-from kafka_assignors_spark.folds.pause_model import Consumption, PauseModel
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.result import RECORDED, Mode
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.result import RECORDED, Mode
 from spark_validation.tests.folding import replay_group
 from spark_validation.tests.test_rebalances import generation, had
 

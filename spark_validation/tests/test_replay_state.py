@@ -12,11 +12,11 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed, ReplayState
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed, ReplayState
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.replay_state import StateError, read_state, write_state
+from kafka_assignors_replay.result import Mode
 from spark_validation.tests.test_rebalances import generation, had
 
 FOUR = Catalogue([CatalogueEntry(None, Topic("orders", 4))])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import RenderableType
 
-from kafka_assignors_spark.replay_tables import failure_lines, replay_renderables
+from kafka_assignors_replay.replay_tables import failure_lines, replay_renderables
 from spark_validation.tests.report_sample import BREAKING_OUT, HOSTILE, LINKING, sample
 from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
 

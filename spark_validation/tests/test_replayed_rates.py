@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_spark.engine import Limits
-from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.group_replay import Replayed
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayError, ReplayOptions, ReplayResult, Verdict
+from kafka_assignors_replay.engine import Limits
+from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import RECORDED, Mode, ReplayError, ReplayOptions, ReplayResult, Verdict
 from spark_validation.tests.groups import Log, member, write_commits, write_history
 
 INTERVAL_S = 2

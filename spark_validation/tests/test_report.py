@@ -14,11 +14,11 @@ from urllib.parse import quote
 import pytest
 
 from kafka_assignors.strategies import strategy_names
-from kafka_assignors_spark.replay_tables import print_replay
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.report.findings import find, headline, leading_mode, period, sentence, totals
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayResult, Verdict
+from kafka_assignors_replay.replay_tables import print_replay
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.report.findings import find, headline, leading_mode, period, sentence, totals
+from kafka_assignors_replay.result import RECORDED, Mode, ReplayResult, Verdict
 from spark_validation.tests.report_sample import (
     BREAKING_OUT,
     GROUPS,

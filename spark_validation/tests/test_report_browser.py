@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors_spark.report.as_html import html_report
+from kafka_assignors_replay.report.as_html import html_report
 from spark_validation.tests.chromium import Page, find_chromium
 from spark_validation.tests.report_sample import BREAKING_OUT, GROUPS, HOSTILE, LINKING, sample
 from tests.hostile_names import NAMES

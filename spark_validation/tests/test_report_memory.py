@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_cli.output_files import write_lines
-from kafka_assignors_spark.report.as_json import json_report_lines
-from kafka_assignors_spark.result import ReplayResult
+from kafka_assignors_replay.report.as_json import json_report_lines
+from kafka_assignors_replay.result import ReplayResult
 from spark_validation.tests.report_sample import sample
 
 pytestmark = pytest.mark.exhaustive

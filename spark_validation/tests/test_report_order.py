@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.result import RECORDED, ReplayResult, Verdict
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.result import RECORDED, ReplayResult, Verdict
 from spark_validation.tests.report_sample import sample, summary, verdict
 
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from kafka_assignors_spark.report import plots
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.result import RECORDED, Mode, OwnershipSpan, TimelineRow
+from kafka_assignors_replay.report import plots
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.result import RECORDED, Mode, OwnershipSpan, TimelineRow
 from spark_validation.tests.report_sample import sample, summary, timeline, verdict
 
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.report.as_html import html_report
-from kafka_assignors_spark.result import ReplayOptions
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.report.as_html import html_report
+from kafka_assignors_replay.result import ReplayOptions
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "docs/sample-report.html"

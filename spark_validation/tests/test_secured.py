@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
-from kafka_assignors_spark.archive import ArchiveError, ArchiveOptions, ArchiveResult
-from kafka_assignors_spark.archive.run import run_archive
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import ReplayError, ReplayOptions, ReplayResult
+from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveResult
+from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import ReplayError, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark

@@ -18,16 +18,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_spark.engine import Limits, check_sample, draw
-from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.group import FoldWork, fold_groups
-from kafka_assignors_spark.folds.replay_state import read_state, write_state
-from kafka_assignors_spark.folds.sums import GroupSums
-from kafka_assignors_spark.local.engine import LocalEngine
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.report.as_json import json_report
-from kafka_assignors_spark.result import Mode, ReplayError, ReplayOptions, ReplayResult, SampleCheck, Verdict
-from kafka_assignors_spark.spark.directory import Checkpoint
+from kafka_assignors_replay.engine import Limits, check_sample, draw
+from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.folds.group import FoldWork, fold_groups
+from kafka_assignors_replay.folds.replay_state import read_state, write_state
+from kafka_assignors_replay.folds.sums import GroupSums
+from kafka_assignors_replay.local.engine import LocalEngine
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.result import Mode, ReplayError, ReplayOptions, ReplayResult, SampleCheck, Verdict
+from kafka_assignors_replay.spark.directory import Checkpoint
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.folding import work_on
@@ -84,9 +84,9 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
 
 KILLED = """
 import sys
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import Mode, ReplayOptions
-from kafka_assignors_spark.engine import Limits
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import Mode, ReplayOptions
+from kafka_assignors_replay.engine import Limits
 path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]
 strategies, modes = tuple(names.split(",")), (Mode.STEADY_STATE,)
 options = ReplayOptions(path, strategies=strategies, modes=modes, master="local[1]", checkpoint=checkpoint)

@@ -22,11 +22,11 @@ from kafka_assignors.wire import (
     group_partition,
 )
 from kafka_assignors_confluent.topics import topic_of
-from kafka_assignors_spark.folds.records import LAST_MICROS, from_micros
-from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.source import FORMAT, GroupRecordsReader, GroupRecordsSource
-from kafka_assignors_spark.source.messages import RangeReport
-from kafka_assignors_spark.source.planning import SourceOptions
+from kafka_assignors_replay.folds.records import LAST_MICROS, from_micros
+from kafka_assignors_replay.live_cluster import SourceError
+from kafka_assignors_replay.source import FORMAT, GroupRecordsReader, GroupRecordsSource
+from kafka_assignors_replay.source.messages import RangeReport
+from kafka_assignors_replay.source.planning import SourceOptions
 
 
 @pytest.mark.parametrize(

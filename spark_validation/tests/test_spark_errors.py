@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_spark.spark.session import JVM_ENDED, SPARK_ERRORS, one_line
+from kafka_assignors_replay.spark.session import JVM_ENDED, SPARK_ERRORS, one_line
 from spark_validation.tests.groups import Log, member, write_history
 
 
@@ -59,8 +59,8 @@ def test_the_cause_is_said(
 WITHOUT_JVM = """
 import os, signal, sys
 from pyspark import SparkContext
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import ReplayError, ReplayOptions
 
 def end_the_jvm(step):
     if step.number == 2:

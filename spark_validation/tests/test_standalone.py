@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_spark.schemas import TABLES
+from kafka_assignors_replay.schemas import TABLES
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.standalone.comparison import compare

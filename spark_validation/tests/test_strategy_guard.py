@@ -18,10 +18,10 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategy import Strategy
-from kafka_assignors_spark.engine_choice import ENGINES
-from kafka_assignors_spark.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayError, ReplayOptions, Verdict
+from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import RECORDED, Mode, ReplayError, ReplayOptions, Verdict
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
 

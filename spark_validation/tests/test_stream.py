@@ -11,10 +11,10 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key
-from kafka_assignors_spark.live_cluster import SourceError
-from kafka_assignors_spark.source import GroupRecordsStreamReader
-from kafka_assignors_spark.source.messages import MessageCounts, RangeReport
-from kafka_assignors_spark.source.planning import Bound, OffsetRange, SourceOptions, bounded, cut
+from kafka_assignors_replay.live_cluster import SourceError
+from kafka_assignors_replay.source import GroupRecordsStreamReader
+from kafka_assignors_replay.source.messages import MessageCounts, RangeReport
+from kafka_assignors_replay.source.planning import Bound, OffsetRange, SourceOptions, bounded, cut
 
 
 def test_a_batch_is_shared_out_and_what_one_partition_does_not_need_goes_to_the_others() -> None:

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_spark.engine_choice import choose_engine
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import ReplayError, ReplayOptions
+from kafka_assignors_replay.engine_choice import choose_engine
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
 
 LOGS = {"delta": "_delta_log/00000000000000000000.json", "iceberg": "metadata/v1.metadata.json"}

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli import main
 from kafka_assignors_cli.app import command_line
-from kafka_assignors_spark.report.as_json import json_report
+from kafka_assignors_replay.report.as_json import json_report
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
 

@@ -9,9 +9,9 @@ import pytest
 
 from kafka_assignors.wire import GroupMetadataKey, encode_key
 from kafka_assignors_ops.watch.fleet import DEAD_KEPT_S, RECENT_S, Fleet, FleetLimits, GroupSnapshot, Now
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import Record
-from kafka_assignors_spark.folds.records import LAST_MICROS, to_micros
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.generations import Record
+from kafka_assignors_replay.folds.records import LAST_MICROS, to_micros
 from spark_validation.tests.groups import Log, member
 
 LOW, HIGH, ALL = {"orders": [0, 1]}, {"orders": [2, 3]}, {"orders": [0, 1, 2, 3]}

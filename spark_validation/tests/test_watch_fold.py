@@ -15,15 +15,15 @@ import pytest
 
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now, Step
 from kafka_assignors_ops.watch.watcher import WatchState, load_state, save_state
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds import table_rows
-from kafka_assignors_spark.folds.generations import Record
-from kafka_assignors_spark.folds.rebalances import UNFINISHED
-from kafka_assignors_spark.folds.records import to_micros
-from kafka_assignors_spark.history import catalogue_rows
-from kafka_assignors_spark.replay import run_replay
-from kafka_assignors_spark.result import RECORDED, Mode, ReplayOptions
-from kafka_assignors_spark.schemas import TABLES, record_batch
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds import table_rows
+from kafka_assignors_replay.folds.generations import Record
+from kafka_assignors_replay.folds.rebalances import UNFINISHED
+from kafka_assignors_replay.folds.records import to_micros
+from kafka_assignors_replay.history import catalogue_rows
+from kafka_assignors_replay.replay import run_replay
+from kafka_assignors_replay.result import RECORDED, Mode, ReplayOptions
+from kafka_assignors_replay.schemas import TABLES, record_batch
 from spark_validation.tests.conftest import RECORDED as HISTORY
 from spark_validation.tests.folding import raw_rows
 from spark_validation.tests.groups import write_history

@@ -27,7 +27,7 @@ from kafka_assignors_ops.watch.metrics import (
     WatchedMetric,
     WatchStatus,
 )
-from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_replay.catalogue import Catalogue
 from spark_validation.tests.test_watch_fleet import at, feed, joined
 
 NAMES = (

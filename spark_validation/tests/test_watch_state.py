@@ -15,8 +15,8 @@ from kafka_assignors.arguments import UserError
 from kafka_assignors_confluent.topics import TopicIdentity
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import Record
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.generations import Record
 from spark_validation.tests.test_watch_fleet import at, feed, groups, joined
 
 
@@ -59,7 +59,7 @@ def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
 SAVES_HALF = """
 import resource, signal, sys
 from pathlib import Path
-from kafka_assignors_spark.catalogue import Catalogue
+from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_ops.watch.watcher import load_state, save_state
 
 file, handling = Path(sys.argv[1]), sys.argv[2]

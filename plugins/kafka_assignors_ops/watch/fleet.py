@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_assignors.group import quoted
 from kafka_assignors.wire import ConsumerGroupRecord
-from kafka_assignors_spark.catalogue import Catalogue, CatalogueEntry, changed_entry
-from kafka_assignors_spark.folds.causes import Cause, CauseFinder
-from kafka_assignors_spark.folds.generations import LifeFold, Record
-from kafka_assignors_spark.folds.group_replay import GroupReplay, Replayed, ReplayState
-from kafka_assignors_spark.folds.kip848 import EpochFold
-from kafka_assignors_spark.folds.rebalances import Generation
-from kafka_assignors_spark.folds.records import (
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, changed_entry
+from kafka_assignors_replay.folds.causes import Cause, CauseFinder
+from kafka_assignors_replay.folds.generations import LifeFold, Record
+from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed, ReplayState
+from kafka_assignors_replay.folds.kip848 import EpochFold
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
     RecordKind,
@@ -39,7 +39,7 @@ from kafka_assignors_spark.folds.records import (
     is_commit,
     to_micros,
 )
-from kafka_assignors_spark.result import Mode
+from kafka_assignors_replay.result import Mode
 
 if TYPE_CHECKING:
     from kafka_assignors_confluent.topics import LiveTopic

@@ -49,10 +49,10 @@ from kafka_assignors_ops.watch.fleet import (
     WatchedTopics,
 )
 from kafka_assignors_ops.watch.metrics import WatchStatus
-from kafka_assignors_spark.catalogue import Catalogue
-from kafka_assignors_spark.folds.generations import Record
-from kafka_assignors_spark.folds.records import millis_to_micros
-from kafka_assignors_spark.folds.replay_state import StateError, read_state, write_state
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.generations import Record
+from kafka_assignors_replay.folds.records import millis_to_micros
+from kafka_assignors_replay.folds.replay_state import StateError, read_state, write_state
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

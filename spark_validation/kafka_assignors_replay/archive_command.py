@@ -1,0 +1,202 @@
+"""`kafka-assignors archive`: keeps the history of consumer groups before the brokers compact it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import ProgressReport, emit, note
+from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
+from kafka_assignors_replay import command_options
+
+if TYPE_CHECKING:
+    from kafka_assignors_replay.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
+
+EPILOG = f"""Examples:
+
+kafka-assignors archive --bootstrap-server broker:9092 --to archive/ --once
+
+kafka-assignors archive --bootstrap-server broker:9092 --to s3a://bucket/groups --spark-config s3.properties
+
+kafka-assignors replay archive/
+
+Brokers compact __consumer_offsets, so that they remember little more than the last generation of a group. \
+The archive keeps every record of a group that it sees, as Parquet by date, with the topics beside \
+them. It leaves out offset commits: only --committed-offsets 60 keeps some, one a minute for each partition \
+that a group reads. A run continues where the last one ended, also after a kill: no record is \
+missing or duplicated. One archive is of one cluster.
+
+{options.CONFIG_EPILOG} s3.properties is in Spark's own form: spark.jars.packages, \
+spark.hadoop.fs.s3a.… and so on.
+
+Ctrl-C or SIGTERM ends it after the batch under way, a second Ctrl-C at once.
+
+Exit codes: 0 done: with --once all is archived, otherwise a signal ended it; 2 it cannot run, and one line \
+on stderr says why; 130 a signal ended --once before all was archived.
+"""
+
+_LINE_INTERVAL_S = 60.0
+"""The time between two lines of progress of a process that runs for months."""
+
+
+To = Annotated[
+    str, typer.Option("--to", metavar="PATH", help="The archive: a folder or URL that Hadoop can write to.")
+]
+Once = Annotated[
+    bool, typer.Option("--once", help="End when everything that was there at the start is archived.")
+]
+Interval = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.0,
+        help="The wait between batches when no records are left. Each batch writes at least one file.",
+    ),
+]
+MaxOffsets = Annotated[
+    int,
+    typer.Option(
+        metavar="N", min=1, help="The longest batch, in offsets of all partitions of the topic together."
+    ),
+]
+
+CommittedOffsets = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=1,
+        max=2**31 - 1,
+        help="Also keep the committed offsets of groups: of each partition the last one in each interval of "
+        "SECONDS, in up to 14 bytes. The replay gets consumption rates from them.",
+        show_default="none are kept",
+    ),
+]
+
+
+def archive(
+    *,
+    context: typer.Context,
+    to: To,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    once: Once = False,
+    interval: Interval = 300.0,
+    max_offsets: MaxOffsets = 1_000_000,
+    committed_offsets: CommittedOffsets = None,
+    json_file: options.JsonFile = None,
+    master: command_options.Master = None,
+    spark_config: command_options.SparkConfig = None,
+) -> None:
+    """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
+    if once:
+        options.refuse(context, ("interval",), "with --once, which does not wait")
+    address = options.cluster_address(bootstrap_server, command_config, timeout)
+    properties = command_options.spark_properties(spark_config)
+    require_json_file(json_file)
+    with command_options.require_replay_extra("archive", spark=True):
+        import kafka_assignors_replay.archive.run  # noqa: F401  # It needs Spark.
+        from kafka_assignors_replay.archive import ArchiveOptions
+
+    asked = ArchiveOptions(
+        path=to,
+        bootstrap_servers=address.bootstrap_servers,
+        once=once,
+        interval_seconds=interval,
+        max_offsets_per_batch=max_offsets,
+        client_config=address.config,
+        timeout_seconds=address.timeout_s,
+        master=master,
+        spark_config=properties,
+        committed_offsets_s=committed_offsets,
+    )
+    result = _run(asked)
+    if not is_stdout(json_file):
+        for line in _summary(result):
+            emit(line)
+    write_document(json_file, json.dumps(result.to_json()))
+    if once and not result.complete:
+        raise KeyboardInterrupt
+
+
+def _run(asked: ArchiveOptions) -> ArchiveResult:
+    """Archive with progress on stderr, until all is archived or a signal ends it."""
+    from kafka_assignors_replay.archive.run import run_archive
+
+    line_interval_s = None if asked.once else _LINE_INTERVAL_S
+    with (
+        _stop_signals() as stop,
+        ProgressReport("asking the cluster", delay_s=0.5, line_interval_s=line_interval_s) as progress,
+    ):
+
+        def on_progress(step: ArchiveProgress) -> None:
+            progress.update(step.phase, step.counts.records, detail=_lag(step))
+
+        return run_archive(asked, on_progress, lambda text: note(f"warning: {text}"), stop)
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set; a second Ctrl-C interrupts."""
+    stop = threading.Event()
+    told = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal told
+        if told and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        if not told:
+            # Assigned before `set`, which takes a lock: a second signal during `set` must not wait for that
+            # lock.
+            told = True
+            stop.set()
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, handle) for number in numbers]
+    try:
+        yield stop
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def _lag(step: ArchiveProgress) -> str:
+    if step.lag_offsets is None:
+        return ""
+    if not step.lag_offsets:
+        return " group records, up to date"
+    return f" group records, {step.lag_offsets} offsets and {step.lag_seconds:.0f} s behind"
+
+
+def _summary(result: ArchiveResult) -> Iterator[str]:
+    counts, total = result.counts, result.total
+    yield f"{result.path}: {result.topic} of cluster {result.cluster_id}, {result.partitions} partitions"
+    kinds = ", ".join(f"{count} of key version {version}" for version, count in counts.group_records.items())
+    yield f"archived: {counts.records} group records" + (f" ({kinds})" if kinds else "")
+    yield (
+        f"left out: {counts.offset_commits} offset commits, {counts.without_key} records without a key; "
+        f"{counts.missing} offsets had no record"
+    )
+    if counts.commits_kept or counts.commits_undecodable:
+        yield (
+            f"of these: {counts.commits_kept} committed offsets kept, "
+            f"{counts.commits_undecodable} offset commits that do not decode"
+        )
+    yield f"in all:   {total.records} group records out of {total.offsets} offsets"
+    if result.last_timestamp is not None:
+        yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"
+    if result.lag_offsets:
+        yield f"behind:   {result.lag_offsets} offsets"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(archive)

@@ -1,0 +1,284 @@
+"""The accuracy check: does a replay of `range` and `roundrobin` give the recorded assignments?
+
+Both strategies depend only on facts in the record and the catalogue, and Java, kafka-assignors and this
+replay promise the same result. So every generation that they recorded is a test case: full equality, member
+by member. For other clients the agreement is counted: the leader assigns for the whole group, so a group's
+history mixes the habits of several client libraries. Where a library is known to differ from Java (read in
+its sources), the difference is written here as a *habit*: another order of members, no racks. A difference
+may also come from a leader that knew other partition counts than the catalogue (`catalogue.leader_view`). It
+is explained only if the strategy gives exactly the recorded assignment under that assumption.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.strategy import Strategy
+from kafka_assignors_replay.catalogue import Catalogue, LeaderView, leader_view
+from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.records import (
+    AIOKAFKA,
+    AIOKAFKA_OURS,
+    JAVA,
+    KAFKA_PYTHON,
+    KAFKA_PYTHON_OURS,
+    LIBRDKAFKA,
+    UNKNOWN,
+)
+
+CHECKED_STRATEGIES = ("range", "roundrobin")
+
+MUST_MATCH = frozenset({JAVA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
+"""Clients whose range and round robin must equal those of kafka-assignors, partition by partition."""
+
+_MOST_MEMBERS_TO_PERMUTE = 6
+_MOST_MEMBERS_TO_SHOW = 3
+
+
+class CheckOutcome(str, enum.Enum):
+    """How a recorded generation compares with the replay."""
+
+    MATCHED = "matched"
+    EXPLAINED = "explained"
+    UNEXPLAINED = "unexplained"
+    UNCHECKED = "unchecked"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedGeneration:
+    """A row of the table `checked`; `outcome` is one of `CheckOutcome`. `detail` says what differs, or why a
+    generation could not be checked."""
+
+    group: str
+    partition: int
+    offset: int
+    generation: int
+    strategy: str
+    client: str
+    outcome: str
+    explanation: str | None = None
+    detail: str | None = None
+
+
+def check_generation(record: Generation, strategy: Strategy, catalogue: Catalogue) -> CheckedGeneration:
+    """Compare one recorded generation with the assignment of `strategy` for the same members and topics."""
+    led_by = record.members.get(record.leader or "")
+    client = UNKNOWN if led_by is None else led_by.client
+    recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
+
+    def result(
+        outcome: CheckOutcome, explanation: str | None = None, detail: str | None = None
+    ) -> CheckedGeneration:
+        place = (record.group, record.partition, record.offset, record.generation)
+        return CheckedGeneration(*place, strategy.name, client, outcome.value, explanation, detail)
+
+    if not record.decodes:
+        return result(CheckOutcome.UNCHECKED, detail="a member does not decode")
+    subscribed = sorted({topic for member in record.members.values() for topic in member.topics})
+    of_catalogue = [topic for name in subscribed if (topic := catalogue.at(name, record.timestamp))]
+    if not of_catalogue:
+        return result(
+            CheckOutcome.UNCHECKED, detail="no topic of its members is in the catalogue at that time"
+        )
+    given_topics = {topic for by_topic in recorded.values() for topic in by_topic}
+    if missing := given_topics.difference(topic.name for topic in of_catalogue):
+        return result(
+            CheckOutcome.UNCHECKED,
+            detail=f"the catalogue has no entry for topic {min(missing)!r} at that time",
+        )
+
+    group = _group(record, of_catalogue)
+    expected = _tidy_all(strategy.assign(group))
+    if expected == recorded:
+        return result(CheckOutcome.MATCHED)
+    detail = _difference(recorded, expected)
+    view = leader_view(catalogue, record.timestamp, subscribed, recorded)
+    if explanation := _explain(strategy, group, record, view, recorded, client):
+        return result(CheckOutcome.EXPLAINED, explanation, detail)
+    if client not in MUST_MATCH and (order := _some_order(strategy, group, recorded)):
+        detail += "; the same division, with members in the order " + ", ".join(order)
+    return result(CheckOutcome.UNEXPLAINED, detail=detail)
+
+
+def _explain(
+    strategy: Strategy,
+    group: Group,
+    record: Generation,
+    view: LeaderView,
+    recorded: Mapping[str, TopicPartitions],
+    client: str,
+) -> str | None:
+    """The fewest assumptions, in words, under which the strategy gives the recorded assignment; None if there
+    are none."""
+    seen = _group(record, view.topics) if view.problem is None else group
+    habits = HABITS.get(client, ())
+    tries = [(group, "", habit) for habit in habits]
+    if seen.topics != group.topics:
+        words = _words_for_view(group, seen)
+        tries = [(seen, words, _AS_JAVA), *tries, *((seen, f"{words}; ", habit) for habit in habits)]
+    for candidate, words, habit in tries:
+        if _under(habit, strategy, candidate) == recorded:
+            return words + habit.words
+    # kafka-python groups members by runs of static and dynamic ones, and keeps the last run of each kind.
+    served = [member for member in seen.members.values() if recorded[member.id]]
+    if client not in MUST_MATCH and 0 < len(served) < len(seen.members):
+        for habit in (_AS_JAVA, *habits):
+            if _under(habit, strategy, seen, served) == recorded:
+                left_out = len(seen.members) - len(served)
+                also = f"; {habit.words}" if habit.words else ""
+                return f"its leader ignored {left_out} of {len(seen.members)} members{also}"
+    return None
+
+
+def _words_for_view(group: Group, seen: Group) -> str:
+    """How the topics that the leader saw differ from the catalogue's, most telling first."""
+    words = []
+    for name in sorted(group.topics.keys() | seen.topics.keys()):
+        known, saw = group.topics.get(name), seen.topics.get(name)
+        if known == saw or known is None:
+            continue
+        if saw is None:
+            words.append(f"{name!r} not yet")
+        else:
+            words.append(f"{saw.partitions} of the {known.partitions} partitions of {name!r}")
+    return "its leader's metadata were of another moment: it saw " + ", ".join(words)
+
+
+def _under(
+    habit: Habit, strategy: Strategy, group: Group, members: Sequence[Member] | None = None
+) -> dict[str, dict[str, tuple[int, ...]]]:
+    taking_part = list(group.members.values()) if members is None else list(members)
+    if habit.order is not None:
+        return _tidy_all(assign_in_order(strategy, group, habit.order(taking_part), racks=habit.racks))
+    kept = [member if habit.racks else replace(member, rack=None) for member in taking_part]
+    given = _tidy_all(strategy.assign(Group.of(group.topics.values(), kept, group.generation)))
+    return {member_id: given.get(member_id, {}) for member_id in group.members}
+
+
+def _some_order(
+    strategy: Strategy, group: Group, recorded: Mapping[str, TopicPartitions]
+) -> tuple[str, ...] | None:
+    """An order of members in which the strategy gives the recorded assignment. Only small groups are
+    tried."""
+    if math.factorial(len(group.members)) > math.factorial(_MOST_MEMBERS_TO_PERMUTE):
+        return None
+    for order in itertools.permutations(group.members.values()):
+        for racks in (True, False):
+            if _tidy_all(assign_in_order(strategy, group, order, racks=racks)) == recorded:
+                return tuple(member.instance_id or member.id for member in order)
+    return None
+
+
+def _group(record: Generation, topics: Sequence[Topic]) -> Group:
+    members = (
+        Member(member.member_id, frozenset(member.topics), member.instance_id, member.rack)
+        for member in record.members.values()
+    )
+    return Group.of(topics, members, record.generation)
+
+
+def _tidy(partitions: TopicPartitions) -> dict[str, tuple[int, ...]]:
+    return {topic: tuple(sorted(numbers)) for topic, numbers in partitions.items() if numbers}
+
+
+def _tidy_all(assignment: Assignment) -> dict[str, dict[str, tuple[int, ...]]]:
+    return {member_id: _tidy(partitions) for member_id, partitions in assignment.members.items()}
+
+
+def _difference(recorded: Mapping[str, TopicPartitions], expected: Mapping[str, TopicPartitions]) -> str:
+    """The first members that differ, with both sides."""
+    differing = [
+        member_id
+        for member_id in sorted(recorded.keys() | expected.keys())
+        if recorded.get(member_id) != expected.get(member_id)
+    ]
+    shown = []
+    for member_id in differing[:_MOST_MEMBERS_TO_SHOW]:
+        was, now = _text(recorded.get(member_id, {})), _text(expected.get(member_id, {}))
+        shown.append(f"{member_id}: recorded {was}, replayed {now}")
+    if len(differing) > len(shown):
+        shown.append(f"and {len(differing) - len(shown)} more members")
+    return "; ".join(shown)
+
+
+def _text(partitions: TopicPartitions) -> str:
+    if not partitions:
+        return "nothing"
+    return " ".join(f"{topic}:{','.join(map(str, numbers))}" for topic, numbers in sorted(partitions.items()))
+
+
+# The habits of client libraries
+
+
+@dataclass(frozen=True, slots=True)
+class Habit:
+    """A difference between a library's range and round robin and Java's: its description, and its order of
+    members.
+
+    `order` is None for Java's order. `racks` is False for a library that ignores racks.
+    """
+
+    words: str
+    order: Callable[[Iterable[Member]], list[Member]] | None = None
+    racks: bool = True
+
+
+def _by_member_id(members: Iterable[Member]) -> list[Member]:
+    return sorted(members, key=lambda member: member.id)
+
+
+def _as_librdkafka(members: Iterable[Member]) -> list[Member]:
+    # This order is inconsistent for a mix of static and dynamic members: the result then depends on the input
+    # order.
+    def compare(one: Member, other: Member) -> int:
+        both_static = one.instance_id is not None and other.instance_id is not None
+        names = (one.instance_id, other.instance_id) if both_static else (one.id, other.id)
+        first, second = ((name or "").encode("utf-8", "surrogatepass") for name in names)
+        return (first > second) - (first < second)
+
+    return sorted(members, key=functools.cmp_to_key(compare))
+
+
+_AS_JAVA = Habit("")
+_NO_RACKS = Habit("racks are not looked at", racks=False)
+
+
+def _with_racks_and_without(
+    words: str, order: Callable[[Iterable[Member]], list[Member]]
+) -> tuple[Habit, ...]:
+    return Habit(words, order), Habit(f"{words}, and racks are not looked at", order, racks=False)
+
+
+_ALL = _with_racks_and_without("members are ordered by member id alone", _by_member_id)
+_LIBRDKAFKA = _with_racks_and_without(
+    "instance ids are compared only where both members have one", _as_librdkafka
+)
+
+HABITS: dict[str, tuple[Habit, ...]] = {
+    AIOKAFKA: (_NO_RACKS, *_ALL),
+    KAFKA_PYTHON: (_NO_RACKS,),
+    LIBRDKAFKA: (_NO_RACKS, *_LIBRDKAFKA),
+    UNKNOWN: (_NO_RACKS, *_ALL, *_LIBRDKAFKA),
+}
+"""The known habits of each library."""
+
+
+def assign_in_order(strategy: Strategy, group: Group, order: Sequence[Member], *, racks: bool) -> Assignment:
+    """The assignment of `strategy` for the members in this order, with or without racks.
+
+    Members that are not in `order` are assigned nothing. Numbers in place of member ids impose the order.
+    """
+    names = [f"{position:08d}" for position in range(len(order))]
+    renamed = [
+        replace(member, id=name, instance_id=None, rack=member.rack if racks else None)
+        for name, member in zip(names, order, strict=True)
+    ]
+    given = strategy.assign(Group.of(group.topics.values(), renamed, group.generation))
+    shares = {member.id: given.members[name] for name, member in zip(names, order, strict=True)}
+    return Assignment({member_id: shares.get(member_id, {}) for member_id in group.members})

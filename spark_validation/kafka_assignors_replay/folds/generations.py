@@ -1,0 +1,234 @@
+"""The life of one group: its records, in order, as generations with their place in it, and the owners.
+
+* The *incarnation* counts from 1 the groups that were deleted and created again under the same name, which
+  shows by the tombstone, by a generation that starts over, or by a change of protocol that is no migration.
+* *Skipped* are the numbers between a generation and the one recorded before it. A generation is recorded when
+  its leader's assignment arrives: one that the next join superseded never is, so skipped numbers alone are no
+  lost history. *Lost* are records right before it that do not decode, and epochs of a KIP-848 group, which
+  has a record of each.
+* It *starts late* if it is the first record seen of its incarnation, and cannot be the first generation.
+* A *replacement* is the generation of the record before once more, as a restarted static member makes it, or
+  a change of protocol.
+* The *clock goes back* where a record is older than the one before it. Offsets define the order.
+
+The order of a *torn* group's records is not known, so its numbers show nothing.
+
+The owners of each partition are spans. A member is called by its instance id, else by its member id, so that
+a static member that restarts keeps its spans. A member owns what a record assigns until the next record. No
+span crosses a record that does not decode, lost records, or the end of a group's life. The spans are those of
+the last `MOST_GENERATIONS` records; a record that assigns more than `MOST_PARTITIONS` is too much to draw,
+and has no owners. So the memory is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from kafka_assignors_replay.folds.kip848 import EpochFold
+from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, Generation, partitions_of
+from kafka_assignors_replay.folds.records import (
+    CONSUMER_PROTOCOL_TYPE,
+    DecodedRecord,
+    MemberRecord,
+    RecordKind,
+    from_micros,
+)
+from kafka_assignors_replay.result import OwnershipSpan
+
+CONFLICT = "different records at this partition and offset: of two clusters, or of a re-created topic?"
+
+TORN = (
+    "records of the group lie in several partitions, so that their order is not known: the offsets topic was "
+    "given more partitions, or these are records of two clusters"
+)
+
+_MOST_SKIPPED = 2**31 - 1
+"""The most skipped numbers that are counted: a forged record may name any generation."""
+
+
+class Record(NamedTuple):
+    """A record of the topic, and how many copies of it there are; its timestamp is in microseconds."""
+
+    partition: int
+    offset: int
+    micros: int
+    key: bytes | None
+    value: bytes | None
+    copies: int = 1
+
+
+@dataclass(slots=True)
+class LifeFold:
+    """Folds the records of one group, of either protocol or of both: `feed` each in order.
+
+    The fields are its whole state: the type and the number of the last generation (a tombstone has none), its
+    time, and how many records since then do not decode.
+    """
+
+    epochs: EpochFold
+    torn: bool
+    last: tuple[str, int | None] | None = None
+    last_timestamp: datetime | None = None
+    incarnation: int = 0
+    unreadable: int = 0
+
+    def feed(self, record: Record, event: DecodedRecord) -> Iterator[Generation]:
+        """The generations that this record is or completes."""
+        self.unreadable += event.kind is RecordKind.UNDECODABLE and event.part is None
+        classic = event.part is None
+        type_ = CLASSIC if classic else CONSUMER
+        timestamp = from_micros(record.micros)
+        for seen in self._seen(timestamp, event):
+            lost, self.unreadable = self.unreadable, 0
+            before, self.last_timestamp = self.last_timestamp, timestamp
+            last_type, previous = self.last or (type_, None)
+            self.last = (type_, None if seen is None else seen.generation)
+            if seen is None:
+                continue
+            number = seen.generation
+            if seen.continues:
+                last_type, previous = type_, number
+            new_life = previous is None or (not self.torn and (number < previous or last_type != type_))
+            self.incarnation += new_life
+            same_life = not (new_life or self.torn)
+            skipped = number - (previous or 0) - 1 if same_life else 0
+            yield replace(
+                seen,
+                group=event.group or "",
+                partition=record.partition,
+                offset=record.offset,
+                incarnation=self.incarnation,
+                type=type_,
+                protocol_type=event.protocol_type if classic else CONSUMER_PROTOCOL_TYPE,
+                version=event.version,
+                leader=event.leader,
+                reason=event.reason,
+                replacement=same_life and number == previous,
+                skipped=min(max(skipped, 0), _MOST_SKIPPED),
+                starts_late=new_life and seen.starts_late,
+                lost=seen.lost + lost,
+                problem=TORN if self.torn else seen.problem,
+                clock_back=not self.torn and before is not None and timestamp < before,
+                value_bytes=len(record.value or b"")
+                if classic
+                else sum(map(_bytes_of, seen.members.values())),
+            )
+
+    def _seen(self, timestamp: datetime, event: DecodedRecord) -> Iterator[Generation | None]:
+        """The generation that a record is or completes, or None for the end of the group."""
+        if event.part is not None:
+            if event.kind is RecordKind.UNDECODABLE:
+                self.epochs.unreadable(event.part)
+                return
+            yield from self.epochs.feed(timestamp, event.part, event.said)
+        elif event.kind is RecordKind.TOMBSTONE:
+            self.epochs.classic_tombstone()
+            yield None
+        elif event.kind in (RecordKind.GENERATION, RecordKind.EMPTY) and event.generation is not None:
+            yield Generation(
+                timestamp,
+                event.generation,
+                {member.member_id: member for member in event.members},
+                event.protocol or "",
+                empty=event.kind is RecordKind.EMPTY,
+                starts_late=event.generation > 1,
+                continues=self.epochs.classic(event.generation, event.kind is RecordKind.GENERATION),
+            )
+
+
+def _bytes_of(member: MemberRecord) -> int:
+    """The approximate size of the member in the value of a classic group."""
+    texts = (member.member_id, member.client_id, member.client_host, *member.topics, *member.assigned)
+    return sum(map(len, texts)) + 4 * sum(map(len, member.assigned.values()))
+
+
+MOST_PARTITIONS = 120
+MOST_GENERATIONS = 200
+_MOST_SPANS = 2_000
+
+
+@dataclass(slots=True)  # a frozen one takes five times as long to make
+class _Span:
+    """The owner of a partition, from the record number `first` to `last`. Until the span ends, its end is its
+    begin."""
+
+    topic: str
+    partition: int
+    member: str
+    begin: datetime
+    first: int
+    end: datetime
+    last: int
+
+
+@dataclass(slots=True)
+class OwnershipFold:
+    """The spans of one group: `feed` each record in order, then `finish`. The fields are its whole state."""
+
+    group: str = ""
+    number: int = 0
+    incarnation: int | None = None
+    held: dict[tuple[str, int], _Span] = field(default_factory=dict)
+    ended: deque[_Span] = field(default_factory=deque)
+    times: deque[datetime] = field(default_factory=deque)  # of the last records
+
+    def feed(self, record: Generation) -> None:
+        self.group = record.group
+        if self.times and (self.incarnation != record.incarnation or record.lost):
+            # The time of the group's deletion is not known; its last record is the end of the span.
+            self._end(self.times[-1], {})
+        self.incarnation = record.incarnation
+        self.number += 1
+        self.times.append(record.timestamp)
+        if len(self.times) > MOST_GENERATIONS:
+            self.times.popleft()
+        now = _owners(record) if record.is_known else {}
+        self._end(record.timestamp, now)
+        for place, member in now.items():
+            if place not in self.held:
+                since = (record.timestamp, self.number)
+                self.held[place] = _Span(*place, member, *since, *since)
+        while self.ended and self.ended[0].last < self._first:
+            self.ended.popleft()
+
+    def finish(self) -> list[OwnershipSpan]:
+        """The spans in the order of partitions and time; if there are too many, those that ended last."""
+        if self.times:
+            self._end(self.times[-1], {})
+        spans = []
+        for each in self.ended:
+            if each.last == self._first > each.first:
+                continue  # it ended where the records that count begin
+            begin = self.times[0] if each.first < self._first else each.begin
+            # After a clock was set back, a span may end before it began.
+            end = max(begin, each.end)
+            spans.append(OwnershipSpan(self.group, each.topic, each.partition, each.member, begin, end))
+        spans.sort(key=lambda span: (span.topic, span.partition))
+        spans.sort(key=lambda span: span.end, reverse=True)
+        return sorted(spans[:_MOST_SPANS], key=lambda span: (span.topic, span.partition, span.begin))
+
+    @property
+    def _first(self) -> int:
+        """The number of the first record that counts."""
+        return self.number - len(self.times) + 1
+
+    def _end(self, at: datetime, now: dict[tuple[str, int], str]) -> None:
+        for place in [place for place, span in self.held.items() if now.get(place) != span.member]:
+            span = self.held.pop(place)
+            span.end, span.last = at, self.number
+            self.ended.append(span)
+
+
+def _owners(record: Generation) -> dict[tuple[str, int], str]:
+    members = record.members.values()
+    if sum(len(numbers) for member in members for numbers in member.assigned.values()) > MOST_PARTITIONS:
+        return {}
+    return {
+        place: member.instance_id or member.member_id
+        for member in members
+        for place in partitions_of(member.assigned)
+    }

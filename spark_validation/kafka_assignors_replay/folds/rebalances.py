@@ -1,0 +1,318 @@
+"""The history of one group as a sequence of *logical rebalances*: the facts before each, and its outcome.
+
+Records and rebalances are not the same thing:
+
+* Under the cooperative protocol (KIP-429) a partition that changes owner is withheld in one generation and
+  handed over in the next. These generations are one rebalance: it begins with what members had before the
+  first of them, and its outcome is the last one. A hand-over is unfinished while a partition of a live member
+  has no owner.
+* A static member that restarts writes its generation again with another member id. That is no new decision:
+  the instance keeps its partitions under the new id.
+* A generation of a KIP-848 group is a rebalance of its own: the broker computes the target assignment once,
+  and moves the members to it.
+* A member's partitions are those that the last record of its group assigned. Its *claim* in the subscription
+  is not used: an eager member claims nothing.
+
+A rebalance that lacks a fact is not judged; it has the `problem`: the history starts in the middle of the
+group's life, members own partitions that no record assigned to them (records are lost), a hand-over has no
+end, a member does not decode.
+
+Pure Python without Spark; records come one at a time, so a group of a million generations needs the memory
+of a few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+
+from kafka_assignors.group import NO_GENERATION, TopicPartitions
+from kafka_assignors_replay.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
+
+CLASSIC, CONSUMER = "classic", "consumer"
+"""The `type` of a generation: the protocol of its group, classic or that of KIP-848."""
+
+EAGER_STRATEGIES = frozenset({"range", "roundrobin", "sticky"})
+"""Strategies that never run cooperatively. Any other strategy does if its members claim partitions that they
+have not revoked."""
+
+HISTORY_STARTS = "the history starts in the middle of the group's life"
+RECORDS_LOST = (
+    "records before it are lost: they do not decode, or members own partitions that no record gave them"
+)
+DOES_NOT_DECODE = "a member of it does not decode"
+PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
+_REMEMBERED = 8
+"""The number of past assignments of a member that its claims are compared with."""
+
+UNFINISHED = "its cooperative hand-over has no end in the history"
+
+
+def partitions_of(by_topic: TopicPartitions) -> Iterator[tuple[str, int]]:
+    """The topic and number of each partition."""
+    return ((topic, number) for topic, numbers in by_topic.items() for number in numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation of a group, or an empty one, at the record that completes it, with its place in the
+    group's life as `folds.generations` finds it.
+
+    Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
+    says why a member does not decode. `version` is that of the classic record's value. `lost` counts the
+    undecodable records and the missing epochs right before the generation, and `problem` says why members or
+    partitions may be missing in it. `starts_late` says that it is the first of a life whose first generations
+    are not in the history, `continues` that it continues the life of the generation before under the other
+    protocol. `unknown_topics` are topic ids that the catalogue does not name; the members' assignments lack
+    them. `facts` pair a constant of `kip848.Kip848Fact` with the member, topic or pattern that it concerns.
+    `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
+    """
+
+    timestamp: datetime
+    generation: int
+    members: Mapping[str, MemberRecord]
+    protocol: str = ""
+    empty: bool = False
+    starts_late: bool = False
+    continues: bool = False
+    lost: int = 0
+    problem: str | None = None
+    unknown_topics: tuple[str, ...] = ()
+    facts: tuple[tuple[str, str], ...] = ()
+    group: str = ""
+    partition: int = 0
+    offset: int = 0
+    incarnation: int = 0
+    replacement: bool = False
+    skipped: int = 0
+    clock_back: bool = False
+    type: str = CLASSIC
+    protocol_type: str | None = None
+    version: int | None = None
+    leader: str | None = None
+    reason: str | None = None
+    value_bytes: int = 0
+
+    @property
+    def is_of_consumers(self) -> bool:
+        """Whether a replay needs the generation; an empty group may have no protocol type."""
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE or self.empty
+
+    @property
+    def decodes(self) -> bool:
+        return self.reason is None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all its members and their partitions are known."""
+        return self.decodes and self.problem is None
+
+    @property
+    def holds(self) -> bool:
+        """Whether a member has partitions that it did not revoke before it joined."""
+        return any(member.owned and not member.revoked for member in self.members.values())
+
+    @property
+    def assigned(self) -> set[tuple[str, int]]:
+        """The topic and number of every partition that a member is assigned."""
+        return {each for member in self.members.values() for each in partitions_of(member.assigned)}
+
+    @property
+    def cooperative(self) -> bool:
+        return self.protocol not in EAGER_STRATEGIES and self.holds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance(Generation):
+    """One logical rebalance: its last generation, and the state before it.
+
+    `generations` counts its recorded generations. `prior` has each member's partitions before it, by member
+    id, as of `prior_generation`. `problem` is the reason why it cannot be judged, or None.
+    """
+
+    generations: int
+    prior: Mapping[str, TopicPartitions]
+    prior_generation: int
+
+    @property
+    def recorded(self) -> dict[str, TopicPartitions]:
+        """The recorded partitions of each member after the rebalance."""
+        return {member.member_id: member.assigned for member in self.members.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Static members came back under new ids: new id by old id."""
+
+    new_ids: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """The owners after a record, and their generation; or the `problem` that keeps them unknown."""
+
+    members: Mapping[str, TopicPartitions]
+    generation: int = NO_GENERATION
+    problem: str | None = None
+
+
+_NO_OWNERS = _Held({})
+
+
+@dataclass(slots=True)
+class _Open:
+    """A rebalance that has not ended, and the owners `before` it.
+
+    A hand-over may go on for any number of generations, so only the `last` of them is kept. Of the others,
+    `earlier_decode` says whether all of them decode. `lost` says whether records in it are missing.
+    """
+
+    before: _Held
+    last: Generation
+    generations: int = 1
+    earlier_decode: bool = True
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class GivenBefore:
+    """The assignments of a group's last few records; a claim beyond them shows that records are lost.
+
+    `given` has the assignments by member id, the oldest first.
+    """
+
+    given: dict[str, tuple[TopicPartitions, ...]] = field(default_factory=dict)
+
+    def remember(self, record: Generation) -> None:
+        """Note the assignments of the record, and forget members that have left the group."""
+        self.given = {
+            member.member_id: (*self.given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
+            for member in record.members.values()
+        }
+
+    def shows_loss(self, record: Generation, last_generation: int) -> bool:
+        """Whether a record between the last one and this one is missing.
+
+        Skipped numbers alone show nothing, unless the records of a KIP-848 group say that they are lost. A
+        member that claims, as of a skipped generation, partitions that no earlier record assigned to it
+        received them from a generation that was delivered, and so was recorded. (A claim to earlier
+        partitions does not count: Java's consumer adopts a generation's number when it joins, before its
+        assignment arrives, and may not have seen its last assignment when the next join begins.)
+        """
+        return record.lost > 0 or any(
+            last_generation < member.owned_generation < record.generation
+            and not _were_given(member.owned, self.given.get(member.member_id, ()))
+            for member in record.members.values()
+            if record.skipped and member.owned
+        )
+
+
+@dataclass(slots=True)
+class RebalanceFold:
+    """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
+
+    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`),
+    and the rebalance that has not ended (`open`).
+    """
+
+    incarnation: int | None = None
+    last: Generation | None = None
+    held: _Held = _NO_OWNERS
+    open: _Open | None = None
+    given: GivenBefore = field(default_factory=GivenBefore)
+
+    def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
+        """The rebalances and replacements that this record completes."""
+        if record.incarnation != self.incarnation:
+            yield from self.finish()
+            self.incarnation, self.last = record.incarnation, None
+            self.held = _Held({}, problem=HISTORY_STARTS) if record.starts_late else _NO_OWNERS
+
+        if record.empty:
+            yield from self.finish()
+            self.held = _Held({}, record.generation)
+        elif record.replacement and self.last is not None and not self.last.empty:
+            if self.open is not None:
+                self.open.last = record
+            self.held = _held_after(record)
+            yield Replacement(_new_ids(self.last, record))
+        else:
+            done = self.open
+            if done is None:
+                done = self.open = _Open(self.held, record)
+            else:
+                done.generations += 1
+                done.earlier_decode = done.earlier_decode and done.last.decodes
+                done.last = record
+            done.lost = done.lost or self.given.shows_loss(record, self.held.generation)
+            unfinished = _hand_over_unfinished(record, self.held)
+            self.held = _held_after(record)
+            if not unfinished:
+                yield self._close(done, None)
+        self.given.remember(record)
+        self.last = record
+
+    def finish(self) -> Iterator[Rebalance]:
+        """The hand-over that no record ends, if there is one."""
+        if self.open is not None:
+            yield self._close(self.open, UNFINISHED)
+
+    def _close(self, done: _Open, problem: str | None) -> Rebalance:
+        last = done.last
+        if not (done.earlier_decode and last.decodes):
+            problem = DOES_NOT_DECODE
+        elif last.problem:
+            problem = last.problem
+        elif done.before.problem:
+            problem = done.before.problem
+        elif done.lost:
+            problem = RECORDS_LOST
+        self.open = None
+        said = {each.name: getattr(last, each.name) for each in fields(Generation)}
+        return Rebalance(
+            **{**said, "problem": problem},
+            generations=done.generations,
+            prior=done.before.members,
+            prior_generation=done.before.generation,
+        )
+
+
+def _held_after(record: Generation) -> _Held:
+    given = {member.member_id: member.assigned for member in record.members.values()}
+    problem = None if record.decodes else PREDECESSOR_DOES_NOT_DECODE
+    if record.problem:
+        problem = f"what members had before it is not known: {record.problem}"
+    return _Held(given, record.generation, problem)
+
+
+def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
+    ids = {member.instance_id: member.member_id for member in after.members.values() if member.instance_id}
+    return {
+        member.member_id: ids[member.instance_id]
+        for member in before.members.values()
+        if member.instance_id in ids and member.member_id != ids[member.instance_id]
+    }
+
+
+def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]) -> bool:
+    return all(
+        set(partitions) <= {number for given in assignments for number in given.get(topic, ())}
+        for topic, partitions in claimed.items()
+    )
+
+
+def _hand_over_unfinished(record: Generation, held: _Held) -> bool:
+    """Whether a partition that a live member had before this generation has no owner in it."""
+    members = record.members.values()
+    if not record.cooperative:
+        return False
+    subscribed = {topic for member in members for topic in member.topics}
+    given = record.assigned
+    return any(
+        topic in subscribed and (topic, partition) not in given
+        for member in members
+        for topic, partition in partitions_of(
+            held.members.get(member.member_id, {}) if held.problem is None else member.owned
+        )
+    )

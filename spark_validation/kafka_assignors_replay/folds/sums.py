@@ -1,0 +1,493 @@
+"""The sums of a group: counts and lists of bounded length, and the values of a result that follow from them.
+
+The sums are part of the state of a fold between two chunks. Without tables, only they leave the process that
+folds a group, with the details for plots. `docs/replay.md` defines every figure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from datetime import datetime
+from typing import Any, TypeVar, cast
+
+from kafka_assignors_replay.folds.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
+from kafka_assignors_replay.folds.causes import Cause
+from kafka_assignors_replay.folds.faults import Fault, FaultCounts, FaultKind
+from kafka_assignors_replay.folds.generations import Record
+from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Generation
+from kafka_assignors_replay.folds.records import (
+    CONSUMER_PROTOCOL_TYPE,
+    DecodedRecord,
+    RecordKind,
+    from_micros,
+)
+from kafka_assignors_replay.result import (
+    RECORDED,
+    Churn,
+    ClientAgreement,
+    Culprit,
+    Difference,
+    GroupSummary,
+    HistorySummary,
+    Mode,
+    TruthCheck,
+    UndecodableRecord,
+    Verdict,
+)
+
+MOST_LISTED = 1_000
+"""The most undecodable records and differences that are listed one by one; the rest is counted."""
+
+_MOST_CULPRITS = 20
+"""The most culprits of a group that a result names; the table `faults` has all."""
+
+_SHOWN_FAILURES = 5
+
+_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+"""The parts that differ between texts of one kind of failure: numbers, addresses and quoted names."""
+
+
+@dataclass(slots=True)
+class RecordCounts:
+    """How many records there are of each kind: see `result.HistorySummary`."""
+
+    records: int = 0
+    duplicates: int = 0
+    generations: int = 0
+    empty_generations: int = 0
+    tombstones: int = 0
+    kip848_records: int = 0
+    other_records: int = 0
+    undecodable: int = 0
+    first_micros: int | None = None
+    last_micros: int | None = None
+
+    def add(self, record: Record, event: DecodedRecord) -> None:
+        self.records += record.copies
+        self.duplicates += record.copies - 1
+        self.undecodable += event.reason is not None
+        if (name := _COUNTED.get(event.kind)) is not None:
+            setattr(self, name, getattr(self, name) + 1)
+        if self.first_micros is None or record.micros < self.first_micros:
+            self.first_micros = record.micros
+        if self.last_micros is None or record.micros > self.last_micros:
+            self.last_micros = record.micros
+
+    @property
+    def classic(self) -> bool:
+        """Whether there are records of a classic group."""
+        return self.generations + self.empty_generations + self.tombstones > 0
+
+
+_COUNTED = {
+    RecordKind.GENERATION: "generations",
+    RecordKind.EMPTY: "empty_generations",
+    RecordKind.TOMBSTONE: "tombstones",
+    RecordKind.KIP848: "kip848_records",
+    RecordKind.OTHER: "other_records",
+}
+
+
+@dataclass(slots=True)
+class GroupFacts:
+    """The facts in a group's generations, before any replay. `replayable` and `value_bytes` count the
+    generations of consumers, empty ones too, and the bytes of their records."""
+
+    seen: int = 0
+    generations: int = 0
+    incarnations: int = 0
+    skipped_numbers: int = 0
+    clock_jumps: int = 0
+    protocol_type: str | None = None
+    protocols: dict[str, bool] = field(default_factory=dict)  # whether a classic generation had it
+    kip848: bool = False
+    cooperative: bool = False
+    clients: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+    min_members: int | None = None
+    max_members: int = 0
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+    partition: int = 0
+    first_offset: int = 0
+    last_offset: int = 0
+    replayable: int = 0
+    value_bytes: int = 0
+
+    def add(self, record: Generation) -> None:
+        if self.first_timestamp is None or self.last_timestamp is None:
+            self.first_timestamp = self.last_timestamp = record.timestamp
+            self.partition, self.first_offset = record.partition, record.offset
+        self.seen += 1
+        self.incarnations = record.incarnation
+        self.skipped_numbers += record.skipped
+        self.clock_jumps += record.clock_back
+        self.first_timestamp = min(self.first_timestamp, record.timestamp)
+        self.last_timestamp = max(self.last_timestamp, record.timestamp)
+        self.partition = min(self.partition, record.partition)
+        self.first_offset = min(self.first_offset, record.offset)
+        self.last_offset = max(self.last_offset, record.offset)
+        if record.protocol_type is not None:
+            self.protocol_type = max(self.protocol_type or "", record.protocol_type)
+        if record.is_of_consumers:
+            self.replayable += 1
+            self.value_bytes += record.value_bytes
+        if record.empty:
+            return
+        self.generations += not record.replacement
+        self.kip848 = self.kip848 or record.type == CONSUMER
+        count = len(record.members)
+        self.min_members = count if self.min_members is None else min(self.min_members, count)
+        self.max_members = max(self.max_members, count)
+        self.protocols[record.protocol] = self.protocols.get(record.protocol, False) or record.type == CLASSIC
+        self.cooperative = self.cooperative or record.holds
+        for member in record.members.values():
+            self.clients.add(member.client)
+            self.topics.update(member.topics)
+
+
+@dataclass(slots=True)
+class JudgedFacts:
+    """A group's logical rebalances, and the reasons why some are not replayed."""
+
+    rebalances: int = 0
+    replayed: int = 0
+    not_replayed: dict[str, int] = field(default_factory=dict)
+    max_partitions: int = 0
+    inferred_topics: set[str] = field(default_factory=set)
+
+    def add(self, row: Replayed) -> None:
+        self.rebalances += 1
+        self.inferred_topics.update(row.inferred_topics)
+        if row.problem is None:
+            self.replayed += 1
+            self.max_partitions = max(self.max_partitions, row.partitions or 0)
+        else:
+            self.not_replayed[row.problem] = self.not_replayed.get(row.problem, 0) + 1
+
+
+@dataclass(slots=True)
+class Figures:
+    """The sums of the rows of one strategy in one mode; `result.Verdict` has the meaning of each.
+
+    `failures` has the first text of each kind, and how many there are of the kind. A rebalance in which the
+    strategy failed counts only as its failure.
+    """
+
+    rebalances: int = 0
+    generations: int = 0
+    moved: int = 0
+    least_moved: int = 0
+    could_stay: int = 0
+    max_over_mean: float = 0.0
+    worst_max_over_mean: float = 0.0
+    spread: int = 0
+    worst_spread: int = 0
+    load_stddev: float = 0.0
+    second_rounds: int = 0
+    rack_misses: int | None = None
+    least_rack_misses: int | None = None
+    vacated: int = 0
+    paused_s: float = 0.0
+    paused_eager_s: float | None = 0.0
+    paused_cooperative_s: float | None = 0.0
+    rated: int = 0
+    rate_over_bound: float = 0.0
+    worst_rate_over_bound: float = 0.0
+    failed: int = 0
+    failures: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def add(self, replayed: Replayed) -> None:
+        if replayed.problem is not None:
+            self._fail(replayed.problem)
+            return
+        row: Any = replayed  # without a problem it has all measures
+        self.rebalances += 1
+        self.generations += row.rounds
+        self.moved += row.moved
+        self.least_moved += row.least_moved
+        self.could_stay += row.could_stay
+        self.max_over_mean += row.max_over_mean
+        self.load_stddev += row.load_stddev
+        self.vacated += row.vacated
+        self.paused_s += row.paused_s
+        self.worst_max_over_mean = max(self.worst_max_over_mean, row.max_over_mean)
+        spread = row.max_load - row.min_load
+        self.spread += spread
+        self.worst_spread = max(self.worst_spread, spread)
+        self.second_rounds += row.rounds > 1
+        if row.rack_misses is not None:
+            self.rack_misses = (self.rack_misses or 0) + row.rack_misses
+        if row.least_rack_misses is not None:
+            self.least_rack_misses = (self.least_rack_misses or 0) + row.least_rack_misses
+        self.paused_eager_s = _added(self.paused_eager_s, row.paused_eager_s)
+        self.paused_cooperative_s = _added(self.paused_cooperative_s, row.paused_cooperative_s)
+        if row.rate_bound is not None:
+            over_bound = row.greatest_rate / row.rate_bound if row.rate_bound else 1.0
+            self.rated += 1
+            self.rate_over_bound += over_bound
+            self.worst_rate_over_bound = max(self.worst_rate_over_bound, over_bound)
+
+    def _fail(self, problem: str) -> None:
+        self.failed += 1
+        kind = _VARIES.sub("", problem)
+        text, count = self.failures.get(kind, (problem, 0))
+        if count or len(self.failures) < _SHOWN_FAILURES:
+            self.failures[kind] = (text, count + 1)
+
+
+def _added(total: float | None, value: float | None) -> float | None:
+    """The sum; None if a value is None."""
+    return None if total is None or value is None else total + value
+
+
+@dataclass(slots=True, kw_only=True)
+class FaultSums(FaultCounts):
+    """The episodes of one kind and client: see `result.Culprit`."""
+
+    member_id: str | None
+    first_timestamp: datetime
+    last_timestamp: datetime
+    episodes: int = 0
+    members: int = 0
+
+    def add(self, fault: Fault) -> None:
+        if fault.last_timestamp >= self.last_timestamp:
+            self.member_id, self.last_timestamp = fault.member_id, fault.last_timestamp
+        self.first_timestamp = min(self.first_timestamp, fault.first_timestamp)
+        self.episodes += 1
+        self.members = max(self.members, fault.members)
+        for each in fields(FaultCounts):
+            setattr(self, each.name, getattr(self, each.name) + getattr(fault, each.name))
+
+
+Agreement = tuple[str, str, str, str | None]
+"""Client, strategy, outcome and explanation of a checked generation."""
+
+Charged = tuple[FaultKind, str | None, str | None, str | None]
+"""Kind, client id, client host and instance id."""
+
+
+@dataclass(slots=True)
+class GroupSums:
+    """The sums of one group, or of the records that name no group. `rows` counts the rows of its replay."""
+
+    group: str | None = None
+    records: RecordCounts = field(default_factory=RecordCounts)
+    facts: GroupFacts = field(default_factory=GroupFacts)
+    judged: JudgedFacts = field(default_factory=JudgedFacts)
+    figures: dict[tuple[str, str], Figures] = field(default_factory=dict)  # by mode and strategy
+    churn: dict[Cause, int] = field(default_factory=dict)
+    culprits: dict[Charged, FaultSums] = field(default_factory=dict)
+    agreement: dict[Agreement, int] = field(default_factory=dict)
+    differences: list[CheckedGeneration] = field(default_factory=list)
+    undecodable: list[tuple[int, int, str | None, str]] = field(default_factory=list)
+    rows: int = 0
+
+    def add_record(self, record: Record, event: DecodedRecord) -> None:
+        self.records.add(record, event)
+        if event.group is not None and event.kind is not RecordKind.OFFSET_COMMIT:
+            self.group = event.group
+        if event.reason is not None and len(self.undecodable) < MOST_LISTED:
+            self.undecodable.append((record.partition, record.offset, event.group, event.reason))
+
+    def add_row(self, row: Replayed, first_mode: str) -> None:
+        self.rows += 1
+        if row.strategy == RECORDED:
+            if row.mode == first_mode:
+                self.judged.add(row)
+            if row.problem is not None:
+                return
+        key = row.mode, row.strategy
+        if key not in self.figures:
+            self.figures[key] = Figures()
+        self.figures[key].add(row)
+
+    def add_causes(self, causes: tuple[Cause, ...]) -> None:
+        for cause in causes:
+            self.churn[cause] = self.churn.get(cause, 0) + 1
+
+    def add_fault(self, fault: Fault) -> None:
+        key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
+        if key not in self.culprits:
+            self.culprits[key] = FaultSums(
+                member_id=fault.member_id,
+                first_timestamp=fault.first_timestamp,
+                last_timestamp=fault.last_timestamp,
+            )
+        self.culprits[key].add(fault)
+
+    def worst(self) -> list[tuple[Charged, FaultSums]]:
+        """The culprits that a result names; no others leave the process."""
+
+        def place(item: tuple[Charged, FaultSums]) -> tuple[Any, ...]:
+            (kind, *names), found = item
+            named = ((name is not None, name or "") for name in names)
+            return (-found.generations, kind.value, found.first_timestamp, *named)
+
+        return sorted(self.culprits.items(), key=place)[:_MOST_CULPRITS]
+
+    def add_checked(self, checked: CheckedGeneration) -> None:
+        key = checked.client, checked.strategy, checked.outcome, checked.explanation
+        self.agreement[key] = self.agreement.get(key, 0) + 1
+        differs = checked.outcome in (CheckOutcome.EXPLAINED.value, CheckOutcome.UNEXPLAINED.value)
+        if differs and len(self.differences) < MOST_LISTED:
+            self.differences.append(checked)
+
+    def joined(self, other: GroupSums) -> GroupSums:
+        """The sums of a group from two parts of the work on it, one of which has the facts."""
+        facts, rest = (self, other) if self.records.records else (other, self)
+        facts.figures.update(rest.figures)
+        facts.rows += rest.rows
+        return facts
+
+
+# The values of a result
+
+_Made = TypeVar("_Made")
+
+_COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith("_micros")]
+
+
+def verdict_of(group: str, strategy: str, mode: str, sums: Figures) -> Verdict:
+    """The verdict on a strategy; its figures are zeros if it failed every time."""
+    judged = sums.rebalances or 1
+    return _built(
+        Verdict,
+        sums,
+        group=group,
+        strategy=strategy,
+        mode=Mode(mode),
+        stickiness=1 - sums.moved / sums.could_stay if sums.could_stay else 1.0,
+        max_over_mean=sums.max_over_mean / judged,
+        max_minus_min=sums.spread / judged,
+        worst_max_minus_min=sums.worst_spread,
+        load_stddev=sums.load_stddev / judged,
+        paused_eager_s=sums.paused_eager_s if sums.rebalances else None,
+        paused_cooperative_s=sums.paused_cooperative_s if sums.rebalances else None,
+        rate_over_bound=sums.rate_over_bound / sums.rated if sums.rated else None,
+        worst_rate_over_bound=sums.worst_rate_over_bound if sums.rated else None,
+        failures=tuple(
+            text if count == 1 else f"{text} (and {count - 1} more of this kind)"
+            for text, count in sums.failures.values()
+        ),
+    )
+
+
+def _built(kind: Callable[..., _Made], said_by: object, **own: Any) -> _Made:
+    """A value of the dataclass `kind`: its `own` fields, and those that `said_by` has under the same name."""
+    names = (each.name for each in fields(cast(Any, kind)))
+    return kind(**{**{name: getattr(said_by, name) for name in names if hasattr(said_by, name)}, **own})
+
+
+def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
+    """The verdicts in the order of groups, modes and strategies."""
+    return tuple(
+        verdict_of(sums.group or "", strategy, mode, figures)
+        for sums in groups
+        for (mode, strategy), figures in sorted(sums.figures.items())
+    )
+
+
+def group_summary(sums: GroupSums) -> GroupSummary:
+    """The summary of a group with at least one generation."""
+    facts, judged = sums.facts, sums.judged
+    not_replayed = dict(judged.not_replayed)
+    if not judged.rebalances and facts.protocol_type not in (CONSUMER_PROTOCOL_TYPE, None, ""):
+        reason = f"members of protocol type {facts.protocol_type!r} are no consumers"
+        not_replayed[reason] = facts.generations
+    classic_protocols = {name for name, classic in facts.protocols.items() if classic}
+    eager = not (facts.cooperative or facts.kip848) or EAGER_STRATEGIES.intersection(classic_protocols)
+    return _built(
+        GroupSummary,
+        facts,
+        group=sums.group or "",
+        rebalances=judged.rebalances or facts.generations,
+        replayed_rebalances=judged.replayed,
+        not_replayed=not_replayed,
+        protocols=tuple(name for name in facts.protocols if name),
+        rebalance_protocols=(("eager",) if eager else ())
+        + (("cooperative",) if facts.cooperative else ())
+        + (("kip-848",) if facts.kip848 else ()),
+        clients=tuple(sorted(facts.clients)),
+        min_members=facts.min_members or 0,
+        topics=tuple(sorted(facts.topics)),
+        max_partitions=judged.max_partitions,
+        inferred_topics=tuple(sorted(judged.inferred_topics)),
+    )
+
+
+def history_of(source: str, everything: Sequence[GroupSums]) -> HistorySummary:
+    """The counts of the records; `everything` includes the sums of records that name no group."""
+    counts = [sums.records for sums in everything]
+    first = min((each.first_micros for each in counts if each.first_micros is not None), default=None)
+    last = max((each.last_micros for each in counts if each.last_micros is not None), default=None)
+    return HistorySummary(
+        source=source,
+        groups=sum(each.classic for each in counts),
+        kip848_groups=sum(each.kip848_records > 0 for each in counts),
+        **{name: sum(getattr(each, name) for each in counts) for name in _COUNTS},
+        skipped_numbers=sum(sums.facts.skipped_numbers for sums in everything),
+        clock_jumps=sum(sums.facts.clock_jumps for sums in everything),
+        first_timestamp=None if first is None else from_micros(first),
+        last_timestamp=None if last is None else from_micros(last),
+    )
+
+
+def undecodable_of(everything: Iterable[GroupSums]) -> tuple[UndecodableRecord, ...]:
+    """The first undecodable records, by partition and offset."""
+    listed = [each for sums in everything for each in sums.undecodable]
+    listed.sort(key=lambda each: (each[0], each[1], each[2] is not None, each[2] or "", each[3]))
+    return tuple(UndecodableRecord(*each) for each in listed[:MOST_LISTED])
+
+
+def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
+    """The causes of each group, the most frequent first."""
+    return tuple(
+        Churn(sums.group or "", cause.value, count)
+        for sums in groups
+        for cause, count in sorted(sums.churn.items(), key=lambda item: (-item[1], item[0].value))
+    )
+
+
+def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
+    """The clients and deployments that made each group rebalance most often."""
+    return tuple(
+        Culprit(sums.group or "", *who, **asdict(found)) for sums in groups for who, found in sums.worst()
+    )
+
+
+def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
+    """How often the replay of range and roundrobin gives the recorded assignment, by client."""
+    clients: dict[tuple[str, str], dict[tuple[str, str | None], int]] = {}
+    for sums in groups:
+        for (client, strategy, outcome, explanation), count in sums.agreement.items():
+            by_outcome = clients.setdefault((client, strategy), {})
+            by_outcome[outcome, explanation] = by_outcome.get((outcome, explanation), 0) + count
+    differing = sorted(
+        (each for sums in groups for each in sums.differences), key=lambda each: (each.partition, each.offset)
+    )
+    return TruthCheck(
+        clients=tuple(_agreement(*key, counts) for key, counts in sorted(clients.items())),
+        differences=tuple(_built(Difference, each) for each in differing[:MOST_LISTED]),
+    )
+
+
+def _agreement(client: str, strategy: str, counts: dict[tuple[str, str | None], int]) -> ClientAgreement:
+    def total(outcome: CheckOutcome) -> int:
+        return sum(count for (each, _), count in counts.items() if each == outcome.value)
+
+    unchecked = total(CheckOutcome.UNCHECKED)
+    return ClientAgreement(
+        client=client,
+        strategy=strategy,
+        must_match=client in MUST_MATCH,
+        checked=sum(counts.values()) - unchecked,
+        matched=total(CheckOutcome.MATCHED),
+        unchecked=unchecked,
+        explained=dict(sorted((each, count) for (_, each), count in counts.items() if each)),
+        unexplained=total(CheckOutcome.UNEXPLAINED),
+    )

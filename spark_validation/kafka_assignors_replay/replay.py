@@ -1,0 +1,445 @@
+"""The whole replay, from a path or a broker to a `ReplayResult`.
+
+`run_replay` makes an engine fold the records of each group (`folds.group`), and makes a result of the sums of
+the groups. Every error is a `ReplayError` of one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import kafka_assignors
+from kafka_assignors.strategies.registry import StrategyError, load_strategy
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.engine import Engine, Limits, Survey, check_sample, draw
+from kafka_assignors_replay.engine_choice import Choice, choose_engine, open_engine
+from kafka_assignors_replay.folds.generations import MOST_PARTITIONS
+from kafka_assignors_replay.folds.group import Detail, FoldWork, read_detail
+from kafka_assignors_replay.folds.records import group_bytes
+from kafka_assignors_replay.folds.replay_state import StateError, read_state
+from kafka_assignors_replay.folds.strategy_guard import StrategyGuard, ended_in
+from kafka_assignors_replay.folds.sums import (
+    GroupSums,
+    churn_of,
+    culprits_of,
+    group_summary,
+    history_of,
+    truth_of,
+    undecodable_of,
+    verdicts_of,
+)
+from kafka_assignors_replay.history import DamagedError, catalogue_of, damaged_files, table_on_disk
+from kafka_assignors_replay.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
+from kafka_assignors_replay.result import (
+    RECORDED,
+    GroupSummary,
+    OwnershipSpan,
+    Progress,
+    ReplayError,
+    ReplayOptions,
+    ReplayResult,
+    TimelineRow,
+    UndecodableRecord,
+)
+from kafka_assignors_replay.schemas import TABLES
+
+PHASES = ("starting", "reading the history", "replaying", "checking a sample", "summing up")
+
+_MOST_SHOWN = 5
+"""The most undecodable records that an error names."""
+
+_MOST_DAMAGED = 100
+"""The most damaged files that a result names."""
+
+_MOST_DRAWN = 20
+"""The most groups whose ownership is drawn."""
+
+_TIMELINE_ROWS = 200_000
+"""About how many rows all timelines have together: this process holds them in memory. Each series has at
+least one."""
+
+_LIMITS = Limits()
+
+
+def run_replay(
+    options: ReplayOptions,
+    on_progress: Callable[[Progress], None],
+    limits: Limits = _LIMITS,
+    *,
+    engine: str | None = None,
+    on_choice: Callable[[Choice], None] = lambda _: None,
+) -> ReplayResult:
+    """Replay a history.
+
+    `on_progress` is called often, and from another thread while Spark works. `limits` bounds how much is
+    replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the engine that fits;
+    `on_choice` gets the engine and the reason.
+
+    Raises `ReplayError` for every problem with the input, the options or the environment.
+    """
+    started = time.monotonic()
+    _check(options)
+    choice = choose_engine(options, engine)
+    on_choice(choice)
+    phases = _Phases(on_progress)
+    phases.begin()
+    damaged = damaged_files(options.path) if options.skip_corrupt and options.path is not None else ()
+    left_out = frozenset(Path(each.file) for each in damaged)
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-assignors-") as notes,
+        _explained_errors(options, notes),
+        open_engine(choice.name, options, left_out, phases.tasks) as opened,
+    ):
+        phases.begin()
+        survey = opened.survey(limits)
+        _require_places(survey, options)
+        catalogue, warnings = _catalogue(opened, options)
+        warnings += _without_rates(opened, options)
+        work = _work(options, survey, catalogue, notes)
+        phases.begin()
+        opened.begin(work, _description(options, survey, catalogue, limits))
+        everything = _fold(opened, survey, work, phases)
+        result = _result(opened, options, work, everything, phases)
+    return replace(
+        result,
+        warnings=warnings,
+        damaged_files=len(damaged),
+        damaged=damaged[:_MOST_DAMAGED],
+        seconds=time.monotonic() - started,
+    )
+
+
+def _result(
+    engine: Engine, options: ReplayOptions, work: FoldWork, everything: Sequence[GroupSums], phases: _Phases
+) -> ReplayResult:
+    """The result of these sums, after a check of a sample; `ReplayError` if nothing could be replayed."""
+    undecodable = undecodable_of(everything)
+    _require_records(engine, options, everything, undecodable)
+    if options.strict and undecodable:
+        raise ReplayError(_undecodable(everything, undecodable))
+    named = [sums for sums in everything if sums.facts.seen]
+    groups = tuple(map(group_summary, named))
+    _require_rebalances(groups)
+    phases.begin()
+    sample = check_sample(engine, work, named, draw(named, options.sample_groups, options.sample_seed))
+    phases.begin()
+    history, others = history_of(_source(options), everything), engine.count_other_topics()
+    result = ReplayResult(
+        options=options,
+        history=replace(
+            history, records=history.records + others, other_records=history.other_records + others
+        ),
+        groups=groups,
+        verdicts=verdicts_of(named),
+        timeline=(),
+        ownership=(),
+        churn=churn_of(named),
+        culprits=culprits_of(named),
+        truth=truth_of(named),
+        sample=sample,
+        undecodable=undecodable,
+        warnings=(),
+        files=engine.write_tables(options.tables) if options.tables is not None else (),
+        versions={
+            "kafka-assignors": kafka_assignors.__version__,
+            "pyarrow": pa.__version__,
+            "python": platform.python_version(),
+        },
+        seconds=0.0,
+    )
+    return replace(result, timeline=_timeline(engine, result), ownership=_ownership(engine, result))
+
+
+@contextlib.contextmanager
+def _explained_errors(options: ReplayOptions, notes: str) -> Iterator[None]:
+    """Add to a `ReplayError` of the block how to leave out damaged files, and which strategies ran in a
+    process that ended."""
+    try:
+        yield
+    except ReplayError as error:
+        said = str(error)
+        if isinstance(error, DamagedError) and options.on_disk and not options.skip_corrupt:
+            said += "; --skip-corrupt goes on without damaged files"
+        if (strategies := ended_in(notes)) is not None:
+            said = f"a process ended while it ran {strategies} ({said})"
+        if said == str(error):
+            raise
+        raise ReplayError(said) from error
+
+
+def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue, notes: str) -> FoldWork:
+    return FoldWork(
+        catalogue=catalogue,
+        strategies=options.strategies,
+        modes=options.modes,
+        pauses=options.pauses,
+        rules=options.fault_rules,
+        giants=survey.giants,
+        torn=survey.torn,
+        collided=survey.collided,
+        tables=options.tables is not None,
+        guard=StrategyGuard(options.strategy_timeout_s, notes),
+    )
+
+
+def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:
+    """The sums of the records that name no group, then of all groups in their order."""
+    by_group: dict[str | None, GroupSums] = {}
+    nameless: list[GroupSums] = []
+    for number in range(survey.slices):
+        phases.detail(f"slice {number + 1} of {survey.slices}" if survey.slices > 1 else "")
+        for place, text in engine.run_slice(number, phases.tasks):
+            sums = _read_sums(place, text, work)
+            if sums.group is None:
+                nameless.append(sums)
+            elif sums.group not in by_group:
+                by_group[sums.group] = sums
+            else:
+                by_group[sums.group] = by_group[sums.group].joined(sums)
+    # There may be several kinds of keys that name no group, and engines return them in any order.
+    nameless.sort(key=lambda sums: sums.undecodable[:1])
+    return [*nameless, *(sums for _, sums in sorted((name or "", sums) for name, sums in by_group.items()))]
+
+
+def _read_sums(place: str, text: bytes, work: FoldWork) -> GroupSums:
+    """The sums that a fold wrote; they may lie in a file that another program has changed."""
+    try:
+        sums = read_state(GroupSums, text)
+        names = {(mode.value, name) for mode in work.modes for name in (RECORDED, *work.strategies)}
+        if strange := sums.figures.keys() - names:
+            raise StateError(f"{' and '.join(min(strange))} are not of this replay")
+    except StateError as error:
+        raise ReplayError(
+            f"{place}: sums of a group do not read: {error}; remove the checkpoint and start again"
+        ) from None
+    return sums
+
+
+def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple[str, ...]]:
+    """The catalogue beside the records, or of the live cluster, and warnings about missing topics.
+
+    It is empty for Parquet without a catalogue.
+    """
+    if options.path is None:
+        from kafka_assignors_replay.live_cluster import SourceError, live_catalogue
+
+        assert options.bootstrap_servers is not None
+        try:
+            catalogue, warning = live_catalogue(
+                options.bootstrap_servers,
+                options.client_config,
+                engine.named_topics(),
+                options.timeout_seconds,
+            )
+        except SourceError as error:
+            raise ReplayError(str(error)) from None
+        return catalogue, (warning,) if warning else ()
+    return catalogue_of(engine.catalogue_rows()), ()
+
+
+def _without_rates(engine: Engine, options: ReplayOptions) -> tuple[str, ...]:
+    """A warning where strategies weigh partitions and no committed offsets were kept."""
+    weighing = [name for name in options.strategies if load_strategy(name).name == "weighted"]
+    if not weighing or engine.has_rates():
+        return ()
+    return (
+        f"{', '.join(weighing)} counts partitions here, because no rates of consumption are known: "
+        "archive --committed-offsets keeps the committed offsets that give the rates",
+    )
+
+
+def _description(
+    options: ReplayOptions, survey: Survey, catalogue: Catalogue, limits: Limits
+) -> dict[str, Any]:
+    """Everything that a row of a slice depends on. The version of a user's strategy stands for its code."""
+    return {
+        "version": kafka_assignors.__version__,
+        "history": options.path,
+        "records": survey.digest,
+        "catalogue": catalogue.digest(),
+        "groups": options.groups,
+        "strategies": [[name, load_strategy(name).version] for name in options.strategies],
+        "modes": [mode.value for mode in options.modes],
+        "pauses": asdict(options.pauses),
+        "faults": asdict(options.fault_rules),
+        "tables": options.tables is not None,
+        "strategy_timeout_s": options.strategy_timeout_s,
+        "limits": [limits.chunk_bytes, limits.slice_bytes],
+    }
+
+
+def _source(options: ReplayOptions) -> str:
+    return options.path or f"{options.topic} at {options.bootstrap_servers}"
+
+
+class _Phases:
+    """Reports the phases one after the other, and the tasks within each."""
+
+    def __init__(self, on_progress: Callable[[Progress], None]) -> None:
+        self._on_progress = on_progress
+        self._number = 0
+        self._detail = ""
+
+    def begin(self) -> None:
+        self._number += 1
+        self._detail = ""
+        self.tasks(0, 0)
+
+    def detail(self, detail: str) -> None:
+        """Show this detail with the phase from now on."""
+        self._detail = f", {detail}" if detail else ""
+
+    def tasks(self, done: int, total: int) -> None:
+        phase = PHASES[self._number - 1] + self._detail
+        self._on_progress(Progress(phase, self._number, len(PHASES), done, total))
+
+
+def _check(options: ReplayOptions) -> None:
+    """Refuse invalid options before anything starts."""
+    if (options.path is None) == (options.bootstrap_servers is None):
+        raise ReplayError("give either the path of a history or the bootstrap servers of a cluster")
+    if options.skip_corrupt and not options.on_disk:
+        raise ReplayError(
+            f"{_source(options)}: --skip-corrupt is for a history on a disk of this machine: copy the "
+            "history to a disk, or remove the damaged file that the error names without it"
+        )
+    if options.skip_corrupt and options.path and (table := table_on_disk(options.path)) is not None:
+        raise ReplayError(f"{table[0]}: --skip-corrupt is for Parquet, and this is a table of {table[1]}")
+    if not options.strategies:
+        raise ReplayError("give at least one strategy to replay")
+    if not options.modes:
+        raise ReplayError("give at least one mode to replay in")
+    for name in options.strategies:
+        if name == RECORDED:
+            raise ReplayError(
+                f"{RECORDED!r} is not a strategy: a result always includes the recorded assignments"
+            )
+        try:
+            load_strategy(name)
+        except StrategyError as error:
+            raise ReplayError(str(error)) from None
+    if options.tables is not None:
+        _check_folder(options.tables)
+    if options.checkpoint is not None and options.path is None:
+        raise ReplayError("a checkpoint needs a history: a live cluster has other records in each replay")
+    if options.path is not None and options.on_disk and not Path(options.path).exists():
+        raise ReplayError(f"{options.path}: there is no such file or directory")
+
+
+def _check_folder(folder: str) -> None:
+    """Fail early if `folder` cannot take the tables: it is a file, or has files that no replay writes.
+
+    Only Spark can check a URL, when it writes.
+    """
+    path = Path(folder)
+    if "://" in folder or not path.exists():
+        return
+    if not path.is_dir():
+        raise ReplayError(f"{folder}: the tables need a folder, and this is a file")
+    others = sorted(each.name for each in path.iterdir() if each.name not in TABLES)
+    if others:
+        shown = ", ".join(others[:3]) + (", …" if len(others) > 3 else "")
+        raise ReplayError(
+            f"{folder}: tables of an earlier replay would be replaced here, but it holds something else "
+            f"({shown}): name a folder of their own"
+        )
+
+
+# What a history must have
+
+
+def _require_places(survey: Survey, options: ReplayOptions) -> None:
+    for name, count in survey.misplaced.items():
+        if count:
+            raise ReplayError(
+                f"{options.path}: column {name} is null, negative or too large in {count} records; give the "
+                "partition, offset and timestamp of each record as a consumer reads them"
+            )
+
+
+def _require_records(
+    engine: Engine,
+    options: ReplayOptions,
+    everything: Sequence[GroupSums],
+    undecodable: Sequence[UndecodableRecord],
+) -> None:
+    if options.groups is not None:
+        found = {sums.group for sums in everything}
+        if missing := [group for group in options.groups if group not in found]:
+            raise ReplayError(
+                f"{_source(options)}: there are no records of group {', '.join(map(repr, missing))}"
+            )
+    if any(sums.records.generations or sums.records.kip848_records for sums in everything):
+        return
+    others = []
+    count = sum(sums.records.records - sums.records.undecodable for sums in everything)
+    if count:
+        others.append(f"{count} other records of groups")
+    if undecodable:
+        others.append(_undecodable(everything, undecodable))
+    elif not count and options.path is not None:
+        others.append(f"{engine.count_commits()} records that are offset commits")
+    if of_others := engine.count_other_topics():
+        others.append(
+            f"{of_others} {'record' if of_others == 1 else 'records'} of other topics than {options.topic}"
+        )
+    raise ReplayError(
+        f"{_source(options)}: there is no generation of a consumer group; "
+        f"found {', '.join(others) or 'nothing'}"
+    )
+
+
+def _undecodable(everything: Iterable[GroupSums], listed: Sequence[UndecodableRecord]) -> str:
+    count = sum(sums.records.undecodable for sums in everything)
+    shown = [f"partition {r.partition} offset {r.offset}: {r.reason}" for r in listed[:_MOST_SHOWN]]
+    if count > len(shown):
+        shown.append(f"and {count - len(shown)} more")
+    return f"{count} {'record does' if count == 1 else 'records do'} not decode: {'; '.join(shown)}"
+
+
+def _require_rebalances(groups: Sequence[GroupSummary]) -> None:
+    if any(group.replayed_rebalances for group in groups):
+        return
+    why = "; ".join(f"{reason} ({count})" for reason, count in reasons_not_replayed(groups).items())
+    raise ReplayError(f"nothing to replay: no rebalance has all the facts that a replay needs: {why}")
+
+
+# What a report draws
+
+
+def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detail]:
+    names = {group_bytes(group): group for group in groups}
+    found = engine.details(names)
+    for key, group in names.items():
+        try:
+            yield read_detail(group, found.get(key, ()), most)
+        except StateError as error:
+            raise ReplayError(str(error)) from None
+
+
+def _timeline(engine: Engine, result: ReplayResult) -> tuple[TimelineRow, ...]:
+    """The latest rebalances of the groups that have plots."""
+    options = result.options
+    plotted = sorted(finding.group for finding in find(result)[:PLOTTED_GROUPS])
+    series = len(options.modes) * (1 + len(options.strategies))
+    most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
+    return tuple(
+        row for detail in _details(engine, plotted, most) for rows in detail.timeline.values() for row in rows
+    )
+
+
+def _ownership(engine: Engine, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
+    """The recorded owners in the groups with the most moves, among the groups small enough to draw."""
+    moved = {verdict.group: verdict.moved for verdict in result.verdicts if verdict.strategy == RECORDED}
+    small = [g.group for g in result.groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
+    drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])
+    return tuple(span for detail in _details(engine, drawn, 1) for span in detail.ownership)

@@ -1,0 +1,310 @@
+"""The result of a replay on a terminal: tables first, and the verdict last, where it is seen."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from kafka_assignors_cli.console import (
+    Column,
+    ColumnKind,
+    FittedTable,
+    counted,
+    emit_renderable,
+    indented,
+    printable,
+)
+from kafka_assignors_replay.report.findings import (
+    GroupFinding,
+    StrategyTotal,
+    find,
+    headline,
+    leading_mode,
+    reasons_not_replayed,
+    sentence,
+    strategies_in_order,
+    totals,
+)
+from kafka_assignors_replay.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
+
+_SHOWN_FINDINGS = 5
+_SHOWN_GROUPS = 50
+_SHOWN_GROUPS_OF_FAILURES = 5
+_SHOWN_RECORDS = 5
+_SHOWN_FILES = 5
+
+_TRUTH_COLUMNS = (
+    Column("led by", ColumnKind.NAME),
+    Column("strategy", ColumnKind.NAME),
+    Column("checked"),
+    Column("matched"),
+    Column("not checkable", leave_out=1),
+    Column("explained", leave_out=2),  # each explanation has a line under the table
+    Column("unexplained"),
+    Column("must match", ColumnKind.TOKEN),
+)
+
+Figures = Verdict | StrategyTotal
+"""The values of a row: of one group, or of all groups."""
+
+_FIGURES: tuple[tuple[Column, Callable[[Figures], str]], ...] = (
+    (Column("kept", leave_out=3), lambda row: f"{row.stickiness:.0%}"),
+    (
+        Column("fullest / mean (worst)"),
+        lambda row: f"{row.max_over_mean:.2f} ({row.worst_max_over_mean:.2f})",
+    ),
+    (Column("second rounds", leave_out=6), lambda row: f"{row.second_rounds:,}"),
+    (Column("paused, s (model)", leave_out=1), lambda row: f"{row.paused_s:,.0f}"),
+)
+
+
+def print_replay(result: ReplayResult) -> None:
+    """Print the tables of `result`, the data that they leave out, and the verdict to stdout."""
+    emit_renderable(*replay_renderables(result))
+
+
+def replay_renderables(result: ReplayResult) -> list[RenderableType]:
+    found = find(result)
+    return [
+        *_groups(result, found),
+        Text(),
+        _totals_table(result),
+        Text(),
+        *_truth(result.truth),
+        *_sample(result.sample),
+        Text(),
+        *_left_out(result),
+        *_verdict(result, found),
+    ]
+
+
+def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
+    """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
+    verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
+    for verdict in result.verdicts:
+        verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    best = {each.group: {each.best.strategy, *each.equals} for each in found}
+    table = _Strategies(
+        "Every group under every strategy (* serves the group best)", result, ("group", "strategy")
+    )
+    moving = {verdict.group for verdict in result.verdicts if verdict.moved}
+    gaining_first = dict.fromkeys([*(finding.group for finding in found), *sorted(moving)])
+    shown = {*[group for group in gaining_first if group in moving][:_SHOWN_GROUPS]}
+    for group in sorted(verdicts.keys() & shown):
+        strategies = strategies_in_order(verdicts[group], result)
+        for index, strategy in enumerate(strategies):
+            table.add(
+                (group if index == 0 else "", strategy),
+                verdicts[group][strategy],
+                best=strategy in best.get(group, ()),
+                last=index == len(strategies) - 1,
+            )
+    notes = []
+    if others := len(verdicts.keys() & moving - shown):
+        notes.append(
+            f"and {counted(others, 'more group')}, which gain less: --report, --json and --tables have more"
+        )
+    still = sorted(verdicts.keys() - moving)
+    if still:
+        names = ", ".join(still[:_SHOWN_GROUPS]) + (", …" if len(still) > _SHOWN_GROUPS else "")
+        notes.append(f"Without a move under any strategy: {names}")
+    lines: list[RenderableType] = [Padding(Text(printable(note)), (0, 0, 0, 1)) for note in notes]
+    return [table.table, *lines] if shown else lines
+
+
+def _totals_table(result: ReplayResult) -> FittedTable:
+    by_strategy: dict[str, dict[Mode, Figures]] = defaultdict(dict)
+    for mode in Mode:
+        for total in totals(result, mode):
+            by_strategy[total.strategy][mode] = total
+    table = _Strategies("All groups together", result, ("strategy",))
+    for strategy, figures in by_strategy.items():
+        table.add((strategy,), figures)
+    return table.table
+
+
+class _Strategies:
+    """A table with a strategy on each row: moves in every mode, other measures in the leading mode."""
+
+    def __init__(self, title: str, result: ReplayResult, names: Sequence[str]) -> None:
+        self._leading = leading_mode(result)
+        self._modes = [mode for mode in Mode if mode in result.options.modes]
+        self._failures = any(verdict.failed for verdict in result.verdicts)
+        self._rates = any(verdict.rated for verdict in result.verdicts)
+        columns = [Column(name, ColumnKind.NAME) for name in names]
+        for mode in self._modes:
+            # The leading mode shows the effect of a change of strategy.
+            leads = mode is self._leading
+            name = mode.value.replace("-", " ")  # a heading may break at a blank
+            columns.append(Column(f"{name}: moved", leave_out=0 if leads else 4))
+            columns.append(Column("least", leave_out=2 if leads else 5, label=f"{name}: least"))
+        columns += [column for column, _ in _FIGURES]
+        if self._rates:
+            columns.append(Column("greatest rate/bound (worst)"))
+        if self._failures:
+            columns.append(Column("failed"))
+        self.table = FittedTable(columns, title)
+
+    def add(
+        self, names: Sequence[str], figures: Mapping[Mode, Figures], *, best: bool = False, last: bool = False
+    ) -> None:
+        *others, strategy = map(printable, names)
+        cells: list[str | Text] = [*map(Text, others), Text(f"{strategy} *" if best else strategy)]
+        for mode in self._modes:
+            own = figures.get(mode)
+            cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
+        leading = figures.get(self._leading)
+        cells += [cell(leading) if leading and leading.rebalances else "–" for _, cell in _FIGURES]
+        if self._rates:
+            cells.append(_over_bound(leading))
+        if self._failures and leading is not None:
+            cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
+        style = "bold" if best else "dim" if names[-1] == RECORDED else ""
+        self.table.add(cells, style=style, end_section=last)
+
+
+def _over_bound(figures: Figures | None) -> str:
+    """The greatest rate of a member over its lower bound, and the worst."""
+    if figures is None or figures.rate_over_bound is None:
+        return "–"
+    return f"{figures.rate_over_bound:.2f} ({figures.worst_rate_over_bound:.2f})"
+
+
+def _truth(truth: TruthCheck) -> list[RenderableType]:
+    if not truth.clients:
+        return [Text("Accuracy check: no recorded generation ran range or roundrobin.")]
+    table = FittedTable(
+        _TRUTH_COLUMNS, "Accuracy check: recorded assignments of range and roundrobin, computed again"
+    )
+    for client in truth.clients:
+        table.add(
+            [
+                printable(client.client),
+                printable(client.strategy),
+                str(client.checked),
+                str(client.matched),
+                str(client.unchecked),
+                str(sum(client.explained.values())),
+                Text(str(client.unexplained), style="bold red" if client.unexplained else ""),
+                "yes" if client.must_match else "no",
+            ]
+        )
+    renderables: list[RenderableType] = [table]
+    for client in truth.clients:
+        for reason, count in sorted(client.explained.items()):
+            words = f"{counted(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
+            renderables.append(Padding(Text(printable(words)), (0, 0, 0, 1)))
+    verdict = "The check passes" if truth.holds else "The check fails"
+    renderables.append(
+        Text(
+            f" {verdict}: {truth.matched:,} of {truth.checked:,} led by Java or by kafka-assignors match.",
+            style="" if truth.holds else "bold red",
+        )
+    )
+    return renderables
+
+
+def _sample(sample: SampleCheck) -> list[RenderableType]:
+    if not sample.groups:
+        return []
+    groups = counted(len(sample.groups), "group")
+    rows = counted(sample.rows, "row")
+    return [Text(f"{rows} of {groups} computed a second time, with the same result.")]
+
+
+def _left_out(result: ReplayResult) -> list[RenderableType]:
+    """Lines about the data that the figures above do not cover, if there is any."""
+    lines = [
+        *result.warnings,
+        *damage_lines(result),
+        *failure_lines(result.verdicts),
+        *_not_replayed(result),
+        *_history_gaps(result),
+    ]
+    return [Text("Excluded data"), *indented(lines), Text()] if lines else []
+
+
+def damage_lines(result: ReplayResult) -> Iterator[str]:
+    """A line about the files that were left out, if there are any."""
+    if result.damaged_files:
+        files = ", ".join(f"{each.file} ({each.reason})" for each in result.damaged[:_SHOWN_FILES])
+        more = ", …" if result.damaged_files > _SHOWN_FILES else ""
+        yield f"{counted(result.damaged_files, 'damaged file')} left out: {files}{more}"
+
+
+def failure_lines(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """A line for each group in which a strategy failed; where there are many, one for all of them."""
+    failed: dict[tuple[str, str], list[Verdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.failed:
+            failed[verdict.strategy, verdict.mode.value].append(verdict)
+    for (strategy, mode), of_one in failed.items():
+        shown = of_one if len(of_one) <= _SHOWN_GROUPS_OF_FAILURES else of_one[:1]
+        if len(shown) < len(of_one):
+            rebalances = counted(sum(verdict.failed for verdict in of_one), "rebalance")
+            yield f"{strategy} failed in {rebalances} of {len(of_one):,} groups ({mode}); the first:"
+        for verdict in shown:
+            where = f"{counted(verdict.failed, 'rebalance')} of {verdict.group} ({mode})"
+            yield f"{strategy} failed in {where}: {'; '.join(verdict.failures)}"
+
+
+def _not_replayed(result: ReplayResult) -> Iterator[str]:
+    undecodable = result.history.undecodable
+    if result.undecodable:
+        records = ", ".join(
+            f"{record.partition}/{record.offset} ({record.reason})"
+            for record in result.undecodable[:_SHOWN_RECORDS]
+        )
+        more = ", …" if undecodable > _SHOWN_RECORDS else ""
+        yield f"{counted(undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
+    if others := result.history.other_records:
+        yield f"{counted(others, 'record')} of share or streams groups, or of other topics"
+    if duplicates := result.history.duplicates:
+        yield f"{counted(duplicates, 'record')} found again at the same partition and offset"
+    for reason, count in sorted(reasons_not_replayed(result.groups).items()):
+        yield f"{counted(count, 'rebalance')} not replayed: {reason}"
+
+
+def _history_gaps(result: ReplayResult) -> Iterator[str]:
+    history = result.history
+    inferred = sorted({topic for group in result.groups for topic in group.inferred_topics})
+    if inferred:
+        topics = ", ".join(inferred)
+        yield f"partition counts inferred from the assignments, for lack of a catalogue entry: {topics}"
+    if history.skipped_numbers:
+        skipped = counted(history.skipped_numbers, "generation number")
+        yield f"{skipped} without a record; the replay never bridges a gap"
+    if history.clock_jumps:
+        yield (
+            f"{counted(history.clock_jumps, 'generation')} with an earlier timestamp than the one before (a "
+            "clock was set back): the replay orders records by offset"
+        )
+    if made_again := sum(group.incarnations - 1 for group in result.groups):
+        times = counted(made_again, "time")
+        yield f"{times} a group was deleted and created again: each life of a group is replayed on its own"
+    if history.kip848_groups:
+        yield f"{counted(history.kip848_groups, 'KIP-848 group')}, whose broker assigns"
+
+
+def _verdict(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
+    summaries = {summary.group: summary for summary in result.groups}
+    suggested = [finding for finding in found if finding.suggests]
+    history = result.history
+    mode = leading_mode(result).value
+    head = (
+        f"{counted(history.generations, 'generation')} of {counted(len(result.groups), 'group')} replayed "
+        f"in {result.seconds:.0f} s. {headline(found)} ({mode})"
+    )
+    if not suggested:
+        return [Text(f"{head}.", style="bold")]
+    lines: list[RenderableType] = [Text(f"{head}; the largest savings:", style="bold")]
+    for finding in suggested[:_SHOWN_FINDINGS]:
+        text = Text(printable(finding.group), style="bold")
+        words = printable(sentence(finding, summaries.get(finding.group)))
+        text.append(f": {words}", style="not bold")
+        lines.append(Padding(text, (0, 0, 0, 2)))
+    return lines

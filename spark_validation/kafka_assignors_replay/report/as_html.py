@@ -1,0 +1,282 @@
+"""The HTML report: one file without external parts, so that it can be mailed, archived and opened offline.
+
+Tables and plots are plain HTML and SVG; the one script opens the group that a link leads to. Names of groups,
+clients and strategies are untrusted text: the templates escape all of it, and the page's content security
+policy allows only its own script, and no request.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from functools import partial
+from importlib import resources
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
+
+from kafka_assignors_replay.folds.faults import FaultKind
+from kafka_assignors_replay.report import plots
+from kafka_assignors_replay.report.findings import (
+    PLOTTED_GROUPS,
+    GroupFinding,
+    days_of,
+    find,
+    grouped,
+    headline,
+    leading_mode,
+    period,
+    reasons_not_replayed,
+    sentence,
+    strategies_in_order,
+    totals,
+)
+from kafka_assignors_replay.result import RECORDED, Churn, Mode, ReplayResult, Verdict
+from kafka_assignors_replay.schemas import TABLES
+
+_SHOWN_GROUPS = 200
+"""The greatest number of groups in the report: a report of thousands is too large to mail and to read."""
+
+_SHOWN_FINDINGS = 10
+"""Changes in the first list; the others are in the table behind its expander."""
+
+_SHOWN_CULPRITS = 20
+_SHOWN_CHANGES = 20
+_NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
+
+
+def html_report(result: ReplayResult, folder: Path | None = None) -> str:
+    """`result` as one HTML document for a file in `folder`: links to files are relative to it."""
+    found = find(result)
+    names = strategies_in_order({verdict.strategy for verdict in result.verdicts}, result)
+    every = _sections(result, found, names)
+    sections = every[:_SHOWN_GROUPS]
+    blamed = sorted(
+        (culprit for culprit in result.culprits if culprit.kind not in _NOT_CHARGED),
+        key=lambda culprit: -culprit.generations,
+    )
+    script = _text("report.js")
+    environment = Environment(
+        loader=FunctionLoader(_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        when=_when, share="{:.1%}".format, ratio="{:.2f}".format, shortened=plots.shortened, shell=shlex.quote
+    )
+    mode = leading_mode(result)
+    recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
+    drawn, strips = plots.timeline(recorded, [section["summary"] for section in sections[:PLOTTED_GROUPS]])
+    return environment.get_template("report.html.j2").render(
+        RECORDED=RECORDED,
+        result=result,
+        history=result.history,
+        mode=mode,
+        has_rates=any(verdict.rated for verdict in result.verdicts),
+        modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
+        totals={each: totals(result, each) for each in Mode},
+        bars=plots.bars(totals(result, mode), names),
+        sections=sections,
+        shown_findings=_SHOWN_FINDINGS,
+        others=len(every) - len(sections),
+        places={section["summary"].group: f"group-{place}" for place, section in enumerate(sections)},
+        suggested=[s for s in every if s["finding"] is not None and s["finding"].suggests],
+        headline=headline(found),
+        tiles=_tiles(result, found),
+        period=period(days_of(result.history)),
+        timeline_period=drawn,
+        strips=strips,
+        not_replayed=reasons_not_replayed(result.groups),
+        blamed=blamed[:_SHOWN_CULPRITS],
+        blameworthy=len(blamed),
+        causes=_causes(result.churn),
+        inferred=sorted({topic for summary in result.groups for topic in summary.inferred_topics}),
+        made_again=sum(summary.incarnations - 1 for summary in result.groups),
+        pauses=asdict(result.options.pauses),
+        fault_rules=asdict(result.options.fault_rules),
+        tables=TABLES,
+        link=partial(_link, result.options.tables, folder),
+        plotted_groups=PLOTTED_GROUPS,
+        style=Markup(_text("report.css")),
+        script=Markup(script),
+        script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
+    )
+
+
+class _Tile(NamedTuple):
+    """A figure at the top of the report; `good` is None for a figure that is neither good nor bad."""
+
+    title: str
+    figure: str
+    detail: str
+    good: bool | None = None
+
+
+def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, ...]:
+    """The groups that gain, the moves and pauses that all gains and trade-offs save, and the check."""
+    moved, saved_moves = sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found)
+    paused = sum(f.paused_s_per_day[0] for f in found)
+    saved_paused = sum(f.saved_paused_s_per_day for f in found if not f.pauses_as_long)
+    with_consumer = saved_paused + sum(
+        f.paused_s_per_day[1] - f.cooperative_paused_s_per_day
+        for f in found
+        if f.consumer_saves and f.cooperative_paused_s_per_day is not None
+    )
+    if_cooperative = f"; {_signed(-with_consumer)} with the cooperative consumer"
+    changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
+    truth = result.truth
+    return (
+        _Tile(
+            "Groups that gain",
+            f"{changing:,} of {len(result.groups):,}",
+            f"{trading:,} {'trade-off' if trading == 1 else 'trade-offs'}",
+        ),
+        _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
+        _Tile(
+            "Pause (model)",
+            _signed(-saved_paused),
+            f"of {paused:,.0f} partition-seconds {period(days_of(result.history))}"
+            + (if_cooperative if round(with_consumer) != round(saved_paused) else ""),
+            _sign(round(saved_paused)),
+        ),
+        _Tile(
+            "Accuracy check",
+            "passes" if truth.holds else "fails",
+            f"{truth.matched:,} of {truth.checked:,} assignments match",
+            truth.holds,
+        ),
+    )
+
+
+def _sign(figure: int) -> bool | None:
+    return None if figure == 0 else figure > 0
+
+
+class _Change(NamedTuple):
+    """A figure of a group as recorded and under the best strategy; for every figure less is better.
+
+    `delta` is empty, and `better` None, where the figure stays the same.
+    """
+
+    title: str
+    before: str
+    after: str
+    delta: str
+    better: bool | None
+
+
+def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
+    recorded, best = finding.recorded, finding.best
+    figures = (
+        ("moved partitions", recorded.moved, best.moved, 0),
+        ("paused partition-seconds", *finding.paused_s_per_day, 0),
+        ("rack misses", recorded.rack_misses, best.rack_misses, 0),
+        ("fullest / mean", recorded.max_over_mean, best.max_over_mean, 2),
+    )
+    changes = []
+    for title, before, after, digits in figures:
+        if before is None or after is None:
+            changes.append(_Change(title, "–", "–", "", None))
+            continue
+        was, would_be = f"{before:,.{digits}f}", f"{after:,.{digits}f}"
+        if was == would_be or (title == "paused partition-seconds" and finding.pauses_as_long):
+            changes.append(_Change(title, was, was, "", None))
+            continue
+        # The difference of the rounded figures, so that the shown figures add up.
+        delta = round(after, digits) - round(before, digits)
+        better = True if delta < 0 else False if title in finding.worse else None
+        changes.append(_Change(title, was, would_be, _signed(delta, digits), better))
+    return tuple(changes)
+
+
+def _signed(figure: float, digits: int = 0) -> str:
+    """`figure` with its sign; a minus as wide as the plus."""
+    return f"{figure:+,.{digits}f}".replace("-", "−") if round(figure, digits) else "0"
+
+
+_OF_GROUP = attrgetter("group")
+
+
+def _sections(
+    result: ReplayResult, found: Sequence[GroupFinding], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The content of each group's section: the largest savings first, groups without a verdict last."""
+    summaries = {summary.group: summary for summary in result.groups}
+    by_group = {finding.group: finding for finding in found}
+    verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
+    for verdict in result.verdicts:
+        verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    mode = leading_mode(result)
+    culprits, files = grouped(result.culprits, _OF_GROUP), grouped(result.files, _OF_GROUP)
+    owned = grouped(result.ownership, _OF_GROUP)
+    timelines = grouped((row for row in result.timeline if row.mode is mode), _OF_GROUP)
+    order = [*by_group, *(name for name in summaries if name not in by_group)]
+    sections = []
+    for index, group in enumerate(name for name in order if name in summaries):
+        finding = by_group.get(group)
+        best = () if finding is None else (finding.best.strategy, *finding.equals)
+        own = {name: verdicts[group][name] for name in strategies_in_order(verdicts[group], result)}
+        leading = [by_mode[mode] for by_mode in own.values() if mode in by_mode]
+        points = timelines[group] if finding is not None and index < PLOTTED_GROUPS else []
+        sections.append(
+            {
+                "summary": summaries[group],
+                "finding": finding,
+                "sentence": sentence(finding, summaries[group]) if finding is not None else "",
+                "changes": _changes(finding) if finding is not None else (),
+                "rows": [
+                    {"strategy": name, "verdicts": by_mode, "best": name in best}
+                    for name, by_mode in own.items()
+                ],
+                "culprits": culprits[group],
+                "bars": plots.bars([verdict for verdict in leading if verdict.rebalances], names),
+                "moved": plots.moved_over_time(points, names),
+                "balance": plots.balance_over_time(points, names),
+                "owned": plots.ownership(owned[group]),
+                "latest_changes": [*reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])],
+                "files": files[group],
+            }
+        )
+    return sections
+
+
+def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
+    """The number of generations and of groups for each cause, the most frequent cause first."""
+    by_cause = grouped(churn, attrgetter("cause"))
+    counted = {cause: (sum(each.generations for each in of), len(of)) for cause, of in by_cause.items()}
+    return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
+
+
+_SCHEMES_THAT_RUN = frozenset({"javascript", "vbscript", "data"})
+"""Schemes of links that a browser executes, or shows as a page of its own, instead of following."""
+
+
+def _link(tables: str | None, folder: Path | None, file: str) -> str:
+    """The link from the report to a file of the tables."""
+    assert tables is not None
+    whole = f"{tables.rstrip('/')}/{file}"
+    scheme, elsewhere, _ = whole.partition("://")
+    if elsewhere and scheme.lower() not in _SCHEMES_THAT_RUN:
+        return quote(whole, safe=":/")
+    # The dot prevents a browser from reading a folder's name as a scheme.
+    return "./" + quote(os.path.relpath(whole, folder or Path.cwd()).replace(os.sep, "/"))
+
+
+def _text(name: str) -> str:
+    return resources.files("kafka_assignors_replay.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _when(timestamp: datetime | None) -> str:
+    return timestamp.strftime("%Y-%m-%d %H:%M:%S") if timestamp is not None else "–"

@@ -1,0 +1,429 @@
+"""The findings of a replay, in the order that matters to the operator of the groups.
+
+A result holds a verdict for every group, strategy and mode. This module reduces them to one finding per group
+(the best strategy and its savings) and one total per strategy. The terminal and both reports take their
+findings from here.
+
+**The best strategy of a group.** Balance comes first, because a lagging member is what an operator is paged
+for; movement comes next. Of the strategies that never failed, those with the best balance remain, of these
+the ones with the fewest moves, and of these the ones with the fewest paused partition-seconds by the model,
+to within a hundredth. Production competes as well, and wins a tie. Balance is compared by the standard
+deviation of the loads, averaged over the rebalances, because max/mean says little where subscriptions differ;
+a difference of less than a twentieth of a partition does not count. In a tie between strategies a cooperative
+one comes first, because consumption continues while the group rebalances.
+
+**Gain or trade-off.** A change is a gain only if no figure that the report shows for the group gets worse:
+moves, pauses, rack misses, fullest / mean. Otherwise it is a trade-off, and the report names the costs.
+Pauses come from a model, whose parameters are not known to a hundredth: a difference of less than that is
+none, and the report does not show it.
+
+**What to change first.** Gains come before trade-offs. Both are sorted by the paused partition-seconds a day
+that the change would save, then by moves, then by rack misses. The pauses of a history of less than a day are
+those of the whole history, and are labelled so. For members of a client that is eager under any strategy, a
+cooperative strategy pauses as an eager one does; the report also shows its pauses with the cooperative
+consumer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
+from typing import TypeVar
+
+from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
+from kafka_assignors_replay.folds.records import EAGER_CLIENTS
+from kafka_assignors_replay.result import RECORDED, GroupSummary, HistorySummary, Mode, ReplayResult, Verdict
+
+PLOTTED_GROUPS = 20
+"""The greatest number of groups with plots over time, the largest savings first."""
+
+_EQUAL_STDDEV = 0.05
+_EQUAL_PAUSES = 1.01
+_SECONDS_A_DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFinding:
+    """The savings of one group. `best` is the recorded verdict itself if no strategy is better.
+
+    `equals` names the other strategies with as few moves and as good a balance as `best`; the protocol then
+    decides. `saved_moves` counts the partitions that would have stayed where production moved them; it is
+    negative where better balance costs moves, and so are the other savings. `days` is the length of the
+    group's history. `paused_s_per_day` are the paused partition-seconds by the model, as recorded and under
+    `best`: a day, or in the whole history if that is shorter. A client that is eager under any strategy saves
+    no pauses by a cooperative one. For its members, `cooperative` is the best verdict if all used the
+    cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a strategy
+    with the name of `best`, in a client of its own, so that the change is the consumer.
+    """
+
+    group: str
+    mode: Mode
+    recorded: Verdict
+    best: Verdict
+    equals: tuple[str, ...]
+    days: float
+    paused_s_per_day: tuple[float, float]
+    cooperative: Verdict | None = None
+    cooperative_paused_s_per_day: float | None = None
+    same_name: bool = False
+
+    @property
+    def change_to(self) -> str:
+        """`best` in words that differ from those for production."""
+        name = self.best.strategy
+        return f"{name} with the consumer of kafka-assignors" if self.same_name else name
+
+    @property
+    def saved_paused_s_per_day(self) -> float:
+        """Partition-seconds a day that would not have been paused, by the model."""
+        recorded, best = self.paused_s_per_day
+        return recorded - best
+
+    @property
+    def pauses_as_long(self) -> bool:
+        """Whether the pauses under `best` are those recorded, as far as the model can tell."""
+        paused, would_be = self.paused_s_per_day
+        return would_be <= paused * _EQUAL_PAUSES and paused <= would_be * _EQUAL_PAUSES
+
+    @property
+    def saved_rack_misses(self) -> int | None:
+        """Partitions that would not have been consumed across racks; None if racks are not known."""
+        if self.recorded.rack_misses is None or self.best.rack_misses is None:
+            return None
+        return self.recorded.rack_misses - self.best.rack_misses
+
+    @property
+    def saved_moves(self) -> int:
+        return self.recorded.moved - self.best.moved
+
+    @property
+    def better_balance(self) -> bool:
+        return self.best.load_stddev < self.recorded.load_stddev - _EQUAL_STDDEV
+
+    @property
+    def consumer_saves(self) -> bool:
+        """Whether eager members would pause less with the cooperative consumer."""
+        would_be = self.cooperative_paused_s_per_day
+        return would_be is not None and would_be * _EQUAL_PAUSES < self.paused_s_per_day[0]
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The figures that the report shows and that are worse under `best` than recorded."""
+        paused, would_be = self.paused_s_per_day
+        figures = {
+            "moved partitions": self.saved_moves < 0,
+            "paused partition-seconds": would_be > paused and not self.pauses_as_long,
+            "rack misses": (self.saved_rack_misses or 0) < 0,
+            "fullest / mean": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
+        }
+        return tuple(name for name, is_worse in figures.items() if is_worse)
+
+    @property
+    def gains(self) -> bool:
+        """Whether another strategy would have been better than production, and no figure worse."""
+        return self.best.strategy != RECORDED and not self.worse
+
+    @property
+    def trades(self) -> bool:
+        """Whether another strategy would have been better in balance or moves, and another figure worse."""
+        return self.best.strategy != RECORDED and bool(self.worse)
+
+    @property
+    def suggests(self) -> bool:
+        """Whether there is a change to consider: a gain, a trade-off, or the cooperative consumer."""
+        return self.best.strategy != RECORDED or self.consumer_saves
+
+
+@dataclass(frozen=True, slots=True)
+class StrategyTotal:
+    """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
+
+    `least_moved` sums the fewest moves of each group from this strategy's own assignments. `groups` counts
+    its groups. Rack misses cover the groups with known racks, rates over bounds the rebalances with known
+    rates.
+    """
+
+    strategy: str
+    mode: Mode
+    groups: int
+    rebalances: int
+    moved: int
+    least_moved: int
+    stickiness: float
+    max_over_mean: float
+    worst_max_over_mean: float
+    second_rounds: int
+    rack_misses: int | None
+    least_rack_misses: int | None
+    paused_s: float
+    rated: int
+    rate_over_bound: float | None
+    worst_rate_over_bound: float | None
+    failed: int
+
+
+_Row = TypeVar("_Row")
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> defaultdict[_Key, list[_Row]]:
+    """The rows with each key, in their order."""
+    found: defaultdict[_Key, list[_Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
+def leading_mode(result: ReplayResult) -> Mode:
+    """The mode of the leading figures: steady-state, which shows the effect of a change of strategy, if it
+    was replayed.
+    """
+    modes = {verdict.mode for verdict in result.verdicts}
+    return Mode.STEADY_STATE if Mode.STEADY_STATE in modes else Mode.ONE_STEP
+
+
+def find(result: ReplayResult) -> list[GroupFinding]:
+    """One finding per group that has a recorded verdict, the largest savings first."""
+    mode = leading_mode(result)
+    by_group: dict[str, dict[str, Verdict]] = defaultdict(dict)
+    for verdict in result.verdicts:
+        if verdict.mode is mode and verdict.rebalances:
+            by_group[verdict.group][verdict.strategy] = verdict
+    summaries = {summary.group: summary for summary in result.groups}
+    found = []
+    for group, by_strategy in by_group.items():
+        if (recorded := by_strategy.get(RECORDED)) is not None:
+            of_group = [by_strategy[name] for name in strategies_in_order(by_strategy, result)]
+            found.append(_finding(recorded, of_group, summaries.get(group)))
+    return sorted(found, key=_rank)
+
+
+def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSummary | None) -> GroupFinding:
+    eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
+    best = _best(recorded, of_group, eager)
+    cooperative = _best(recorded, of_group, eager=False) if eager else None
+    if cooperative is not None and not runs_cooperatively(cooperative.strategy):
+        cooperative = None
+    days = 1.0 if summary is None else days_of(summary)
+    periods = max(1.0, days)
+    return GroupFinding(
+        group=recorded.group,
+        mode=recorded.mode,
+        recorded=recorded,
+        best=best,
+        equals=tuple(
+            verdict.strategy
+            for verdict in of_group
+            if verdict.strategy not in (RECORDED, best.strategy)
+            and not verdict.failed
+            and verdict.moved == best.moved
+            and verdict.load_stddev <= best.load_stddev + _EQUAL_STDDEV
+        ),
+        days=days,
+        paused_s_per_day=(_paused_s(recorded, eager) / periods, _paused_s(best, eager) / periods),
+        cooperative=cooperative,
+        cooperative_paused_s_per_day=None if cooperative is None else cooperative.paused_s / periods,
+        same_name=summary is not None and summary.protocols == (best.strategy,),
+    )
+
+
+def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
+    """The finding in words, without the group's name; `summary` has the strategies of production."""
+    recorded, best = finding.recorded, finding.best
+    ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
+    if best.strategy == RECORDED:
+        return (
+            f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and no strategy here does better."
+            + _with_cooperative_consumer(finding)
+        )
+    fullest = (
+        f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
+        f"{recorded.max_over_mean:.2f}"
+    )
+    if f"{best.max_over_mean:.2f}" == f"{recorded.max_over_mean:.2f}":
+        fullest = (
+            f"loads would have spread by {best.load_stddev:.2f} partitions instead of "
+            f"{recorded.load_stddev:.2f} (standard deviation)"
+        )
+    instead = (
+        f"{finding.change_to} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
+    )
+    if finding.saved_moves < 0:
+        text = f"{instead}. That buys better balance: {fullest}."
+    else:
+        fewer = f" ({finding.saved_moves / recorded.moved:.0%} fewer)" if finding.saved_moves else ""
+        text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is equally good'}."
+    if best.second_rounds:
+        text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
+    text += _savings(finding)
+    if finding.worse:
+        text = f"A trade-off: {text} Worse than recorded: {', '.join(finding.worse)}."
+    if finding.equals:
+        several = len(finding.equals) > 1
+        text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} equally few"
+        stops = runs_cooperatively(best.strategy) and not any(map(runs_cooperatively, finding.equals))
+        text += f", but {'stop' if several else 'stops'} every member in each rebalance." if stops else "."
+    eager = EAGER_CLIENTS.intersection(summary.clients if summary else ())
+    if eager and runs_cooperatively(best.strategy):
+        text += (
+            f" Clients of this group ({', '.join(sorted(eager))}) are eager: they stop in each rebalance "
+            f"under {best.strategy} too, until they use a cooperative consumer."
+        )
+    return text + _with_cooperative_consumer(finding)
+
+
+def _with_cooperative_consumer(finding: GroupFinding) -> str:
+    if finding.cooperative is None or not finding.consumer_saves:
+        return ""
+    return (
+        f" With the cooperative consumer, {finding.cooperative.strategy} would have paused "
+        f"{finding.cooperative_paused_s_per_day:,.0f} partition-seconds {period(finding.days)} instead of "
+        f"{finding.paused_s_per_day[0]:,.0f}."
+    )
+
+
+def headline(found: Sequence[GroupFinding]) -> str:
+    """How many groups gain, trade one figure for another, or gain by the consumer alone."""
+    counts = (
+        (sum(finding.gains for finding in found), "would gain from another strategy"),
+        (sum(finding.trades for finding in found), "would trade one figure for another"),
+        (
+            sum(finding.consumer_saves and finding.best.strategy == RECORDED for finding in found),
+            "would gain from the cooperative consumer alone",
+        ),
+    )
+    return ", ".join(f"{count} {what}" for count, what in counts if count) or "none would gain from a change"
+
+
+def _savings(finding: GroupFinding) -> str:
+    """Sentences on pauses and racks, where a change makes a difference to them."""
+    recorded, best = finding.recorded, finding.best
+    text = ""
+    paused, would_be = finding.paused_s_per_day
+    if not finding.pauses_as_long:
+        text += (
+            f" By the model, {would_be:,.0f} partition-seconds {period(finding.days)} would have been paused "
+            f"instead of {paused:,.0f}."
+        )
+    if finding.saved_rack_misses:
+        text += (
+            f" {best.rack_misses:,} instead of {recorded.rack_misses:,} partitions would have been consumed "
+            f"across racks; the least is {best.least_rack_misses:,}."
+        )
+    return text
+
+
+def _paused_s(verdict: Verdict, eager: bool) -> float:
+    if eager and verdict.strategy != RECORDED and verdict.paused_eager_s is not None:
+        return verdict.paused_eager_s
+    return verdict.paused_s
+
+
+def days_of(summary: GroupSummary | HistorySummary) -> float:
+    """The length of a history in days; 1 if it has no generation."""
+    first, last = summary.first_timestamp, summary.last_timestamp
+    return 1.0 if first is None or last is None else (last - first).total_seconds() / _SECONDS_A_DAY
+
+
+def period(days: float) -> str:
+    """The period of a figure "a day" from a history of `days`: the whole history if that is shorter."""
+    if days >= 1:
+        return "a day"
+    minutes = max(1, round(days * 24 * 60))
+    length, unit = (minutes, "minute") if minutes < 120 else (round(minutes / 60), "hour")
+    return f"in {length} {unit}" + ("s" if length > 1 else "")
+
+
+def _partitions(count: int) -> str:
+    return f"{count} partition" if count == 1 else f"{count:,} partitions"
+
+
+def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
+    """Every strategy over all groups, in the order of `strategies_in_order`."""
+    in_mode = (verdict for verdict in result.verdicts if verdict.mode is mode)
+    by_strategy = grouped(in_mode, attrgetter("strategy"))
+    return [_total(name, mode, by_strategy[name]) for name in strategies_in_order(by_strategy, result)]
+
+
+def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
+    """`strategies` as reports list them: the recorded one first, the others in the order of the options."""
+    order = {name: index for index, name in enumerate((RECORDED, *result.options.strategies))}
+    return sorted(strategies, key=lambda name: order.get(name, len(order)))
+
+
+def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
+    """The number of rebalances that were not replayed, by reason, the most frequent first."""
+    reasons: Counter[str] = Counter()
+    for summary in groups:
+        reasons.update(summary.not_replayed)
+    return dict(reasons.most_common())
+
+
+@lru_cache(maxsize=100)
+def runs_cooperatively(strategy: str) -> bool:
+    """Whether members go on consuming while the group rebalances; False for a strategy not known here."""
+    # Called for each group and strategy. An unknown name costs a search of all installed packages.
+    try:
+        return set(load_strategy(strategy).protocols) != {RebalanceProtocol.EAGER}
+    except StrategyError:
+        return False
+
+
+def _best(recorded: Verdict, verdicts: Iterable[Verdict], eager: bool) -> Verdict:
+    sound = [verdict for verdict in verdicts if not verdict.failed and verdict.strategy != RECORDED]
+    least_stddev = min(verdict.load_stddev for verdict in (recorded, *sound))
+    balanced = [v for v in (recorded, *sound) if v.load_stddev <= least_stddev + _EQUAL_STDDEV]
+    fewest = min(verdict.moved for verdict in balanced)
+    frugal = [verdict for verdict in balanced if verdict.moved == fewest]
+    most_paused_s = min(_paused_s(verdict, eager) for verdict in frugal) * _EQUAL_PAUSES
+    equal = [verdict for verdict in frugal if _paused_s(verdict, eager) <= most_paused_s]
+    if recorded in equal:
+        return recorded
+    return min(equal, key=lambda verdict: not runs_cooperatively(verdict.strategy))
+
+
+def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, float, str]:
+    balance = finding.recorded.load_stddev - finding.best.load_stddev
+    return (
+        not finding.gains,
+        not finding.trades,
+        not finding.consumer_saves,
+        -finding.saved_paused_s_per_day,
+        -finding.saved_moves,
+        -(finding.saved_rack_misses or 0),
+        -balance,
+        finding.group,
+    )
+
+
+def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
+    over_bounds = [verdict.worst_rate_over_bound or 0.0 for verdict in verdicts if verdict.rated]
+    sums = {name: sum(getattr(verdict, name) for verdict in verdicts) for name in _SUMMED}
+    could_stay = sum(verdict.could_stay for verdict in verdicts)
+    stayed = sum(verdict.stickiness * verdict.could_stay for verdict in verdicts)
+    max_over_means = sum(verdict.max_over_mean * verdict.rebalances for verdict in verdicts)
+    rates_over_bounds = sum((verdict.rate_over_bound or 0.0) * verdict.rated for verdict in verdicts)
+    return StrategyTotal(
+        strategy=strategy,
+        mode=mode,
+        groups=len(verdicts),
+        stickiness=stayed / could_stay if could_stay else 1.0,
+        max_over_mean=max_over_means / sums["rebalances"] if sums["rebalances"] else 1.0,
+        worst_max_over_mean=max((verdict.worst_max_over_mean for verdict in verdicts), default=1.0),
+        rack_misses=_sum_of_known(verdict.rack_misses for verdict in verdicts),
+        least_rack_misses=_sum_of_known(verdict.least_rack_misses for verdict in verdicts),
+        rate_over_bound=rates_over_bounds / sums["rated"] if sums["rated"] else None,
+        worst_rate_over_bound=max(over_bounds, default=None),
+        **sums,
+    )
+
+
+_SUMMED = ("rebalances", "moved", "least_moved", "second_rounds", "paused_s", "rated", "failed")
+
+
+def _sum_of_known(counts: Iterable[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None

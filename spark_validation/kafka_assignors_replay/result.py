@@ -1,0 +1,475 @@
+"""The options of a replay, its progress, its error (`ReplayError`), and its result.
+
+These values need no Spark. The command line, the HTML report and the JSON report are all written from them.
+Times are aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions. `to_json`
+prepares a result for `json.dumps`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any
+
+from kafka_assignors.arguments import UserError
+from kafka_assignors_replay.folds.faults import FaultKind, FaultRules
+from kafka_assignors_replay.folds.pause_model import PauseModel
+
+RECORDED = "recorded"
+"""The strategy name that stands for production's own assignments."""
+
+MANIFEST = "archive.json"
+"""The file in an archive's directory that says where its records come from."""
+
+OFFSETS_TOPIC = "__consumer_offsets"
+
+RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
+"""The names that the records, and the catalogue, may have in the directory of a history."""
+
+COMMITTED_NAMES = ("committed", "committed.parquet")
+"""The names that the kept committed offsets may have there."""
+
+WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
+"""The tables in which all rows of a group lie in one file or a few."""
+
+
+class ReplayError(UserError):
+    """The replay cannot run as asked: one line that says what is wrong, where, and what to do."""
+
+
+class Mode(str, enum.Enum):
+    """The starting point of each rebalance in a replay."""
+
+    ONE_STEP = "one-step"
+    """Each rebalance starts from the recorded owners before it."""
+
+    STEADY_STATE = "steady-state"
+    """Each rebalance starts from the strategy's own last assignment, as if it had been in use from the
+    start."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayOptions:
+    """What to replay. Exactly one of `path` and `bootstrap_servers` is given.
+
+    `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the
+    columns partition, offset, timestamp, key and value. `strategies` are names or `module:attribute`.
+    `groups` restricts the replay to these groups, None means all. With `strict` a record that does not
+    decode is an error.
+
+    `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds`
+    the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
+    started.
+
+    `checkpoint` is a directory, anywhere that Spark can write, in which the replay keeps finished slices, and
+    from which it continues after it was killed. `sample_groups` is the number of groups, drawn with
+    `sample_seed`, that are also replayed without Spark; 0 for none.
+
+    `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
+    groups rebalance. `tables` is a folder that the tables are written into as Parquet.
+
+    With `skip_corrupt` damaged files of a history on a disk are left out; otherwise a damaged file is an
+    error.
+
+    `strategy_timeout_s` is the longest time of a strategy for one rebalance; a slower strategy has failed.
+    """
+
+    path: str | None = None
+    bootstrap_servers: str | None = None
+    strategies: tuple[str, ...] = ("range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky")
+    modes: tuple[Mode, ...] = (Mode.ONE_STEP, Mode.STEADY_STATE)
+    groups: tuple[str, ...] | None = None
+    strict: bool = False
+    topic: str = OFFSETS_TOPIC
+    client_config: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float = 10.0
+    master: str | None = None
+    spark_config: str | None = None
+    checkpoint: str | None = None
+    sample_groups: int = 3
+    sample_seed: int = 0
+    pauses: PauseModel = field(default_factory=PauseModel)
+    fault_rules: FaultRules = field(default_factory=FaultRules)
+    tables: str | None = None
+    strategy_timeout_s: float = 60.0
+    skip_corrupt: bool = False
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the history is on a disk of this machine."""
+        return self.path is not None and "://" not in self.path
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One report of a replay's progress.
+
+    `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1.
+    `done` of `total` are the tasks of the phase so far; `total` is 0 while it is not known.
+    """
+
+    phase: str
+    number: int
+    phases: int
+    done: int = 0
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DamagedFile:
+    """A file of the history that was left out, and the reason."""
+
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UndecodableRecord:
+    """A record of the topic that could not be read: its position, its group if that is known, and the
+    reason."""
+
+    partition: int
+    offset: int
+    group: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySummary:
+    """Counts of the records that were read.
+
+    `records` counts all records, without offset commits, which the source drops. `duplicates` counts the
+    additional copies at one partition and offset. `generations` counts the records of a classic group's
+    generation with members, `empty_generations` those without members, `tombstones` deleted groups.
+    `kip848_records` are of groups whose broker assigns (KIP-848); their generations are in none of these
+    counts. `skipped_numbers` counts the generation numbers that no record shows: rebalances superseded by the
+    next one, or lost history. `other_records` are of share or streams groups, or rows of other topics.
+    `clock_jumps` counts the generations with an earlier time than the record
+    before them.
+    """
+
+    source: str
+    records: int
+    duplicates: int
+    groups: int
+    generations: int
+    empty_generations: int
+    tombstones: int
+    kip848_records: int
+    kip848_groups: int
+    other_records: int
+    skipped_numbers: int
+    clock_jumps: int
+    undecodable: int
+    first_timestamp: datetime | None
+    last_timestamp: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group's history, and how much of it can be replayed.
+
+    `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
+    protocols (eager, cooperative, kip-848) that they imply. `rebalances` counts logical ones: the two or more
+    generations of a cooperative hand-over are one. `replayed_rebalances` counts those with all the facts,
+    `not_replayed` the others by reason. The generations lie in `partition` of the offsets topic, from
+    `first_offset` to `last_offset`.
+    """
+
+    group: str
+    generations: int
+    rebalances: int
+    replayed_rebalances: int
+    not_replayed: Mapping[str, int]
+    incarnations: int
+    skipped_numbers: int
+    clock_jumps: int
+    protocols: tuple[str, ...]
+    rebalance_protocols: tuple[str, ...]
+    clients: tuple[str, ...]
+    min_members: int
+    max_members: int
+    topics: tuple[str, ...]
+    max_partitions: int
+    first_timestamp: datetime
+    last_timestamp: datetime
+    partition: int
+    first_offset: int
+    last_offset: int
+    inferred_topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
+
+    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that
+    any optimally balanced assignment would have needed from the same starting points. A `moved` below it
+    means worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if
+    none could. The three balance figures are means over the rebalances of each assignment's own figure, the
+    `worst_` one is the largest. `second_rounds` counts the rebalances after which the cooperative protocol
+    needs another round to hand partitions over; it is 0 for a strategy that runs eagerly. `rack_misses` sums
+    the partitions that a member consumes from another rack after each rebalance, `least_rack_misses` the
+    fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
+    known. `vacated` sums the partitions whose owner had left.
+
+    The paused partition-seconds come from a model (`folds.pause_model`), not a measurement:
+    `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
+    strategy cannot run under it.
+
+    `rated` counts the rebalances before which rates of consumption are known. Each of these has a ratio: the
+    greatest rate of a member, divided by the lower bound of that rate under any assignment.
+    `rate_over_bound` is the mean ratio, `worst_rate_over_bound` the largest; both are None if `rated` is 0.
+
+    `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
+    the first few reasons.
+    """
+
+    group: str
+    strategy: str
+    mode: Mode
+    rebalances: int
+    generations: int
+    moved: int
+    least_moved: int
+    could_stay: int
+    stickiness: float
+    max_over_mean: float
+    worst_max_over_mean: float
+    max_minus_min: float
+    worst_max_minus_min: int
+    load_stddev: float
+    second_rounds: int
+    rack_misses: int | None
+    least_rack_misses: int | None
+    vacated: int
+    paused_s: float
+    paused_eager_s: float | None
+    paused_cooperative_s: float | None
+    rated: int
+    rate_over_bound: float | None
+    worst_rate_over_bound: float | None
+    failed: int
+    failures: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """One rebalance under one strategy: the points that plots are drawn from.
+
+    `timestamp` is when the join ended (the record's own time), `generation` the last one of the rebalance.
+    """
+
+    group: str
+    strategy: str
+    mode: Mode
+    timestamp: datetime
+    generation: int
+    members: int
+    partitions: int
+    moved: int
+    least_moved: int
+    could_stay: int
+    min_load: int
+    max_load: int
+    max_over_mean: float
+    load_stddev: float
+    rack_misses: int | None
+    paused_s: float
+    second_round: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnershipSpan:
+    """The recorded owner of a partition from `begin` to `end`. `member` is its instance id, else its member
+    id.
+
+    Only groups that moved most and are small enough to draw have spans, for the end of their history.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    member: str
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """How many of a group's generations had a cause; one of several causes counts under each."""
+
+    group: str
+    cause: str
+    generations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Culprit:
+    """A client whose joins and leaves made a group rebalance, or the group's deployments.
+
+    `kafka_assignors_replay.folds.faults` defines each `kind`. `client_id`, `client_host`, `instance_id` and
+    the last `member_id` are None for deployments. `episodes` counts the episodes, each once a day, or the
+    deployments; `members` is the greatest number of members at one time, or that a deployment replaced.
+    """
+
+    group: str
+    kind: FaultKind
+    client_id: str | None
+    client_host: str | None
+    instance_id: str | None
+    member_id: str | None
+    episodes: int
+    members: int
+    joins: int
+    leaves: int
+    restarts: int
+    expiries: int
+    generations: int
+    alone: int
+    first_timestamp: datetime
+    last_timestamp: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A recorded generation whose assignment differs from the replayed one.
+
+    `explanation` is None where the evidence shows no reason; `detail` shows the first members that differ.
+    """
+
+    group: str
+    partition: int
+    offset: int
+    generation: int
+    client: str
+    strategy: str
+    explanation: str | None
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAgreement:
+    """Recorded generations of one strategy led by one kind of client, and how many the replay repeats
+    exactly.
+
+    `must_match` is True where full equality is promised: for the Java client and for kafka-assignors.
+    `unchecked` counts generations without a usable catalogue entry. `explained` counts the differences by
+    explanation.
+    """
+
+    client: str
+    strategy: str
+    must_match: bool
+    checked: int
+    matched: int
+    unchecked: int
+    explained: Mapping[str, int]
+    unexplained: int
+
+
+@dataclass(frozen=True, slots=True)
+class TruthCheck:
+    """Whether a replay of `range` and `roundrobin` gives the recorded assignments."""
+
+    clients: tuple[ClientAgreement, ...]
+    differences: tuple[Difference, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every checked generation whose leader must match does, or its difference is explained."""
+        return all(client.unexplained == 0 for client in self.clients if client.must_match)
+
+    @property
+    def checked(self) -> int:
+        """The number of checked generations whose leader must match."""
+        return sum(client.checked for client in self.clients if client.must_match)
+
+    @property
+    def matched(self) -> int:
+        """How many of `checked` match."""
+        return sum(client.matched for client in self.clients if client.must_match)
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCheck:
+    """The groups that were replayed a second time, and the number of their rows. All rows are equal: a
+    difference is a `ReplayError`."""
+
+    groups: tuple[str, ...]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableFile:
+    """How many rows of a group a Parquet file holds: `file` is its path within the folder of the tables."""
+
+    group: str
+    table: str
+    file: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
+    rows of each group are, if tables were asked for; `versions` has the versions of kafka-assignors, pyarrow
+    and python. `damaged_files` counts the files that were left out, `damaged` lists the first hundred."""
+
+    options: ReplayOptions
+    history: HistorySummary
+    groups: tuple[GroupSummary, ...]
+    verdicts: tuple[Verdict, ...]
+    timeline: tuple[TimelineRow, ...]
+    ownership: tuple[OwnershipSpan, ...]
+    churn: tuple[Churn, ...]
+    culprits: tuple[Culprit, ...]
+    truth: TruthCheck
+    sample: SampleCheck
+    undecodable: tuple[UndecodableRecord, ...]
+    warnings: tuple[str, ...]
+    files: tuple[TableFile, ...]
+    versions: Mapping[str, str]
+    seconds: float
+    damaged_files: int = 0
+    damaged: tuple[DamagedFile, ...] = ()
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@cache
+def _field_names(kind: Any) -> tuple[str, ...]:
+    """The names of the fields of a dataclass; none of any other type."""
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
+
+
+def to_json(value: Any) -> Any:
+    """`value` as `json.dumps` takes it: dataclasses become objects, times ISO 8601, enums their value.
+
+    Client configuration may hold passwords, so of `ReplayOptions.client_config` only the names are given.
+    """
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, enum.Enum):
+        return value.value
+    if names := _field_names(kind):
+        result = {
+            name: each if type(each := getattr(value, name)) in _PLAIN else to_json(each) for name in names
+        }
+        if isinstance(value, ReplayOptions):
+            result["client_config"] = sorted(value.client_config)
+        if isinstance(value, TruthCheck):
+            result["holds"] = value.holds
+        return result
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return [to_json(item) for item in value]
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value

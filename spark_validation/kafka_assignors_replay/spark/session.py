@@ -1,0 +1,354 @@
+"""Spark as this package uses it: its session, its errors, and Arrow batches through Python.
+
+A session for the command line is quiet and in UTC. If it does not start, the error is one line. Other errors
+of Spark also become one line: the line with the cause, from the stack traces of two languages.
+
+Spark's `DataFrame.mapInArrow` refuses to start without pandas, although neither it nor its workers use pandas
+(4.0 to 4.3: the check is in `pandas_udf`, which only gives the function its type). So `apply_to_batches`
+gives the function its type itself. Spark would collect timestamps as naive times; `collect_with_micros` makes
+them microseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import TimestampType
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from kafka_assignors_replay.result import ReplayError
+
+SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
+"""Everything that a call into Spark raises: an error of Spark that PySpark knows, any error of the JVM, and
+the error after the JVM has ended."""
+
+JVM_ENDED = (
+    "its Java process ended, most often for lack of memory: give it more, with spark.driver.memory (and "
+    "spark.executor.memory on a cluster) in the file of --spark-config"
+)
+
+_OURS = re.compile(r"(?:SourceError|StateError|BatchError): (.+)")
+"""An error of this package in a worker or a callback, as text within an error of Spark."""
+
+_OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
+_OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
+"""The exception in a Java stack trace of a py4j error, then each cause, the deepest one last."""
+
+_NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S+ does not exist in the JVM")
+"""The whole text of py4j's error for a call or a class lookup that the JVM did not answer: the JVM ended."""
+
+_FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether Spark could not read a file, for another reason than the type of a column."""
+    try:
+        text = str(error)
+    except SPARK_ERRORS:
+        return False
+    return _FILE.search(text) is not None and "PARQUET_COLUMN_DATA_TYPE_MISMATCH" not in text
+
+
+def is_late_worker(error: Exception) -> bool:
+    """Whether Spark gave up on a Python process that was too slow to start.
+
+    The worker of a stream has ten seconds, which no property of Spark changes (`PythonWorkerFactory`).
+    """
+    return "Python worker failed to connect back" in str(error)
+
+
+def one_line(error: Exception) -> str:
+    """The line of `error` nearest to its cause, with the file that could not be read."""
+    try:
+        text = str(error)
+    except SPARK_ERRORS:  # `str` asks the JVM for the text of a Java exception.
+        return JVM_ENDED
+    if isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(text):
+        return JVM_ENDED
+    cause = _cause(error, text)
+    file = _FILE.search(text)
+    return cause if file is None or file[1] in cause else f"cannot read {file[1]}: {cause}"
+
+
+def _cause(error: Exception, text: str) -> str:
+    if ours := _OURS.search(text):
+        return ours[1].strip()
+    if isinstance(error, Py4JError) and (causes := _OF_JAVA.findall(text)):
+        return str(causes[-1]).strip()
+    if of_python := _OF_PYTHON.findall(text):
+        return str(of_python[-1]).strip()
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+
+
+_OLDEST_JAVA = 17
+_POLL_SECONDS = 0.2
+
+_SHUFFLE = "spark.sql.shuffle.partitions"
+
+_SETTINGS = {
+    # Spark's default of 10,000 records in a batch for Python needs gigabytes if each has hundreds of members.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
+    # Otherwise Spark refuses times in nanoseconds; `spark.read` makes timestamps of the numbers.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    # Times without a zone are in UTC.
+    "spark.sql.session.timeZone": "UTC",
+}
+"""For a session that is started, and for the caller's session while it is used."""
+
+_STARTED = {
+    **_SETTINGS,
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    # Java's serializer keeps references to written objects. When a cached table goes to disk, these are a
+    # hundred batches of four megabytes for each task.
+    "spark.serializer.objectStreamReset": "1",
+}
+"""For a session that is started."""
+
+_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
+_JAVA_OPTIONS, _SMALL_JAVA = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+_SMALL_QUERIES = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For a local session, unless its file says otherwise. The work is in Python: compiling the few queries in
+the JVM, and planning them again at each stage, takes longer than running them."""
+
+
+def java_version() -> str:
+    """The version of the Java that Spark will run on; `ReplayError` if there is none, or it is too old."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    needed = f"Spark needs Java {_OLDEST_JAVA} or newer"
+    if java is None or not Path(java).exists():
+        where = (
+            f"JAVA_HOME is {home!r}, and there is no bin/java in it"
+            if home
+            else "there is no java on the PATH"
+        )
+        raise ReplayError(f"{needed}, and {where}: install a JRE, or point JAVA_HOME at one")
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReplayError(f"{needed}, and {java} does not run: {error}") from None
+    found = re.search(r'version "((\d+)[^"]*)"', said.stderr + said.stdout)
+    if found is None:
+        raise ReplayError(f"{needed}, and {java} -version does not say which it is")
+    if int(found[2]) < _OLDEST_JAVA:
+        raise ReplayError(f"{needed}, and {java} is {found[1]}: point JAVA_HOME at a newer one")
+    return found[1]
+
+
+@contextlib.contextmanager
+def spark_session(master: str | None, properties_file: str | None = None) -> Iterator[SparkSession]:
+    """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
+    block.
+
+    `properties_file` has properties for a new session, as for `spark-submit`. Without `master` the session
+    runs on the master that they name, or locally. Its output goes to a temporary file; if it does not start,
+    the last line is in the error.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        with settings(active, _SETTINGS):
+            yield active
+        return
+    java_version()
+    _choose_python(master)
+    with tempfile.TemporaryFile() as log, _no_traceback_for_ctrl_c():
+        session = _start(master, properties_file, log)
+        try:
+            yield session
+        finally:
+            # If the JVM has ended, there is nothing to stop.
+            with contextlib.suppress(*SPARK_ERRORS), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Unable to cleanly shutdown", RuntimeWarning)
+                session.stop()
+
+
+@contextlib.contextmanager
+def _no_traceback_for_ctrl_c() -> Iterator[None]:
+    """Drop py4j's log entry for a `KeyboardInterrupt`, which it also raises: the caller reports it."""
+    loggers = [logging.getLogger(), logging.getLogger("py4j.clientserver")]
+    for logger in loggers:
+        logger.addFilter(_is_not_ctrl_c)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_not_ctrl_c)
+
+
+def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is None
+
+
+@contextlib.contextmanager
+def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Apply these settings for the block, in a session that is used after it."""
+    before = {name: str(session.conf.get(name)) for name in values}
+    try:
+        for name, value in values.items():
+            session.conf.set(name, value)
+        yield
+    finally:
+        # A session that was stopped in the meantime needs no reset.
+        with contextlib.suppress(*SPARK_ERRORS):
+            for name, value in before.items():
+                session.conf.set(name, value)
+
+
+def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
+    conf = SparkConf().setAppName("kafka-assignors").setAll([*_STARTED.items()])
+    if master is not None:
+        conf.setMaster(master)
+    # Without a master the session is local, unless spark-submit or the file may name one.
+    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
+    if (master or ("" if elsewhere else "local")).startswith("local"):
+        conf.setAll([*_LOCAL.items()])
+        if properties_file is None or _JAVA_OPTIONS not in Path(properties_file).read_text(errors="replace"):
+            conf.set(_JAVA_OPTIONS, _SMALL_JAVA)
+    try:
+        with _submit_arguments(properties_file):
+            # A process has one JVM, which outlives its sessions. The JVM and the Python workers do not get
+            # Ctrl-C, which this process handles.
+            gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": log, "stderr": log, "start_new_session": True}
+            )
+        with _callers_sigint():
+            context = SparkContext(conf=conf, gateway=gateway)
+    except (PySparkException, OSError) as error:
+        log.seek(0)
+        said = log.read().decode(errors="replace").strip().splitlines()
+        raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
+    session = SparkSession.builder.getOrCreate()
+    if str(context.master).startswith("local"):
+        for name, value in {_SHUFFLE: str(context.defaultParallelism), **_SMALL_QUERIES}.items():
+            if not context.getConf().contains(name):
+                session.conf.set(name, value)
+    return session
+
+
+def _choose_python(master: str | None) -> None:
+    """Make workers run on this interpreter: the default is the first `python3` on the PATH. On a cluster the
+    path may differ on each machine, and PYSPARK_PYTHON names it."""
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    on_cluster = submitted if master is None else not master.startswith("local")
+    if not on_cluster or "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+
+
+@contextlib.contextmanager
+def _callers_sigint() -> Iterator[None]:
+    """Restore the caller's SIGINT handler, which PySpark replaces when it starts."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
+
+
+@contextlib.contextmanager
+def _submit_arguments(properties_file: str | None) -> Iterator[None]:
+    """Pass the properties as a file: they may be secrets, and arguments show in a list of processes."""
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    if properties_file is not None:
+        file = shlex.quote(properties_file)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} {given or 'pyspark-shell'}"
+    try:
+        yield
+    finally:
+        if given is None:
+            os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = given
+
+
+@contextlib.contextmanager
+def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> Iterator[None]:
+    """Call `report` with the tasks done and the tasks known while the block runs, from another thread."""
+    done = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+    finished: dict[int, tuple[int, int]] = {}
+
+    def poll() -> None:
+        last = None
+        while not done.wait(_POLL_SECONDS):
+            for stage in tracker.getActiveStageIds():
+                if info := tracker.getStageInfo(stage):
+                    finished[stage] = (info.numCompletedTasks, info.numTasks)
+            totals = sum(each[0] for each in finished.values()), sum(each[1] for each in finished.values())
+            if totals != last and totals[1]:
+                report(*totals)
+                last = totals
+
+    thread = threading.Thread(target=poll, name="spark-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def apply_to_batches(
+    rows: DataFrame,
+    function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """The result of `function` over `rows`, which it gets as record batches in their order.
+
+    It is called once for each task; the batches that it yields have the columns of `schema`.
+    """
+    typed = UserDefinedFunction(
+        function,
+        returnType=from_arrow_schema(schema),
+        name=function.__name__,
+        evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF,
+    )
+    in_jvm: Any = rows._jdf
+    applied: Any = typed(*rows.columns)
+    return DataFrame(in_jvm.mapInArrow(applied._jc, False, None), rows.sparkSession)
+
+
+def collect_with_micros(rows: DataFrame) -> list[dict[str, Any]]:
+    """The rows in this process, with every timestamp as microseconds since 1970."""
+    columns = (
+        F.unix_micros(each.name).alias(each.name)
+        if isinstance(each.dataType, TimestampType)
+        else F.col(each.name)
+        for each in rows.schema.fields
+    )
+    return [row.asDict() for row in rows.select(*columns).collect()]

@@ -1,0 +1,283 @@
+"""`kafka-assignors validate`: checks a replay against a policy, as a gate of CI."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+from kafka_assignors_cli import options
+from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, printable
+from kafka_assignors_cli.files import parse_toml, read_document, read_file
+from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
+from kafka_assignors_replay import command_options as shared
+from kafka_assignors_replay.replay_command import note_damage, run_replay_with_progress
+
+if TYPE_CHECKING:
+    from kafka_assignors_replay.policy import GroupJudgement, Judgement, Policy, PolicyRule, RuleJudgement
+    from kafka_assignors_replay.report.as_json import ReplayReport
+
+EPILOG = """Examples:
+
+kafka-assignors validate history/ --policy policy.toml
+
+kafka-assignors validate history/ --policy policy.toml --junit verdicts.xml     (in CI)
+
+kafka-assignors replay history/ --json report.json && kafka-assignors validate report.json --policy \
+policy.toml     (judged again without Spark)
+
+A policy: max, min or both of a metric of a strategy, in groups, as a number or a multiple of something:
+
+\\[\\[rule]]\n
+name = "moves little more than it has to"\n
+metric = "moved"\n
+strategy = "cooperative-sticky"\n
+groups = ["payments-*", "!payments-test"]\n
+max = 1.1\n
+relative_to = "least"
+
+Exit codes: 0 all rules hold; 1 one is violated; 2 none is violated, but one could not be judged, or the \
+policy cannot be read.
+"""
+
+_MOST_REPORT_BYTES = 2**30
+"""The limit for a report. A replay of thousands of groups under all strategies writes some 400 MB."""
+
+
+HistoryOrReport = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="HISTORY|REPORT.json",
+        help="A history to replay (see replay --help), or a file that replay --json wrote; without it, give "
+        "--bootstrap-server.",
+        show_default=False,
+    ),
+]
+PolicyFile = Annotated[Path, typer.Option("--policy", "-p", metavar="FILE", help="The policy, in TOML.")]
+
+
+def validate(
+    *,
+    context: typer.Context,
+    history: HistoryOrReport = None,
+    policy: PolicyFile,
+    bootstrap_server: options.BootstrapServer = None,
+    command_config: options.CommandConfig = None,
+    timeout: options.Timeout = None,
+    group: shared.GroupIds = None,
+    strict: shared.StrictDecoding = False,
+    skip_corrupt: shared.SkipCorrupt = False,
+    pause: shared.PauseParameters = None,
+    json_file: options.JsonFile = None,
+    junit: options.JunitFile = None,
+    github: options.Github = False,
+    master: shared.Master = None,
+    spark_config: shared.SparkConfig = None,
+    checkpoint: shared.Checkpoint = None,
+    engine: shared.EngineName = None,
+    strategy_timeout: shared.StrategyTimeout = 60.0,
+) -> int:
+    """Check the replay of a history against a policy: may this strategy go to production?"""
+    # The modules of the replay are imported on demand: other commands start faster without them.
+    from kafka_assignors_replay.policy import judge
+    from kafka_assignors_replay.report.as_json import read_report
+    from kafka_assignors_replay.result import to_json
+
+    written = history is not None and history.endswith(".json")
+    if written:
+        options.refuse_all_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
+    rules = _policy(policy)
+    ci = CiFormats(junit, github, json_file)
+    ci.require()
+    if written:
+        report = _written_report(Path(str(history)))
+    else:
+        # A replay needs a strategy, also if all rules are about the recorded assignments.
+        asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
+        result = run_replay_with_progress(asked, "validate", engine)
+        note_damage(result)
+        report = read_report(to_json(result))
+    judgement = judge(rules, report)
+    document = json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1)
+    ci.write_result(
+        "validate", judgement_renderables(judgement, report), document, _ci_cases(judgement, str(policy))
+    )
+    return _SHOWN[judgement.outcome.name].code
+
+
+_OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
+"""The parameters that also make sense with a written report."""
+
+
+def _policy(path: Path) -> Policy:
+    from kafka_assignors_replay.policy import read_policy
+
+    table = parse_toml(path, read_file(path))
+    return read_policy(table, str(path))
+
+
+def _written_report(path: Path) -> ReplayReport:
+    from kafka_assignors_replay.report.as_json import read_report
+
+    document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
+    return read_report(document, str(path))
+
+
+# ---- the judgement, as a table, for CI and in JSON
+
+_FORMAT = 1
+"""The version of the JSON form, which docs/validate.md describes. New keys may be added to it; every other
+change needs a new number.
+"""
+
+_SHOWN_GROUPS = 5
+
+_COLUMNS = (
+    Column("rule", ColumnKind.WORDS),
+    Column("what has to hold", ColumnKind.WORDS),
+    Column("groups"),
+    Column("verdict", ColumnKind.TOKEN),
+)
+
+
+class _Shown(NamedTuple):
+    """How the outcome of a rule or of the policy is shown."""
+
+    style: str
+    policy: str
+    in_ci: CiOutcome
+    code: ExitCode
+
+
+_SHOWN = {
+    "HOLDS": _Shown("", "The policy holds", CiOutcome.PASSED, ExitCode.OK),
+    "VIOLATED": _Shown("bold red", "The policy is violated", CiOutcome.FAILED, ExitCode.VERDICT_FAILED),
+    "NOT_JUDGED": _Shown(
+        "bold yellow", "The policy could not be judged", CiOutcome.NOT_JUDGED, ExitCode.CANNOT_RUN
+    ),
+}
+"""By the name of the outcome (`RuleOutcome`)."""
+
+
+def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[RenderableType]:
+    table = FittedTable(_COLUMNS, "Rules")
+    lines: list[Text] = []
+    for each in judgement.rules:
+        table.add(
+            [
+                printable(each.rule.name),
+                printable(_words(each.rule)),
+                str(len(each.groups)),
+                Text(each.outcome.value, style=_SHOWN[each.outcome.name].style),
+            ]
+        )
+        lines += _lines(each)
+    return [table, *lines, Text(_verdict_line(judgement, report), style="bold")]
+
+
+def _lines(judged: RuleJudgement) -> Iterator[Text]:
+    name = printable(judged.rule.name)
+    if judged.reason is not None:
+        yield Text(f"{name}: not judged: {printable(judged.reason)}")
+    not_holding = [each for each in judged.groups if each.outcome.name != "HOLDS"]
+    # Violations first.
+    not_holding.sort(key=lambda each: each.outcome.name == "NOT_JUDGED")
+    for each in not_holding[:_SHOWN_GROUPS]:
+        yield Text(f"{name}: {printable(each.group)}: {printable(_found(each))}")
+    if len(not_holding) > _SHOWN_GROUPS:
+        yield Text(f"{name}: and {len(not_holding) - _SHOWN_GROUPS} more groups")
+
+
+def _found(judged: GroupJudgement) -> str:
+    if judged.value is None:
+        return f"not judged: {judged.reason}"
+    bounds = [f"at least {_number(judged.low)}"] if judged.low is not None else []
+    bounds += [f"at most {_number(judged.high)}"] if judged.high is not None else []
+    return f"{_number(judged.value)}, and has to be {' and '.join(bounds)}"
+
+
+def _words(rule: PolicyRule) -> str:
+    bounds = [f"≥ {_number(rule.min)}"] if rule.min is not None else []
+    bounds += [f"≤ {_number(rule.max)}"] if rule.max is not None else []
+    times = {None: "", "least": " × the least possible"}.get(rule.relative_to, f" × {rule.relative_to}")
+    per = f" per {rule.per}" if rule.per else ""
+    return f"{rule.metric}{per} of {rule.strategy} {' and '.join(bounds)}{times} ({rule.mode.value})"
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _verdict_line(judgement: Judgement, report: ReplayReport) -> str:
+    outcomes = Counter(rule.outcome for rule in judgement.rules)
+    words = [
+        f"{outcomes[outcome]} {outcome.value}"
+        for outcome in type(judgement.outcome)
+        if outcomes[outcome] and outcome.name != "HOLDS"
+    ]
+    held = sum(count for outcome, count in outcomes.items() if outcome.name == "HOLDS")
+    words.insert(0, f"{held} of {len(judgement.rules)} rules hold")
+    return f"{_SHOWN[judgement.outcome.name].policy} on {printable(report.source)}: {', '.join(words)}."
+
+
+def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
+    """A verdict on each group of each rule; on the rule itself if it has no groups or a reason of its own."""
+    found = []
+    for each in judgement.rules:
+        name = each.rule.name
+        if each.reason is not None or not each.groups:
+            found.append(CiCase(policy, name, _SHOWN[each.outcome.name].in_ci, each.reason or "", policy))
+        found += [
+            CiCase(name, group.group, _SHOWN[group.outcome.name].in_ci, _found(group), policy)
+            for group in each.groups
+        ]
+    return found
+
+
+def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -> dict[str, Any]:
+    """The verdict as a JSON object; `policy` names the file of the policy."""
+    return {
+        "format": _FORMAT,
+        "verdict": judgement.outcome.value,
+        "policy": policy,
+        "source": report.source,
+        "rules": list(map(_rule_to_json, judgement.rules)),
+    }
+
+
+def _rule_to_json(judged: RuleJudgement) -> dict[str, Any]:
+    rule = judged.rule
+    return {
+        "name": rule.name,
+        "verdict": judged.outcome.value,
+        "reason": judged.reason,
+        "metric": rule.metric,
+        "strategy": rule.strategy,
+        "mode": rule.mode.value,
+        "min": rule.min,
+        "max": rule.max,
+        "relative_to": rule.relative_to,
+        "per": rule.per,
+        "groups": [
+            {
+                "group": each.group,
+                "verdict": each.outcome.value,
+                "value": each.value,
+                "at_least": each.low,
+                "at_most": each.high,
+                "reason": each.reason,
+            }
+            for each in judged.groups
+        ],
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog=EPILOG)(validate)
