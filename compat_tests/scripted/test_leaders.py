@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.scripted.broker import ScriptedBroker, broker_in_thread
+from compat_tests.scripted.broker import Late, Never, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.test_leader_epochs import poll_until
 from compat_tests.scripted.users import CLIENTS, User
 from compat_tests.support.hang_limit import HANG_S, hang_limit
@@ -165,3 +165,31 @@ def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_
     (warning,) = [one for one in caplog.messages if "went on without this consumer" in one]
     assert "'cooperative-sticky' has not finished" in warning
     assert "max_poll_interval_ms" in warning
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_static_member_finds_partitions_that_are_added_while_it_joins(client: str) -> None:
+    """No other member watches the topics if it was the leader before a restart."""
+
+    async def run() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("leaders", {"orders": 4}, peer_leads=True)
+            group.assigned = [("orders", number) for number in range(4)]
+
+            def adds(_: Request) -> bool:
+                group.topics["orders"] = 6
+                return False
+
+            def is_of_topic(request: Request) -> bool:
+                return "orders" in [topic.name for topic in request.body.topics or ()]
+
+            group.answer("JoinGroup", Never(), when=adds)
+            group.answer("Metadata", Late(0.5), when=is_of_topic)
+            user = User(broker, group, client, group_instance_id="pod-1", metadata_max_age_ms=500)
+            try:
+                await user.start()
+                await group.until(lambda: len(group.sent("JoinGroup")) == 2)
+            finally:
+                await user.close()
+
+    asyncio.run(run())

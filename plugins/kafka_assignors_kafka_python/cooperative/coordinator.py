@@ -351,6 +351,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         await self.ensure_coordinator_ready_async()
         if self._subscription.subscribed_pattern:
             await self.wait_for(self._cluster.request_update(), self.config["request_timeout_ms"])
+        await self.know_topics_if_static(self._member.topics)
         if self._is_join_due:
             self.handle(events.AboutToJoin(self._session.protocol))
 

@@ -5,7 +5,7 @@ All of it runs on kafka-python's I/O thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -39,12 +39,23 @@ class WatchingCoordinator(RequestingCoordinator):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         self._racks = RackWatch()
+        self._partitions_at_join: Mapping[str, Set[int]] = {}
         super().__init__(*arguments, **settings)
 
     def stop_leading(self) -> None:
         """Stop watching topics of other members: a join begins, and only its leader watches them."""
         self._assignment_snapshot = self._unknown_topics = None
         self._subscription.reset_group_subscription()
+        self._partitions_at_join = self._partitions()
+
+    async def know_topics_if_static(self, topics: Iterable[str]) -> None:
+        """Wait for the metadata of the topics of a static member, which joins next, if they come soon.
+
+        What is added after that is a change: see `rejoin_if_topics_changed`.
+        """
+        if self.group_instance_id is not None and None in map(self.partition_count, topics):
+            with suppress(Errors.KafkaError):
+                await self.wait_for(self._cluster.request_update(), _REFRESH_TIMEOUT_MS)
 
     async def watch(self, topics: Set[str], *, racks: bool, waits: bool) -> None:
         """See `Consumer.watch`. If many are unknown, a request for all topics tells which exist.
@@ -82,6 +93,11 @@ class WatchingCoordinator(RequestingCoordinator):
     def _snapshot(self) -> Any:
         return self._build_metadata_snapshot(self._subscription, self._cluster)
 
+    def _partitions(self) -> Mapping[str, Set[int]]:
+        """The partitions of each watched topic; none of one that is missing."""
+        found: Mapping[str, Set[int]] = super()._build_metadata_snapshot(self._subscription, self._cluster)
+        return found
+
     def _build_metadata_snapshot(self, subscription: Any, cluster: Any) -> Any:
         return self._racks.snapshot(
             super()._build_metadata_snapshot(subscription, cluster), lambda names: self._known_topics()(names)
@@ -101,12 +117,17 @@ class WatchingCoordinator(RequestingCoordinator):
             return
         self._metadata_snapshot = self._snapshot()
         if self._unknown_topics is not None:
-            # A restarted process gets its partitions back before the metadata of its topics. When they
+            # A restarted process may get its partitions back before the metadata of its topics. When they
             # arrive, that is no change, and must not cause the rebalance that static membership avoids.
-            if all(map(self._metadata_snapshot.get, self._unknown_topics)):
-                self._assignment_snapshot, self._unknown_topics = self._metadata_snapshot, None
-        elif self._metadata_snapshot != self._assignment_snapshot:
-            self._assignment_snapshot = self._metadata_snapshot
+            if not all(map(self._metadata_snapshot.get, self._unknown_topics)):
+                return
+            were_known = all(map(self._partitions_at_join.get, self._unknown_topics))
+            have_changed = were_known and self._partitions_at_join != self._partitions()
+            self._unknown_topics = None
+        else:
+            have_changed = self._metadata_snapshot != self._assignment_snapshot
+        self._assignment_snapshot = self._metadata_snapshot
+        if have_changed:
             self.handle(events.RejoinRequested("topics of the group have changed"))
 
     def partition_count(self, topic: str) -> int | None:
