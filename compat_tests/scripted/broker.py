@@ -179,6 +179,10 @@ class ScriptedBroker:
         """The number of open connections of this client."""
         return sum(connection.client_id == client_id for connection in self._connections.values())
 
+    def is_open(self, connection: int) -> bool:
+        """Whether the connection with this number is open."""
+        return connection in self._connections
+
     def close_connections(self, client_id: str) -> None:
         """Close the open connections of this client."""
         for connection in self._connections.values():

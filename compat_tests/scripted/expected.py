@@ -390,7 +390,8 @@ def _of_broken(cell: Cell) -> frozenset[str]:
     if cell.scene.phase == "closing" and cell.scene.api == "OffsetCommit":
         # A closing consumer does not wait for another coordinator.
         labels.add("raised")
-    if cell.scene.api == "JoinGroup" and cell.label == "torn":
+    if cell.scene.api == "JoinGroup" and cell.label in ("torn", "twice"):
         # The coordinator has begun a generation that the member does not know, so it refuses heartbeats.
+        # kafka-python drops a response that comes together with one more.
         labels.add("lost")
     return frozenset(labels)

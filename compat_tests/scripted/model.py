@@ -51,6 +51,7 @@ class Group:
             member, and COORDINATOR_LOAD_IN_PROGRESS to other group requests.
         fetch_wait_s: how long a fetch takes.
         nodes: how many nodes lead the partitions, in turn. All have the address of this broker.
+        coordinator: the node that coordinates the group.
         leader_epoch: the leader epoch of every partition in the metadata.
         requests: all requests of the consumer, in order.
     """
@@ -64,6 +65,7 @@ class Group:
     loading: bool = False
     fetch_wait_s: float = 0.05
     nodes: int = 1
+    coordinator: int = NODE_ID
     leader_epoch: int = 0
     generation: int = 0
     member_id: str = ""
@@ -165,7 +167,7 @@ class Group:
                     "throttle_time_ms": 0,
                     "error_code": code,
                     "error_message": None,
-                    "node_id": NODE_ID if code == 0 else -1,
+                    "node_id": self.coordinator if code == 0 else -1,
                     "host": "127.0.0.1" if code == 0 else "",
                     "port": port if code == 0 else -1,
                 }

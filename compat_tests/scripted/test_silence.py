@@ -16,6 +16,7 @@ from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors.rebalance import lease
 
+NOT_COORDINATOR = 16
 SESSION_S = 12
 """A third of it is waited for, and a busy machine may stall for the rest."""
 
@@ -24,16 +25,23 @@ each_client = pytest.mark.parametrize("client", CLIENTS)
 
 @asynccontextmanager
 async def consuming(client: str, **settings: Any) -> AsyncIterator[tuple[User, Group]]:
-    async with ScriptedBroker() as broker:
-        group = broker.group("silence", {TOPIC: 4})
-        user = User(broker, group, client, **{"session_timeout_ms": SESSION_S * 1000, **settings})
-        async with hang_limit():
-            try:
-                await user.start()
-                assert await user.consumes(4)
-                yield user, group
-            finally:
-                await user.close()
+    async with ScriptedBroker() as broker, consuming_from(broker, client, **settings) as (user, group):
+        yield user, group
+
+
+@asynccontextmanager
+async def consuming_from(
+    broker: ScriptedBroker, client: str, nodes: int = 1, **settings: Any
+) -> AsyncIterator[tuple[User, Group]]:
+    group = broker.group("silence", {TOPIC: 4}, nodes=nodes)
+    user = User(broker, group, client, **{"session_timeout_ms": SESSION_S * 1000, **settings})
+    async with hang_limit():
+        try:
+            await user.start()
+            assert await user.consumes(4)
+            yield user, group
+        finally:
+            await user.close()
 
 
 def machine_of(user: User) -> Any:
@@ -158,5 +166,24 @@ def test_a_join_without_an_answer_is_given_up_when_a_static_member_unsubscribes(
             assert await user.call("unsubscribe") == "ok"
             assert await user.call("subscribe") == "ok"
             await group.until(lambda: user.listened == ["assigned", "revoked", "assigned"])
+
+    asyncio.run(run())
+
+
+@each_client
+def test_a_join_that_is_given_up_ends_on_the_broker_that_it_was_sent_to(client: str) -> None:
+    async def run() -> None:
+        async with ScriptedBroker() as broker, consuming_from(broker, client, nodes=2) as (user, group):
+            group.answer("JoinGroup", Never())
+            group.begin_rebalance()
+            since = len(group.requests)
+            await group.until(lambda: group.sent("JoinGroup", since=since))
+            (join,) = group.sent("JoinGroup", since=since)
+            group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
+            group.answer("Heartbeat", Code(NOT_COORDINATOR))
+            await group.until(lambda: is_answered(group, moved_at))
+            group.remove_member()
+            await group.until(lambda: user.listened == ["assigned", "lost", "assigned"])
+            await group.until(lambda: not broker.is_open(join.connection))
 
     asyncio.run(run())
