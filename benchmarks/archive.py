@@ -34,21 +34,18 @@ from confluent_kafka import Producer
 
 from compat_tests.recording.archive_kills import make_offsets_topic
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors.wire import (
-    ConsumerAssignment,
+from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
+from kafka_assignors_replay.archive import ArchiveOptions, ArchiveProgress
+from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    Subscription,
-    encode_assignment,
     encode_group_metadata,
     encode_key,
-    encode_subscription,
     group_partition,
 )
-from kafka_assignors_replay.archive import ArchiveOptions, ArchiveProgress
-from kafka_assignors_replay.archive.run import run_archive
 
 TOPIC = "__consumer_offsets"
 GROUPS = 500

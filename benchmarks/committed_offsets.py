@@ -23,9 +23,14 @@ from pathlib import Path
 from confluent_kafka import Consumer, Producer
 
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
 from kafka_assignors_replay.archive import ArchiveOptions
 from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.folds.consumer_offsets import (
+    OffsetCommit,
+    OffsetCommitKey,
+    encode_key,
+    encode_offset_commit,
+)
 from kafka_assignors_replay.folds.rates import CommitThinner
 
 TOPIC = "orders"

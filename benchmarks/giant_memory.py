@@ -19,20 +19,17 @@ from datetime import datetime, timedelta, timezone
 
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies.registry import load_strategy
-from kafka_assignors.wire import (
-    ConsumerAssignment,
-    GroupMember,
-    GroupMetadata,
-    GroupMetadataKey,
-    Subscription,
-    encode_assignment,
-    encode_group_metadata,
-    encode_key,
-    encode_subscription,
-)
+from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_replay.folds.accuracy import check_generation
 from kafka_assignors_replay.folds.causes import CauseFinder
+from kafka_assignors_replay.folds.consumer_offsets import (
+    GroupMember,
+    GroupMetadata,
+    GroupMetadataKey,
+    encode_group_metadata,
+    encode_key,
+)
 from kafka_assignors_replay.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_replay.folds.group_replay import GroupReplay
 from kafka_assignors_replay.folds.rebalances import Generation

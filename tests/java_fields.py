@@ -11,29 +11,33 @@ from typing import Any
 
 from kafka_assignors.wire import (
     ConsumerAssignment,
+    Subscription,
+    decode_assignment,
+    decode_member,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kafka_assignors.wire.consumer_protocol import (
+    encode_cooperative_sticky_user_data,
+    encode_sticky_user_data,
+)
+from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    Subscription,
     UnknownKey,
-    decode_assignment,
-    decode_consumer_group_value,
     decode_group_metadata,
     decode_key,
-    decode_member,
-    decode_subscription,
-    encode_assignment,
-    encode_consumer_group_value,
     encode_group_metadata,
     encode_key,
-    encode_subscription,
 )
-from kafka_assignors.wire.consumer_protocol import (
-    encode_cooperative_sticky_user_data,
-    encode_sticky_user_data,
+from kafka_assignors_replay.folds.kip848_records import (
+    decode_consumer_group_value,
+    encode_consumer_group_value,
 )
 from tests.java_group_fields import consumer_group_fields, consumer_group_value
 

@@ -9,13 +9,13 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_assignors.wire import (
+from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
+from kafka_assignors_replay.folds.kip848_records import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,
     ConsumerGroupMember,
     ConsumerGroupMemberState,
-    ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies import MemberContext, load_strategy
-from kafka_assignors.wire import GroupMember, GroupMetadata, Subscription, encode_member, encode_subscription
+from kafka_assignors.wire import Subscription, encode_member, encode_subscription
 from kafka_assignors_ops.lint import RULES, lint
 from kafka_assignors_ops.lint.members import live_members
 from kafka_assignors_ops.lint.rules import (
@@ -22,6 +22,7 @@ from kafka_assignors_ops.lint.rules import (
     StrategyUse,
 )
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember
+from kafka_assignors_replay.folds.consumer_offsets import GroupMember, GroupMetadata
 from tests.lint_members import aiokafka, findings, java, kafka_python, librdkafka
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO

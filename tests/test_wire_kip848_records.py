@@ -12,25 +12,23 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.wire import (
+from kafka_assignors.wire import ProtocolError
+from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord, decode_key
+from kafka_assignors_replay.folds.kip848_records import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,
-    ConsumerGroupKey,
     ConsumerGroupMember,
     ConsumerGroupMemberState,
-    ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
     PartitionMetadata,
-    ProtocolError,
     ResolvedRegularExpression,
     TargetAssignment,
     TargetAssignmentEpoch,
     TopicMetadata,
     decode_consumer_group_value,
-    decode_key,
     encode_consumer_group_value,
 )
 from tests.java_group_fields import consumer_group_fields

@@ -15,24 +15,26 @@ from typing import Any
 import pytest
 
 from kafka_assignors.wire import (
+    ProtocolError,
+    decode_assignment,
+    decode_member,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
+from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    ProtocolError,
     RecordKey,
     UnknownKey,
-    decode_assignment,
     decode_group_metadata,
     decode_key,
-    decode_member,
-    decode_subscription,
-    encode_assignment,
     encode_group_metadata,
     encode_key,
-    encode_subscription,
 )
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ import time
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.wire.consumer_offsets import (
+from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMetadataKey,

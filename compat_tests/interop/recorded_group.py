@@ -18,14 +18,13 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
-from kafka_assignors.wire import (
+from kafka_assignors.wire import decode_assignment, decode_subscription
+from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    decode_assignment,
     decode_group_metadata,
     decode_key,
-    decode_subscription,
     group_partition,
 )
 

@@ -35,7 +35,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.support.processes import Processes
-from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key, group_partition
+from kafka_assignors_replay.folds.consumer_offsets import (
+    GroupMetadataKey,
+    OffsetCommitKey,
+    encode_key,
+    group_partition,
+)
 from spark_validation.recording.offsets_topic import read_group_records
 
 __all__ = [

@@ -18,7 +18,6 @@ from rich.text import Text
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies import load_strategy
-from kafka_assignors.wire import GroupMetadata
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ExitCode, indented, printable
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
@@ -37,6 +36,7 @@ from kafka_assignors_ops.lint.rules import (
 )
 from kafka_assignors_ops.live_group import CLASSIC, LiveGroup
 from kafka_assignors_ops.member_file import read_member_file
+from kafka_assignors_replay.folds.consumer_offsets import GroupMetadata
 
 EPILOG = """Examples:
 

@@ -10,16 +10,16 @@ import time
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from kafka_assignors.wire import (
+from kafka_assignors.wire import ProtocolError
+from kafka_assignors_confluent.connection import ClusterError, Connection
+from kafka_assignors_confluent.topics import describe_offsets_topic, is_end, list_offsets, reader_config
+from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
-    ProtocolError,
     decode_group_metadata,
     encode_key,
     group_partition,
 )
-from kafka_assignors_confluent.connection import ClusterError, Connection
-from kafka_assignors_confluent.topics import describe_offsets_topic, is_end, list_offsets, reader_config
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

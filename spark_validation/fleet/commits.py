@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_assignors.wire import group_partition
+from kafka_assignors_replay.folds.consumer_offsets import group_partition
 from kafka_assignors_replay.folds.records import to_micros
 from spark_validation.fleet.happenings import daylight
 from spark_validation.fleet.profile import START, FleetOptions, GroupProfile, topics_of

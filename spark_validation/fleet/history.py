@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafka_assignors.wire import group_partition
+from kafka_assignors_replay.folds.consumer_offsets import group_partition
 from kafka_assignors_replay.folds.records import to_micros
 from kafka_assignors_replay.history import COMMITS
 from kafka_assignors_replay.schemas import RAW, TOPICS, record_batch

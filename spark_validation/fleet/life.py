@@ -16,16 +16,13 @@ from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPart
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
-from kafka_assignors.wire import (
-    ConsumerAssignment,
+from kafka_assignors.wire import ConsumerAssignment, Names, encode_assignment, encode_member
+from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    Names,
-    encode_assignment,
     encode_group_metadata,
     encode_key,
-    encode_member,
 )
 from spark_validation.fleet.happenings import Happening, What, happenings
 from spark_validation.fleet.profile import RACKS, Client, FleetOptions, GroupProfile, topics_of

@@ -6,7 +6,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_assignors.wire import ConsumerGroupKey, GroupMetadataKey, decode_group_metadata, decode_key
+from kafka_assignors_replay.folds.consumer_offsets import (
+    ConsumerGroupKey,
+    GroupMetadataKey,
+    decode_group_metadata,
+    decode_key,
+)
 
 __all__ = ["Summary", "summarize"]
 

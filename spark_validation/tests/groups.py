@@ -16,30 +16,29 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_assignors.wire import (
-    AssignedPartitions,
-    ConsumerAssignment,
+from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
+from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
-    ConsumerGroupMember,
-    ConsumerGroupMemberState,
     ConsumerGroupRecord,
-    ConsumerGroupValue,
-    CurrentAssignment,
-    GroupEpoch,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommit,
     OffsetCommitKey,
-    Subscription,
-    TargetAssignment,
-    TargetAssignmentEpoch,
-    encode_assignment,
-    encode_consumer_group_value,
     encode_group_metadata,
     encode_key,
     encode_offset_commit,
-    encode_subscription,
+)
+from kafka_assignors_replay.folds.kip848_records import (
+    AssignedPartitions,
+    ConsumerGroupMember,
+    ConsumerGroupMemberState,
+    ConsumerGroupValue,
+    CurrentAssignment,
+    GroupEpoch,
+    TargetAssignment,
+    TargetAssignmentEpoch,
+    encode_consumer_group_value,
 )
 from kafka_assignors_replay.folds.rates import CommitThinner
 from kafka_assignors_replay.folds.records import is_commit, to_micros

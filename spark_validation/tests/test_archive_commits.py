@@ -18,10 +18,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
 from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_replay.archive.store import BatchWriter, Ledger, remove_files_of
 from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.folds.consumer_offsets import (
+    OffsetCommit,
+    OffsetCommitKey,
+    encode_key,
+    encode_offset_commit,
+)
 from kafka_assignors_replay.folds.rates import CommitThinner
 from kafka_assignors_replay.history import rates_of_history
 from kafka_assignors_replay.replay import run_replay

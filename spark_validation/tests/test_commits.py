@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.wire import OffsetCommit, OffsetCommitKey, encode_key, encode_offset_commit
 from kafka_assignors_replay.folds import rates
+from kafka_assignors_replay.folds.consumer_offsets import (
+    OffsetCommit,
+    OffsetCommitKey,
+    encode_key,
+    encode_offset_commit,
+)
 from kafka_assignors_replay.folds.rates import CommitThinner, KeptCommit
 
 S = 1_000_000

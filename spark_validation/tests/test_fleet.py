@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors.wire import group_partition
 from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.consumer_offsets import group_partition
 from kafka_assignors_replay.folds.rebalances import HISTORY_STARTS
 from kafka_assignors_replay.folds.records import MemberDecoder, RecordKind, decode_record
 from kafka_assignors_replay.history import catalogue_rows, rates_of_history

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors.wire import (
-    ConsumerAssignment,
+from kafka_assignors.wire import ConsumerAssignment, encode_assignment
+from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    encode_assignment,
     encode_group_metadata,
     encode_key,
 )

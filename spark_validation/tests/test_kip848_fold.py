@@ -10,19 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.wire import (
+from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
+from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
-    ConsumerGroupMemberState,
     ConsumerGroupRecord,
-    GroupEpoch,
-    PartitionMetadata,
-    ResolvedRegularExpression,
-    TopicMetadata,
-    decode_consumer_group_value,
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_replay.folds.kip848 import (
     DEFAULT_ASSIGNOR,
     MEMBERS_FROM_BEFORE,
@@ -32,6 +26,14 @@ from kafka_assignors_replay.folds.kip848 import (
     WITHOUT_METADATA,
     EpochFold,
     Kip848Fact,
+)
+from kafka_assignors_replay.folds.kip848_records import (
+    ConsumerGroupMemberState,
+    GroupEpoch,
+    PartitionMetadata,
+    ResolvedRegularExpression,
+    TopicMetadata,
+    decode_consumer_group_value,
 )
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import to_micros

@@ -17,9 +17,9 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.wire import OffsetCommitKey, encode_key
 from kafka_assignors_cli.files import parse_toml
 from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.folds.consumer_offsets import OffsetCommitKey, encode_key
 from kafka_assignors_replay.folds.faults import FaultKind
 from kafka_assignors_replay.folds.records import from_micros
 from kafka_assignors_replay.policy import RuleOutcome, judge, read_policy

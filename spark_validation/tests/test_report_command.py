@@ -18,19 +18,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors.wire import (
-    ConsumerAssignment,
+from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
+from kafka_assignors_cli import main
+from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    Subscription,
-    encode_assignment,
     encode_group_metadata,
     encode_key,
-    encode_subscription,
 )
-from kafka_assignors_cli import main
 
 pytestmark = pytest.mark.exhaustive
 

@@ -13,15 +13,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.wire import (
+from kafka_assignors_confluent.topics import topic_of
+from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMetadataKey,
     OffsetCommitKey,
-    TargetAssignment,
-    encode_consumer_group_value,
     encode_key,
     group_partition,
 )
-from kafka_assignors_confluent.topics import topic_of
+from kafka_assignors_replay.folds.kip848_records import TargetAssignment, encode_consumer_group_value
 from kafka_assignors_replay.folds.records import LAST_MICROS, from_micros
 from kafka_assignors_replay.live_cluster import SourceError
 from kafka_assignors_replay.source import FORMAT, GroupRecordsReader, GroupRecordsSource

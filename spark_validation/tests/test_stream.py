@@ -10,7 +10,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors.wire import GroupMetadataKey, OffsetCommitKey, encode_key
+from kafka_assignors_replay.folds.consumer_offsets import GroupMetadataKey, OffsetCommitKey, encode_key
 from kafka_assignors_replay.live_cluster import SourceError
 from kafka_assignors_replay.source import GroupRecordsStreamReader
 from kafka_assignors_replay.source.messages import MessageCounts, RangeReport

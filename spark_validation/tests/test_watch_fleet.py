@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_assignors.wire import GroupMetadataKey, encode_key
 from kafka_assignors_ops.watch.fleet import DEAD_KEPT_S, RECENT_S, Fleet, FleetLimits, GroupSnapshot, Now
 from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.consumer_offsets import GroupMetadataKey, encode_key
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.records import LAST_MICROS, to_micros
 from spark_validation.tests.groups import Log, member

@@ -29,9 +29,10 @@ from typing import Any
 from kafka_assignors.strategies import Strategy, StrategyError
 from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES, STOCK_CLASSES
 from kafka_assignors.strategy import RebalanceProtocol, runs_on_broker
-from kafka_assignors.wire import GroupMetadata, ProtocolError, decode_member
+from kafka_assignors.wire import ProtocolError, decode_member
 from kafka_assignors_ops.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
 from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
+from kafka_assignors_replay.folds.consumer_offsets import GroupMetadata
 
 # ---- the clients
 

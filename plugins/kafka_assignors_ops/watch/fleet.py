@@ -23,9 +23,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_assignors.group import quoted
-from kafka_assignors.wire import ConsumerGroupRecord
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, changed_entry
 from kafka_assignors_replay.folds.causes import Cause, CauseFinder
+from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.generations import LifeFold, Record
 from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_replay.folds.kip848 import EpochFold

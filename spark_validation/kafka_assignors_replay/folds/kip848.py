@@ -30,12 +30,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 
-from kafka_assignors.wire import (
+from kafka_assignors_replay.catalogue import Catalogue
+from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord
+from kafka_assignors_replay.folds.kip848_records import (
     LEFT_TO_RETURN,
-    ConsumerGroupKey,
     ConsumerGroupMember,
     ConsumerGroupMemberState,
-    ConsumerGroupRecord,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
@@ -44,7 +44,6 @@ from kafka_assignors.wire import (
     TargetAssignment,
     TargetAssignmentEpoch,
 )
-from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import MemberRecord
 

@@ -33,7 +33,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
-from kafka_assignors.wire import OffsetCommitKey, ProtocolError, decode_key, decode_offset_commit
+from kafka_assignors.wire import ProtocolError
+from kafka_assignors_replay.folds.consumer_offsets import OffsetCommitKey, decode_key, decode_offset_commit
 from kafka_assignors_replay.folds.records import to_micros
 
 WINDOW_S = 600

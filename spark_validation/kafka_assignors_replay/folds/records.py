@@ -29,21 +29,20 @@ from datetime import datetime, timedelta, timezone
 from functools import lru_cache
 
 from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions
-from kafka_assignors.wire import (
+from kafka_assignors.wire import Names, ProtocolError, decode_assignment, decode_member
+from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
-    ConsumerGroupMember,
-    ConsumerGroupValue,
     GroupMetadata,
     GroupMetadataKey,
-    Names,
     OffsetCommitKey,
-    ProtocolError,
-    ResolvedRegularExpression,
-    decode_assignment,
-    decode_consumer_group_value,
     decode_group_metadata,
     decode_key,
-    decode_member,
+)
+from kafka_assignors_replay.folds.kip848_records import (
+    ConsumerGroupMember,
+    ConsumerGroupValue,
+    ResolvedRegularExpression,
+    decode_consumer_group_value,
 )
 
 OFFSET_COMMITS = (b"\0\0", b"\0\1")

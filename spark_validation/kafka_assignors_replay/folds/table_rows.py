@@ -13,11 +13,12 @@ from datetime import date, datetime
 from typing import Any
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors.wire import AssignedPartitions, ConsumerGroupRecord, CurrentAssignment
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.causes import Cause
+from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.folds.kip848_records import AssignedPartitions, CurrentAssignment
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import DecodedRecord, RecordKind, to_micros
 from kafka_assignors_replay.folds.sums import Figures, verdict_of

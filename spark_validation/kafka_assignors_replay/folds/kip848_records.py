@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
-from kafka_assignors.wire.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors.wire.reader import Reader
 from kafka_assignors.wire.writer import Writer
+from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 
 NEWEST_VERSION = 0
 
