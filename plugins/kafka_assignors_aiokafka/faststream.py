@@ -16,7 +16,7 @@ the class of its consumers, so `use` replaces the factory that the broker makes 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -48,23 +48,13 @@ def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] |
     config: Any = getattr(getattr(broker, "config", None), "broker_config", None)
     if not hasattr(config, "builder") or not hasattr(config, "connect"):
         raise TypeError(f"use() takes a KafkaBroker of FastStream 0.7 or later, not {broker!r:.100}")
-    connect = config.connect
-    if isinstance(connect, partial) and connect.func is _connect:
-        connect = connect.args[1]  # `use` was called before, and the last call counts.
-    config.connect = partial(_connect, config, connect, partition_assignment_strategy)
+
+    async def connect(**settings: Any) -> None:
+        await type(config).connect(config, **settings)
+        config.builder = partial(_consumer, config.builder, partition_assignment_strategy)
+
+    config.connect = connect
     return broker
-
-
-async def _connect(
-    config: Any,
-    connect: Callable[..., Awaitable[None]],
-    strategies: Sequence[Assignor] | None,
-    /,
-    **settings: Any,
-) -> None:
-    """Call FastStream's `connect`, then replace the factory of consumers."""
-    await connect(**settings)
-    config.builder = partial(_consumer, config.builder, strategies)
 
 
 def _consumer(
