@@ -80,8 +80,14 @@ class Scene:
 
     # ---- members
 
-    def aiokafka(self, settings: Settings, *, listener_s: float = 0) -> AiokafkaMember:
-        return AiokafkaMember(self, settings, listener_s)
+    def aiokafka(
+        self,
+        settings: Settings,
+        *,
+        listener_s: float = 0,
+        consumer: type[AIOKafkaConsumer] = AIOKafkaConsumer,
+    ) -> AiokafkaMember:
+        return AiokafkaMember(self, settings, listener_s, consumer)
 
     def librdkafka(self, settings: Settings) -> Consumer:
         """A consumer with a subscription; the caller must poll it, and close it with `leave`."""
@@ -122,8 +128,11 @@ def first_error(consumer: Consumer) -> KafkaError:
 class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
     """An AIOKafkaConsumer with these settings, started and stopped by the block."""
 
-    def __init__(self, scene: Scene, settings: Settings, listener_s: float) -> None:
+    def __init__(
+        self, scene: Scene, settings: Settings, listener_s: float, consumer: type[AIOKafkaConsumer]
+    ) -> None:
         self._scene = scene
+        self._class = consumer
         self._settings = settings
         self._listener_s = listener_s
         self.owned: set[int] = set()
@@ -136,7 +145,7 @@ class AiokafkaMember(ConsumerRebalanceListener):  # type: ignore[misc]
     async def __aenter__(self) -> AiokafkaMember:
         settings = {"heartbeat_interval_ms": 300, "session_timeout_ms": 30_000, **for_client(self._settings)}
         names = settings.pop("partition_assignment_strategy")
-        self.consumer = AIOKafkaConsumer(
+        self.consumer = self._class(
             bootstrap_servers=self._scene.kafka.bootstrap,
             group_id=self._scene.group,
             enable_auto_commit=False,

@@ -20,6 +20,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.librdkafka import leave
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_cli import main
 from kafka_assignors_kafka_python import StickyAssignor
 from kafka_assignors_ops.live_group import CLASSIC, CONSUMER, LiveMember
@@ -209,16 +210,18 @@ def test_second_roll_due(kafka: Kafka) -> None:
 
 def test_rack_not_told(kafka: Kafka) -> None:
     scene = Scene(kafka)
-    stock, ours = aiokafka("stock:range", client_rack="a"), aiokafka("range", client_rack="a")
+    stock, ours = aiokafka("stock:range", client_rack="a"), aiokafka("cooperative-sticky", client_rack="a")
 
-    async def rack_in_the_group(settings: dict[str, Any]) -> str | None:
-        async with scene.aiokafka(settings) as member:
+    async def rack_in_the_group(
+        settings: dict[str, Any], consumer: type[AIOKafkaConsumer] = AIOKafkaConsumer
+    ) -> str | None:
+        async with scene.aiokafka(settings, consumer=consumer) as member:
             await member.until(lambda: member.owned)
             (live,) = await describe(scene)
             return live.rack
 
     assert asyncio.run(rack_in_the_group(stock)) is None
-    assert asyncio.run(rack_in_the_group(ours)) == "a"
+    assert asyncio.run(rack_in_the_group(ours, CooperativeAIOKafkaConsumer)) == "a"
     assert scene.lint(stock)["rack-not-told"] == "warning"
     assert "rack-not-told" not in scene.lint(ours)
 

@@ -354,37 +354,44 @@ def unreadable_sticky_data(facts: LintFacts) -> Iterator[Found]:
 @rule(
     "join-per-strategy",
     Severity.WARNING,
-    happens="An aiokafka member that lists several of its own strategies sends a JoinGroup for each of "
-    "them, and every request starts a rebalance of the whole group.",
+    happens="An aiokafka member that lists several strategies sends a JoinGroup for each of them, and every "
+    "request starts a rebalance of the whole group.",
     why="aiokafka sends JoinGroup inside its loop over the strategies: with the first one, then with the "
-    "first two, and so on. If a strategy of kafka-assignors is among them, the member joins once.",
-    to_do="List two strategies only during the roll that changes the strategy; or use the strategies of "
-    "kafka-assignors, which have the same names.",
+    "first two, and so on. CooperativeAIOKafkaConsumer joins once; the class of the consumer is not in the "
+    "files, so a list of strategies of kafka-assignors alone is no more than an information.",
+    to_do="List two strategies only during the roll that changes the strategy; or use "
+    "CooperativeAIOKafkaConsumer.",
 )
 def join_per_strategy(facts: LintFacts) -> Iterator[Found]:
     for member in facts.after:
         if _joins_for_each(member):
+            perhaps_ours = _all_are_ours(member)
+            unless = ", unless the class is CooperativeAIOKafkaConsumer" if perhaps_ours else ""
             yield Found(
                 (member.source,),
-                f"aiokafka joins {len(member.names)} times with [{', '.join(member.names)}].",
+                f"aiokafka joins {len(member.names)} times with [{', '.join(member.names)}]{unless}.",
+                severity=Severity.INFO if perhaps_ours else None,
             )
 
 
 @rule(
     "never-settles",
     Severity.ERROR,
-    happens="Two kinds of aiokafka members each list several of its own strategies, and not the same one "
+    happens="Two kinds of aiokafka members each list several strategies, and not the same one "
     "first. The group rebalances forever, a few times a second, and no request is refused: the first "
     "requests of two such members have no strategy in common, so that the members never stay in the group "
     "together.",
     why="aiokafka joins with its first strategy alone before it joins with the whole list "
-    "(join-per-strategy). Lists of one strategy, and lists that begin with the same strategy, do settle.",
+    "(join-per-strategy). Lists of one strategy settle, and lists that begin with the same one usually do. "
+    "So does CooperativeAIOKafkaConsumer: lists of strategies of kafka-assignors alone are taken for its.",
     to_do="Let the lists of all aiokafka members begin with the same strategy, and roll from a list of one: "
-    "[old], then [new, old], then [new]. Or use the strategies of kafka-assignors.",
+    "[old], then [new, old], then [new]. Or use CooperativeAIOKafkaConsumer.",
 )
 def never_settles(facts: LintFacts) -> Iterator[Found]:
     several = [
-        member for member in voters(dict.fromkeys((*facts.before, *facts.after))) if _joins_for_each(member)
+        member
+        for member in voters(dict.fromkeys((*facts.before, *facts.after)))
+        if _joins_for_each(member) and not _all_are_ours(member)
     ]
     if len({member.names[0] for member in several}) > 1:
         offers = strategy_lists((member.source, member.names) for member in several)
@@ -393,8 +400,12 @@ def never_settles(facts: LintFacts) -> Iterator[Found]:
 
 def _joins_for_each(member: MemberConfig) -> bool:
     """Whether a member joins with its first strategy, then with the first two, and so on."""
-    ours = any(use.ours for use in member.strategies or ())
-    return member.client is Client.AIOKAFKA and len(member.names) > 1 and not ours
+    return member.client is Client.AIOKAFKA and len(member.names) > 1
+
+
+def _all_are_ours(member: MemberConfig) -> bool:
+    """Whether the list may be that of a CooperativeAIOKafkaConsumer, which takes no other strategies."""
+    return all(use.ours for use in member.strategies or ())
 
 
 _FIRST_WITH_RACK = {Client.AIOKAFKA: (0, 14), Client.KAFKA_PYTHON: (3,)}
@@ -407,8 +418,9 @@ _FIRST_WITH_RACK = {Client.AIOKAFKA: (0, 14), Client.KAFKA_PYTHON: (3,)}
     "it had none. aiokafka before 0.14 and kafka-python before 3.0 have no such setting and fail at "
     "construction, which is an error.",
     why="aiokafka and kafka-python pass client_rack to their fetcher alone, which then reads from a near "
-    "replica. The strategies of kafka-assignors send it to the group.",
-    to_do="Use a strategy of kafka-assignors; with older clients give it the rack, StickyAssignor(rack=…).",
+    "replica. The cooperative consumers of kafka-assignors send it to the group; in a stock consumer its "
+    "strategies send their own rack.",
+    to_do="Use a strategy of kafka-assignors; in a stock consumer give it the rack, StickyAssignor(rack=…).",
 )
 def rack_not_told(facts: LintFacts) -> Iterator[Found]:
     for member in voters(facts.after):
