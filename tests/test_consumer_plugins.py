@@ -10,7 +10,7 @@ import pytest
 
 PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 CATALOGUES = {
-    "kafka_assignors_aiokafka": ("_client.py",),
+    "kafka_assignors_aiokafka": ("_client.py", "_running_call.py"),
     "kafka_assignors_kafka_python": ("_client.py", "_v2.py", "_v3.py"),
 }
 OF_FRAMEWORKS = ("faststream.py",)

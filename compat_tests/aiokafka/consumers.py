@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from types import FunctionType
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer
@@ -13,7 +14,7 @@ from aiokafka import AIOKafkaConsumer
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 
-__all__ = ["consumer_of", "settle", "stopping"]
+__all__ = ["consumer_of", "renamed", "settle", "stopping"]
 
 
 def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOKafkaConsumer:
@@ -52,3 +53,10 @@ async def settle(group: GroupOfMembers, *consumers: AIOKafkaConsumer) -> None:
     while shares() != [fair] * len(consumers):
         assert time.monotonic() < deadline, shares()
         await asyncio.sleep(0.05)
+
+
+def renamed(function: Any, variable: str) -> Any:
+    """The same function with another name for one of its variables."""
+    code = function.__code__
+    names = tuple(f"{name}_" if name == variable else name for name in code.co_varnames)
+    return FunctionType(code.replace(co_varnames=names), function.__globals__, function.__name__)

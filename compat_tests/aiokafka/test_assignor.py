@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+from collections.abc import Mapping
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka.cluster import ClusterMetadata
+from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
-from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
 import kafka_assignors_aiokafka as plugin
+from compat_tests.aiokafka.consumers import renamed
 from compat_tests.support.strategies_of_others import Reversed
-from kafka_assignors_aiokafka._leading import topics_of
+from kafka_assignors.join_sync import NEVER_ASSIGNED
+from kafka_assignors.wire import decode_assignment, decode_member
+from kafka_assignors.wire.consumer_protocol import decode_subscription
+from kafka_assignors_aiokafka import _running_call
+from kafka_assignors_aiokafka._assignor import topics_of
 from kafka_assignors_strategies import for_aiokafka
 
 ASSIGNORS = {
@@ -59,18 +69,129 @@ def test_assignor_refuses_invalid_arguments_at_construction(make: Any, message: 
         make()
 
 
-def test_outside_a_consumer_an_assignor_says_where_it_works() -> None:
-    with pytest.raises(RuntimeError, match="inside a started AIOKafkaConsumer only"):
-        plugin.StickyAssignor().metadata({"orders"})
+def test_the_rack_is_that_of_the_consumer_unless_the_assignor_was_told_another() -> None:
+    for told, rack in ((None, "east"), ("west", "west")):
+        assignor = plugin.CooperativeStickyAssignor(rack=told)
+        joined = assignor.subscription_with(NEVER_ASSIGNED, ["orders"], None, "east", held=True)
+        assert decode_subscription(joined).rack == rack
 
 
-def test_metadata_that_aiokafka_has_decoded_can_be_assigned_too() -> None:
-    members = {name: ConsumerProtocolMemberMetadata(0, ["orders"], b"") for name in ("a", "b")}
-    assigned = plugin.RangeAssignor().assign(cluster(), members)
-    assert {name: answer.assignment for name, answer in assigned.items()} == {
-        "a": [("orders", [0, 1])],
-        "b": [("orders", [2])],
-    }
+# ---- what is read of aiokafka's running calls
+
+
+MEMBERS = {name: ConsumerProtocolMemberMetadata(3, ["orders"], b"") for name in ("a", "b")}
+"""What aiokafka decodes of members with the newest version of the protocol."""
+
+
+def assigned(answers: Mapping[str, bytes]) -> dict[str, dict[str, tuple[int, ...]]]:
+    return {name: dict(decode_assignment(answer).partitions) for name, answer in answers.items()}
+
+
+def test_the_installed_aiokafka_can_be_read() -> None:
+    assert _running_call.members_unreadable() is None
+    assert _running_call._consumer_unreadable() is None
+
+
+@pytest.mark.parametrize("name", ["range", "cooperative-sticky"])
+def test_a_leader_never_assigns_from_what_aiokafka_has_decoded(name: str) -> None:
+    with pytest.raises(RuntimeError, match="inside a running AIOKafkaConsumer only"):
+        ASSIGNORS[name]().assign(cluster(), MEMBERS)
+
+
+UNREADABLE: Mapping[str, tuple[Any, str]] = {
+    "renamed": (renamed(GroupCoordinator._perform_assignment, "response"), "has no argument 'response'"),
+    "replaced": (lambda self, *arguments: None, "has no argument 'response'"),
+    "other attribute": (lambda self, response: response.group, "does not use 'members'"),
+    "compiled": (len, "has no function GroupCoordinator._perform_assignment"),
+    "gone": (None, "has no function GroupCoordinator._perform_assignment"),
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_where_the_bytes_of_members_cannot_be_read_a_cooperative_strategy_is_refused_before_it_joins(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, why = UNREADABLE[what]
+    monkeypatch.setattr(GroupCoordinator, "_perform_assignment", function)
+    for name in ("cooperative-sticky", "rack-aware-sticky", "standby"):
+        with pytest.raises(RuntimeError, match=f"'{name}' has a cooperative protocol.*{why}") as refused:
+            ASSIGNORS[name]().metadata(["orders"])
+        assert "Use CooperativeAIOKafkaConsumer" in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
+def test_where_the_bytes_of_members_cannot_be_read_an_eager_strategy_assigns_from_what_is_decoded(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(GroupCoordinator, "_perform_assignment", UNREADABLE["renamed"][0])
+    assignor = ASSIGNORS[name]()
+    assert decode_subscription(assignor.metadata(["orders"])).topics == ("orders",)
+    shares = assigned(assignor.assign(cluster(), MEMBERS))
+    assert sorted(len(share["orders"]) for share in shares.values()) == [1, 2]
+
+
+def test_a_function_that_another_package_has_wrapped_is_read_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stock = GroupCoordinator._perform_assignment
+
+    @functools.wraps(stock)
+    async def traced(*arguments: Any, **options: Any) -> Any:
+        return await stock(*arguments, **options)
+
+    monkeypatch.setattr(GroupCoordinator, "_perform_assignment", traced)
+    assert _running_call.members_unreadable() is None
+
+
+@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
+def test_a_generation_that_cannot_be_read_is_sent_as_minus_one(name: str) -> None:
+    assignor = ASSIGNORS[name]()
+    assignor.on_assignment(ConsumerProtocolMemberAssignment(0, [("orders", [0, 2])], b""))
+    claim = decode_member(assignor.strategy, "a", assignor.metadata(["orders"]), None)
+    assert {topic: [*partitions] for topic, partitions in claim.owned.items()} == {"orders": [0, 2]}
+    assert claim.generation == -1
+
+
+def test_the_consumer_is_read_where_it_joins_and_where_it_is_assigned_or_in_neither_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found: list[Any] = []
+
+    class Assignor(plugin.StickyAssignor):
+        def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
+            found.append(_running_call.assigned_coordinator())
+
+    def assign() -> Any:
+        stock = SimpleNamespace(_lookup_assignor=lambda protocol: Assignor(), _subscription=SimpleNamespace())
+        stock._subscription.assign_from_subscribed = lambda partitions: None
+        stock._subscription.subscription = None
+        assignment = ConsumerProtocolMemberAssignment(0, [("orders", [0])], b"")
+        encoded = assignment.encode()
+        with pytest.raises(AttributeError):  # What follows the call of the assignor is not there.
+            asyncio.run(GroupCoordinator._on_join_complete(stock, 7, "member", "sticky", encoded))
+        return stock
+
+    assert assign() is found[0][0]
+    assert found[0][1] == 7
+    for of_class, name, argument in (
+        (GroupCoordinator, "_on_join_complete", "generation"),
+        (CoordinatorGroupRebalance, "perform_group_join", "self"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(of_class, name, renamed(getattr(of_class, name), argument))
+            assign()
+        assert found.pop() == (None, -1)
+
+
+def test_a_release_that_lacks_an_attribute_of_the_coordinator_is_refused_before_it_joins() -> None:
+    stock = SimpleNamespace(
+        group_id="g",
+        _subscription=SimpleNamespace(topics=["orders"]),
+        _assignors=[plugin.StickyAssignor()],
+        _coordinator=SimpleNamespace(_assignors=[]),
+    )
+    with pytest.raises(RuntimeError, match="SimpleNamespace has no _group_instance_id"):
+        asyncio.run(CoordinatorGroupRebalance.perform_group_join(stock))
 
 
 def test_replica_racks_are_read_from_the_brokers_of_the_replicas() -> None:

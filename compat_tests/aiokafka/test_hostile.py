@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from compat_tests.hostile.scenarios import HostileScenarios, StolenInstanceScenarios
+from compat_tests.hostile.scenarios import HostileClaimScenarios, HostileScenarios, StolenInstanceScenarios
 
 
-class TestHostileMembers(HostileScenarios):
+class TestHostileMembers(HostileClaimScenarios):
     program = "compat_tests.aiokafka.member"
 
 

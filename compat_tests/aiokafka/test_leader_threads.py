@@ -1,30 +1,54 @@
-"""The threads of leaders: outside the application's executor, gone after each call, bounded in number."""
+"""The threads of leaders: outside the application's executor, and gone after each call."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import KafkaError
 
-from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
-from compat_tests.aiokafka.cooperative_consumers import until
-from compat_tests.aiokafka.test_leading import StuckOnce
+from compat_tests.aiokafka.cooperative_consumers import consuming, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
-from kafka_assignors_aiokafka._leading import LEADER_THREADS, in_thread
+from compat_tests.support.strategies_of_others import Reversed
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol, Strategy
+from kafka_assignors_aiokafka import CooperativeStickyAssignor, assignor
 from kafka_assignors_strategies.for_aiokafka import WeightedAssignor
 
-PROGRAM = "compat_tests.aiokafka.member"
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
+
+
+@dataclass(frozen=True)
+class StuckOnce(Strategy):
+    """`Reversed`, but its first call for a group of this size blocks until it is released."""
+
+    name: str = "test-stuck-once"
+    version: int = 1
+    protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
+    members: int = 1
+    stuck: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def assign(self, group: Group) -> Assignment:
+        if len(group.members) == self.members and not self.stuck.is_set():
+            self.stuck.set()
+            assert self.released.wait(HANG_S)
+        return Reversed().assign(group)
+
+    @contextlib.contextmanager
+    def released_in_the_end(self) -> Iterator[None]:
+        """Release the strategy at the end: the process waits for its threads when it ends."""
+        try:
+            yield
+        finally:
+            self.released.set()
 
 
 def threads_of_leaders() -> list[str]:
@@ -49,24 +73,15 @@ def ones(topics: Mapping[str, int]) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize(
-    "make",
-    [
-        lambda group: consumer_of(group, StickyAssignor()),
-        lambda group: consumer_of(group, WeightedAssignor(ones)),
-        lambda group: CooperativeAIOKafkaConsumer(
-            *group.topics, bootstrap_servers=group.kafka.bootstrap, group_id=group.id
-        ),
-    ],
-    ids=["stock", "stock with weights", "cooperative"],
+    "make", [CooperativeStickyAssignor, lambda: WeightedAssignor(ones)], ids=["sticky", "with weights"]
 )
-def test_a_leader_needs_no_thread_of_the_default_executor(
-    kafka: Kafka, make: Callable[[GroupOfMembers], AIOKafkaConsumer]
-) -> None:
+def test_a_leader_needs_no_thread_of_the_default_executor(kafka: Kafka, make: Any) -> None:
     async def lead() -> None:
-        consumer = make(group)
-        async with full_default_executor(), stopping(consumer):
-            await asyncio.wait_for(consumer.start(), HANG_S)
-            assert len(consumer.assignment()) == 4
+        async with (
+            full_default_executor(),
+            consuming(group, partition_assignment_strategy=[make()]) as consumer,
+        ):
+            await until(lambda: len(consumer.assignment()) == 4)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(lead())
@@ -75,39 +90,34 @@ def test_a_leader_needs_no_thread_of_the_default_executor(
 def test_the_leader_has_a_thread_while_it_thinks_and_followers_never(kafka: Kafka) -> None:
     async def run() -> None:
         strategy = StuckOnce(members=2)
-        leader, follower = (
-            consumer_of(group, assignor(strategy), rebalance_timeout_ms=60_000) for _ in range(2)
-        )
+        settings: dict[str, Any] = {
+            "partition_assignment_strategy": [assignor(strategy)],
+            "rebalance_timeout_ms": 60_000,
+        }
         with strategy.released_in_the_end():
-            async with stopping(leader, follower):
-                await leader.start()
-                starting = asyncio.create_task(follower.start())
+            async with consuming(group, **settings) as leader, consuming(group, **settings) as follower:
                 await until(strategy.stuck.is_set)
                 assert threads_of_leaders() == ["kafka-assignors-leader"]
                 strategy.released.set()
-                await asyncio.wait_for(starting, HANG_S)
-                await settle(group, leader, follower)
+                await until(lambda: len(leader.assignment()) == len(follower.assignment()) == 2)
                 await until(lambda: not threads_of_leaders())
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(run())
 
 
-def test_calls_that_do_not_return_are_bounded_and_named() -> None:
-    async def run() -> None:
-        coordinator: Any = SimpleNamespace(group_id="g")
-        released = threading.Event()
-        calls = [
-            asyncio.create_task(in_thread(coordinator, released.wait, HANG_S)) for _ in range(LEADER_THREADS)
-        ]
-        try:
-            await until(lambda: len(threads_of_leaders()) == LEADER_THREADS)
-            with pytest.raises(KafkaError, match=f"'g' has not returned from {LEADER_THREADS} calls"):
-                await in_thread(coordinator, int)
-        finally:
-            released.set()
-        assert await asyncio.gather(*calls) == [True] * LEADER_THREADS
-        await until(lambda: not threads_of_leaders())
-        assert await in_thread(coordinator, int, "7") == 7
+def test_a_leader_whose_strategy_does_not_come_back_is_replaced(kafka: Kafka) -> None:
+    async def lead() -> None:
+        strategy = StuckOnce()
+        settings: dict[str, Any] = {
+            "partition_assignment_strategy": [assignor(strategy)],
+            "rebalance_timeout_ms": 2000,
+        }
+        with strategy.released_in_the_end():
+            async with consuming(group, **settings) as consumer:
+                await until(lambda: len(consumer.assignment()) == 4)
+                assert strategy.stuck.is_set()
+                assert not strategy.released.is_set()
 
-    asyncio.run(run())
+    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
+        asyncio.run(lead())

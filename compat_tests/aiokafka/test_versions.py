@@ -5,13 +5,11 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
 from kafka_assignors.client_versions import require_release
 from kafka_assignors_aiokafka import CHECKED
-from kafka_assignors_aiokafka._client import adopt
 
 LOG = logging.getLogger("test_versions")
 IMPORT = """
@@ -64,8 +62,3 @@ def test_the_import_warns_once_where_aiokafka_is_newer_than_what_was_checked() -
     assert code == 0
     assert len(lines) == 1
     assert "is not among the releases checked" in lines[0]
-
-
-def test_a_release_whose_insides_have_changed_is_refused_when_a_consumer_first_joins() -> None:
-    with pytest.raises(RuntimeError, match="SimpleNamespace has no group_id"):
-        adopt(SimpleNamespace(generation=-1))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,17 +12,14 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from compat_tests.aiokafka.consumers import consumer_of, stopping
 from compat_tests.aiokafka.cooperative_consumers import consuming
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.weights import lag, member_ids, silent_server, write
-from kafka_assignors.group import Topic
-from kafka_assignors_aiokafka._leading import weighed_topics
 from kafka_assignors_strategies.for_aiokafka import LagWeights, RateWeights, WeightedAssignor, WeightsFile
 
-PROGRAM = "compat_tests.aiokafka.member"
+PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 
 async def until_shares(expected: list[set[int]], *consumers: Any) -> None:
@@ -37,21 +33,15 @@ async def until_shares(expected: list[set[int]], *consumers: Any) -> None:
         await asyncio.sleep(0.1)
 
 
-def test_eager_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
+def test_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
     async def run() -> None:
         weights = LagWeights(group.id, base=10, bootstrap_servers=kafka.bootstrap)
-        consumers = [
-            consumer_of(
-                group,
-                WeightedAssignor(weights, weights_timeout_s=HANG_S),
-                enable_auto_commit=False,
-                session_timeout_ms=45_000,
-            )
-            for _ in range(2)
-        ]
-        async with stopping(*consumers):
-            await asyncio.gather(*(consumer.start() for consumer in consumers))
-            await until_shares([{2}, {0, 1, 3, 4, 5}], *consumers)
+        settings: dict[str, Any] = {
+            "partition_assignment_strategy": [WeightedAssignor(weights, weights_timeout_s=HANG_S)],
+            "session_timeout_ms": 45_000,
+        }
+        async with consuming(group, **settings) as first, consuming(group, **settings) as second:
+            await until_shares([{2}, {0, 1, 3, 4, 5}], first, second)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         lag(group, {2: 500, 4: 20})
@@ -69,18 +59,12 @@ def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka) -> None
         assert usual is not None
         assert hot == pytest.approx(50 * usual, rel=0.01)
         assert {first, *others} == {usual}
-        consumers = [
-            consumer_of(
-                group,
-                WeightedAssignor(weights, weights_timeout_s=HANG_S),
-                enable_auto_commit=False,
-                session_timeout_ms=45_000,
-            )
-            for _ in range(2)
-        ]
-        async with stopping(*consumers):
-            await asyncio.gather(*(consumer.start() for consumer in consumers))
-            await until_shares([{2}, {0, 1, 3, 4, 5}], *consumers)
+        settings: dict[str, Any] = {
+            "partition_assignment_strategy": [WeightedAssignor(weights, weights_timeout_s=HANG_S)],
+            "session_timeout_ms": 45_000,
+        }
+        async with consuming(group, **settings) as first, consuming(group, **settings) as second:
+            await until_shares([{2}, {0, 1, 3, 4, 5}], first, second)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         lag(group, {4: 500, 2: 20})
@@ -116,35 +100,6 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
         asyncio.run(run())
 
 
-class Leader:
-    """The attributes of a coordinator that the weights need, apart from its group."""
-
-    _session_timeout_ms = 300
-
-
-def test_a_plain_function_that_does_not_come_back_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
-    released, asked = threading.Event(), 0
-
-    def weights(topics: Mapping[str, int]) -> Any:
-        nonlocal asked
-        asked += 1
-        assert released.wait(HANG_S)
-        return {"orders": [1, 2]}
-
-    async def run() -> None:
-        assignor, leader, topics = WeightedAssignor(weights), Leader(), [Topic("orders", 2)]
-        assert await weighed_topics(leader, assignor, topics) == topics
-        assert await weighed_topics(leader, assignor, topics) == topics
-        released.set()
-        while (await weighed_topics(leader, assignor, topics))[0].weights != (1, 2):
-            await asyncio.sleep(0.05)
-
-    asyncio.run(asyncio.wait_for(run(), HANG_S))
-    assert "it did not answer within 0.1 s" in caplog.messages[0]
-    assert "it has not answered the last question yet" in caplog.messages[1]
-    assert asked == 2
-
-
 def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
     kafka: Kafka, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -162,11 +117,13 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
                 return await silent(topics)
 
             # The assignor allows HANG_S, but the session limits the wait to five seconds.
-            assignor = WeightedAssignor(weights, weights_timeout_s=HANG_S)
-            consumer = consumer_of(group, assignor, session_timeout_ms=15_000, rebalance_timeout_ms=60_000)
-            async with stopping(consumer):
-                began = time.monotonic()
-                await asyncio.wait_for(consumer.start(), HANG_S)
+            settings: dict[str, Any] = {
+                "partition_assignment_strategy": [WeightedAssignor(weights, weights_timeout_s=HANG_S)],
+                "session_timeout_ms": 15_000,
+                "rebalance_timeout_ms": 60_000,
+            }
+            began = time.monotonic()
+            async with consuming(group, **settings) as consumer:
                 await until_shares([{0, 1, 2, 3}], consumer)
                 took = time.monotonic() - began
                 await asyncio.sleep(1)

@@ -1,8 +1,8 @@
 """Our leader must withstand members that send arbitrary bytes.
 
-The scenarios are the same for every client: a test module subclasses `HostileScenarios` and names its member
-program. The hostile members use the wire protocol directly (`raw_member`), because client libraries refuse to
-send most of these bytes.
+The scenarios are the same for every client: a test module subclasses them and names its member program. The
+hostile members use the wire protocol directly (`raw_member`), because client libraries refuse to send most of
+these bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.wire import decode_assignment
 
-__all__ = ["HostileScenarios", "StolenInstanceScenarios"]
+__all__ = ["HostileClaimScenarios", "HostileScenarios", "StolenInstanceScenarios"]
 
 LARGEST = 2**31 - 1
 ADDRESS_SPACE_MB = 1500
@@ -71,7 +71,9 @@ def unreadable(topic: str) -> dict[str, bytes]:
     }
 
 
-class HostileScenarios:
+class HostileClaimScenarios:
+    """Bytes that every client decodes."""
+
     program: ClassVar[str]
     strategy: ClassVar[str] = "sticky"
     waits_for_claimants: ClassVar[bool] = False
@@ -92,22 +94,6 @@ class HostileScenarios:
                 group.start(name, [self.strategy])
                 settled = group.settle(after=settled)
             yield group, settled
-
-    def test_bytes_that_do_not_decode_are_answered_with_nothing_and_their_sender_is_named(
-        self, kafka: Kafka
-    ) -> None:
-        with self.group_under_attack(kafka, "b") as (group, before), contextlib.ExitStack() as attack:
-            attackers = {
-                what: attack.enter_context(self.attacker(kafka, group, metadata, what))
-                for what, metadata in unreadable(group.topic("orders")).items()
-            }
-            given = {what: partitions_of(attacker) for what, attacker in attackers.items()}
-            assert set(given.values()) == {0}, given
-            for what in unreadable("any"):
-                logged = group.wait_for_report("leader", "logged", f"member '{what}-")
-                assert "does not decode" in logged["message"]
-            after = group.settle(after=before)
-            assert after.assignment == before.assignment
 
     def test_leader_ignores_fields_of_later_versions_and_foreign_user_data(self, kafka: Kafka) -> None:
         with self.group_under_attack(kafka) as (group, before):
@@ -152,6 +138,26 @@ class HostileScenarios:
                     kept = during.of(name)[topic]
                     assert set(kept) < set(before.of(name)[topic])
                 group.wait_for_report("leader", "logged", "member 'prophet-")
+
+
+class HostileScenarios(HostileClaimScenarios):
+    """For consumers that leave the bytes of members and the metadata of their topics to our leader."""
+
+    def test_bytes_that_do_not_decode_are_answered_with_nothing_and_their_sender_is_named(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group_under_attack(kafka, "b") as (group, before), contextlib.ExitStack() as attack:
+            attackers = {
+                what: attack.enter_context(self.attacker(kafka, group, metadata, what))
+                for what, metadata in unreadable(group.topic("orders")).items()
+            }
+            given = {what: partitions_of(attacker) for what, attacker in attackers.items()}
+            assert set(given.values()) == {0}, given
+            for what in unreadable("any"):
+                logged = group.wait_for_report("leader", "logged", f"member '{what}-")
+                assert "does not decode" in logged["message"]
+            after = group.settle(after=before)
+            assert after.assignment == before.assignment
 
     @pytest.mark.parametrize("count", [40_000, 100_000])
     def test_very_many_topics_that_do_not_exist_cost_their_subscriber_and_no_other_member(

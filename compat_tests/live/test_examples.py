@@ -128,7 +128,7 @@ class TestExamples:
     def test_a_member_that_skips_the_step_with_both_assignors_is_refused_and_the_group_goes_on(
         self, shop: Shop, client: str
     ) -> None:
-        module = f"examples.{client}.rolling_upgrade"
+        module = f"examples.{client}.cooperative"
         old = shop.start(module, "--step", "0")
         shop.share(old)
         rebalances = len(old.assignments())
@@ -141,19 +141,14 @@ class TestExamples:
         shop.stop(old)
 
 
-def test_groups_move_from_a_stock_assignor_to_ours_member_by_member(kafka: Kafka) -> None:
-    # Both clients run at the same time, since most of the time is spent on waiting for heartbeats.
-    with ThreadPoolExecutor() as pool:
-        moves = [pool.submit(roll, kafka, client, "rolling_upgrade", "12") for client in CLIENTS]
-        strategies = [one.result() for one in moves]
+def test_a_group_moves_from_a_stock_assignor_to_ours_member_by_member(kafka: Kafka) -> None:
     # The group keeps the stock assignor as long as one member supports only that.
-    assert strategies == [
-        ["roundrobin", "roundrobin", "sticky", "sticky", "sticky"],
-        ["range", "range", "sticky", "sticky", "sticky"],
-    ]
+    strategies = roll(kafka, "kafka_python", "rolling_upgrade", "12")
+    assert strategies == ["range", "range", "sticky", "sticky", "sticky"]
 
 
 def test_groups_migrate_from_the_stock_consumer_to_the_cooperative_one_and_back(kafka: Kafka) -> None:
+    # Both clients run at the same time, since most of the time is spent on waiting for heartbeats.
     with ThreadPoolExecutor() as pool:
         moves = [pool.submit(roll, kafka, client, "cooperative", "1210") for client in CLIENTS]
         strategies = [one.result() for one in moves]

@@ -6,7 +6,6 @@ Every client runs the same scenarios: a test module subclasses `EagerScenarios` 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
@@ -37,17 +36,6 @@ def int32(value: int) -> bytes:
 
 def string(value: bytes) -> bytes:
     return int16(len(value)) + value
-
-
-UNREADABLE: Mapping[str, bytes] = {
-    "nothing": b"",
-    "negative-version": int16(-1) + int32(0) + int32(0),
-    "huge-count": int16(3) + int32(2**31 - 1),
-    "negative-count": int16(0) + int32(-5) + int32(0),
-    "long-name": int16(0) + int32(1) + int16(32767) + b"orders",
-    "not-utf8": int16(0) + int32(1) + string(b"\xff\xfe\xfd") + int32(0),
-    "cut-off": int16(3) + int32(1) + string(b"orders") + int32(4) + b"ab",
-}
 
 
 def by_size(settled: Settled) -> list[int]:
@@ -196,28 +184,6 @@ class EagerScenarios:
             # The claim carries the generation in which the sleeper owned the partitions, so it loses.
             group.wait_for_report("leader", "logged", "claims them in a later generation")
 
-    def test_a_member_whose_bytes_do_not_decode_gets_nothing_and_is_named_and_the_others_go_on(
-        self, kafka: Kafka
-    ) -> None:
-        with self.group(kafka, orders=6) as group:
-            group.start("leader", ["sticky"])
-            group.settle()
-            group.start("b", ["sticky"])
-            before = group.settle()
-            for what, metadata in UNREADABLE.items():
-                group.start(what, [f"garbage:sticky:{metadata.hex()}"])
-            for what in UNREADABLE:
-                # In both clients, a member id begins with the client id, which is the name here.
-                report = group.wait_for_report("leader", "logged", f"member '{what}-")
-                assert "does not decode" in report["message"]
-            group.produce(5)
-            group.wait_until_consumed(5)
-            after = group.settle("leader", "b", after=before)
-            assert kept(before, after) == {"leader": 3, "b": 3}
-            assert all(
-                not one["partitions"] for w in UNREADABLE for one in group.members[w].reports("assigned")
-            )
-
     def test_a_member_with_impossible_topics_or_claims_is_named_and_harms_no_other_member(
         self, kafka: Kafka
     ) -> None:
@@ -264,14 +230,12 @@ class EagerScenarios:
 
     def test_of_two_configured_strategies_the_group_runs_the_one_all_have(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=6, payments=3) as group:
-            for member in ("a", "b"):
-                group.start(member, ["sticky", "range"])
-            both = group.settle()
-            assert by_size(both) == [4, 5]
-
-            group.start("c", ["stock:range"])
-            third = group.settle(after=both)
-            assert third.assignment == group.expected(load_strategy("range"), third)
+            # Two such members of stock aiokafka can go on interrupting each other: each joins several times.
+            group.start("a", ["sticky", "range"])
+            alone = group.settle()
+            group.start("b", ["stock:range"])
+            both = group.settle(after=alone)
+            assert both.assignment == group.expected(load_strategy("range"), both)
 
     @pytest.mark.parametrize("name", ["range", "roundrobin", "sticky"])
     def test_stock_members_of_the_same_name_lead_and_follow(self, kafka: Kafka, name: str) -> None:
@@ -341,17 +305,3 @@ class StaticMemberScenarios:
             assert after.names["pod-1"] != before.names["pod-1"]
             assert after.generation == before.generation
             assert kept(before, after) == {"pod-0": 2, "pod-1": 2, "pod-2": 2}
-
-    def test_partitions_are_added_and_found_after_the_static_leader_was_restarted(self, kafka: Kafka) -> None:
-        with self.group(kafka, orders=4) as group:
-            for member in ("pod-0", "pod-1"):
-                group.start(member, ["sticky"], instance_id=member)
-                group.settle()
-            group.stop("pod-0")
-            group.start("pod-0", ["sticky"], instance_id="pod-0")
-            group.wait_for("pod-0 to come back", lambda: group.members["pod-0"].reports("assigned"))
-            before = group.settle()
-            group.add_partitions("orders", 6)
-            after = group.settle(after=before)
-            assert by_size(after) == [3, 3]
-            assert kept(before, after) == {"pod-0": 2, "pod-1": 2}

@@ -68,18 +68,6 @@ class RackScenarios:
                 assert misses(settled[group.id], AT_FIRST) == 0
                 assert abs(crossing[group.id] - self.must_cross(group, settled[group.id], AT_FIRST)) < 0.03
 
-            # Only one group follows. It may take several rebalances: a leader may assign while replicas move.
-            staying, following = groups
-            (topic,) = following.topics
-            kafka3.reassign(topic, LATER)
-            following.wait_for(
-                "the group to follow the replicas", lambda: misses(following.settle(), LATER) == 0
-            )
-            after = following.settle()
-            crossing = measure(kafka3, [following])
-            assert abs(crossing[following.id] - self.must_cross(following, after, LATER)) < 0.03
-            assert staying.settle().generation == settled[staying.id].generation
-
     def must_cross(self, group: GroupOfMembers, settled: Settled, replicas: Sequence[Sequence[int]]) -> float:
         """The share of the partitions that their consumer cannot read within its rack."""
         if self.reads_followers:

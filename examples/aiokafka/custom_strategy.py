@@ -2,7 +2,7 @@
 
     $ CAPACITY=4 python -m examples.aiokafka.custom_strategy --topic orders --group billing
 
-All members of the group need the strategy: change over as rolling_upgrade.py does.
+All members of the group need the strategy: change over as cooperative.py does.
 """
 
 from __future__ import annotations

@@ -57,9 +57,9 @@ Caller = TypeVar("Caller")
 class AssignorOptions(TypedDict, total=False):
     """The arguments that the assignor of every strategy takes.
 
-    `rack` is the rack of this process, for strategies that use racks; the default is the consumer's
-    `client_rack`, in clients that have this setting. `instance_id` is passed to the strategy's `member_data`;
-    the default is the consumer's `group_instance_id`.
+    `rack` is the rack of this process, for strategies that use racks; the default is the `client_rack` of a
+    cooperative consumer. `instance_id` is passed to the strategy's `member_data`; the default is the
+    consumer's `group_instance_id`.
 
     `stay_classic`: a broker of Kafka 4 refuses to convert a group that this member leads to KIP-848, and
     refuses the member with `group.protocol=consumer` that would cause it. The default (None) is True, except
@@ -418,6 +418,16 @@ def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> Non
             raise ValueError(
                 f"strategy {one.name!r} runs under the cooperative protocol alone, and this consumer is "
                 f"eager: use {cooperative_consumer}"
+            )
+
+
+def require_no_weights(assignors: Iterable[object], cooperative_consumer: str) -> None:
+    """Raise ValueError for an assignor with a source of weights: a stock consumer cannot wait for weights."""
+    for one in assignors:
+        if isinstance(one, Assignor) and one.weights is not None:
+            raise ValueError(
+                f"the assignor {one.name!r} has a source of weights, and this consumer cannot wait for them: "
+                f"use {cooperative_consumer}"
             )
 
 
