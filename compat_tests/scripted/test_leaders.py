@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Iterable
 from contextlib import closing
@@ -20,6 +21,7 @@ from kafka_assignors.group import quoted
 from kafka_assignors.join_sync import DecodedMembers, EncodedAssignments, JoinedMember
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_kafka_python.cooperative import topics as watching
 
 MISSING = tuple(f"missing-{number}" for number in range(40_000))
 LONG = "n" * 32_000
@@ -167,6 +169,33 @@ def test_a_leader_whose_strategy_does_not_come_back_is_out_of_the_group_says_so_
     assert "max_poll_interval_ms" in warning
 
 
+def is_of_topic(request: Request) -> bool:
+    """Whether a Metadata request names the topic of the consumer."""
+    return "orders" in [topic.name for topic in request.body.topics or ()]
+
+
+def test_a_kafka_python_leader_waits_for_no_more_metadata_than_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The request that is under way when it begins to lead brings the topics; the next one has no answer."""
+    monkeypatch.setattr(watching, "_UNKNOWN_TOPICS_TIMEOUT_MS", 2000 * HANG_S)
+
+    async def run() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("leaders", {"orders": 4})
+            group.answer("JoinGroup", Late(0.3))
+            group.answer("Metadata", Late(1.0), when=is_of_topic)
+            group.answer("Metadata", Never(), when=is_of_topic, times=math.inf)
+            user = User(broker, group, "kafka-python")
+            try:
+                await user.start()
+                await group.until(lambda: group.sent("SyncGroup"))
+            finally:
+                await user.close()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_static_member_finds_partitions_that_are_added_while_it_joins(client: str) -> None:
     """No other member watches the topics if it was the leader before a restart."""
@@ -179,9 +208,6 @@ def test_a_static_member_finds_partitions_that_are_added_while_it_joins(client: 
             def adds(_: Request) -> bool:
                 group.topics["orders"] = 6
                 return False
-
-            def is_of_topic(request: Request) -> bool:
-                return "orders" in [topic.name for topic in request.body.topics or ()]
 
             group.answer("JoinGroup", Never(), when=adds)
             group.answer("Metadata", Late(0.5), when=is_of_topic)

@@ -74,6 +74,11 @@ class WatchingCoordinator(RequestingCoordinator):
         else:
             cluster.set_topics(subscription.group_subscription())
         refreshed = self.start(refresh_metadata, cluster)
+        if unknown and not waits:
+            # A response that is on its way may have them; the next request waits for `retry_backoff_ms`.
+            with suppress(Errors.KafkaError):
+                await self.wait_for(cluster.request_update(), _UNKNOWN_TOPICS_TIMEOUT_MS)
+            unknown = topics - cluster._partitions.keys()
         if waits or unknown:
             with suppress(Errors.KafkaError):
                 await self.wait_for(refreshed, _UNKNOWN_TOPICS_TIMEOUT_MS)
