@@ -34,7 +34,7 @@ Ours.__module__ = PACKAGE
 
 
 def require(*assignors: object) -> None:
-    require_cooperative(assignors, PACKAGE, "StockConsumer", "g")
+    require_cooperative(assignors, PACKAGE, "g")
 
 
 def module_of_strategies() -> ModuleType:
@@ -52,11 +52,11 @@ class TestForgottenAssignor:
         with pytest.raises(TypeError, match=REMEDY):
             require(given)
         with pytest.raises(TypeError, match=REMEDY):
-            require_cooperative(cast("Any", given), PACKAGE, "StockConsumer", "g")
+            require_cooperative(cast("Any", given), PACKAGE, "g")
 
     def test_an_assignor_without_its_list_is_told_the_list(self) -> None:
         with pytest.raises(TypeError, match=r"not Ours\(Range\(\)\): pass it in a list"):
-            require_cooperative(cast("Any", Ours(Range())), PACKAGE, "StockConsumer", "g")
+            require_cooperative(cast("Any", Ours(Range())), PACKAGE, "g")
 
     def test_a_strategy_is_no_source_of_weights(self) -> None:
         source: Any = NoBatch()
@@ -122,9 +122,19 @@ class TestEagerByAccident:
             require(Ours(CooperativeSticky()), Ours(Range()))
         assert not caplog.records
 
-    @pytest.mark.parametrize("strategy", [CooperativeSticky(), CooperativeAlone()])
-    def test_a_list_that_is_cooperative_needs_none(
-        self, strategy: Strategy, caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize(
+        "strategies",
+        [[CooperativeSticky()], [CooperativeAlone()], [Range()], [Range(), RoundRobin()]],
+        ids=lambda strategies: ", ".join(one.name for one in strategies),
+    )
+    def test_a_list_of_one_protocol_is_a_choice_and_needs_none(
+        self, strategies: list[Strategy], caplog: pytest.LogCaptureFixture
     ) -> None:
-        require(Ours(strategy))
+        require(*map(Ours, strategies))
         assert not caplog.records
+
+    def test_an_empty_list_is_told_what_to_pass(self) -> None:
+        with pytest.raises(
+            ValueError, match=r"strategy is empty: pass \[CooperativeStickyAssignor\(\)\]"
+        ):
+            require()

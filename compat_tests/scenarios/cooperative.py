@@ -290,6 +290,29 @@ class CooperativeGroupScenarios:
             group.produce(10)
             group.must_have_delivered_each_record_once(50)
 
+    def test_a_list_that_is_eager_altogether_shares_a_group_with_the_clients_own_range(
+        self, kafka: Kafka
+    ) -> None:
+        with self.group(kafka, orders=6) as group:
+            group.produce(10)
+            group.join("a", ["range"])
+            settled = group.settle()
+            assert by_size(settled) == [6]
+            for name, sizes in (("stock", [3, 3]), ("c", [2, 2, 2])):
+                before, since = owned(settled, "a"), len(group.members["a"].reports("revoked"))
+                if name == "stock":
+                    group.start(name, ["stock:range"], program=self.eager_program)
+                else:
+                    group.join(name, ["range"])
+                settled = group.settle(after=settled)
+                assert by_size(settled) == sizes
+                assert group.reported("a", "revoked", since=since) == before
+                group.produce(10)
+            group.stop("a")
+            assert by_size(group.settle(after=settled)) == [3, 3]
+            group.must_have_delivered_each_record_once(30)
+            group.must_not_have_lost_anything()
+
     def test_a_group_changes_over_to_capacity_and_loads_are_in_proportion(self, kafka: Kafka) -> None:
         capacities = {"a": 1, "b": 1, "c": 2}
         with self.group(kafka, orders=12) as group:

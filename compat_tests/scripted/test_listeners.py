@@ -15,8 +15,9 @@ from compat_tests.scripted.broker import Held, Request, ScriptedBroker, broker_i
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RangeAssignor
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+from kafka_assignors_kafka_python import RangeAssignor as RangeAssignorOfKafkaPython
 
 UNKNOWN_MEMBER_ID = 25
 SESSION_TIMEOUT_S = 3.0
@@ -96,6 +97,24 @@ def test_a_user_who_does_not_poll_until_the_membership_is_lost_is_told_of_a_loss
     user = play("kafka-python", act)
     assert [what for what, _ in user.told] == ["assigned", "lost", "assigned", "revoked"]
     assert user.told[1] == ("lost", [0, 1, 2, 3])
+    assert user.wrongly_told == []
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_with_a_list_that_is_eager_altogether_everything_is_revoked_before_each_join(client: str) -> None:
+    async def act(user: User, group: Group) -> None:
+        user.held = {"revoked"}
+        since = len(group.requests)
+        group.begin_rebalance()
+        await user.entered.wait()
+        assert group.sent("JoinGroup", since=since) == []
+        user.released.set()
+        await group.until(lambda: user.listened.count("assigned") == 2)
+
+    eager = RangeAssignor() if client == "aiokafka" else RangeAssignorOfKafkaPython()
+    user = play(client, act, partition_assignment_strategy=[eager])
+    assert [what for what, _ in user.told] == ["assigned", "revoked", "assigned", "revoked"]
+    assert {tuple(numbers) for _, numbers in user.told} == {(0, 1, 2, 3)}
     assert user.wrongly_told == []
 
 

@@ -434,14 +434,12 @@ def require_no_weights(assignors: Iterable[object], cooperative_consumer: str) -
 MIGRATION_PAGE = "https://kafka-assignors.github.io/kafka-assignors/migrate/"
 
 
-def require_cooperative(
-    assignors: Sequence[object], package: str, stock_consumer: str, group_id: str
-) -> None:
+def require_cooperative(assignors: Sequence[object], package: str, group_id: str) -> None:
     """Raise TypeError or ValueError for a list of assignors that a cooperative consumer cannot run.
 
-    `package` provides the assignors for this client; `stock_consumer` is the eager class of the client. A
-    list that makes the consumer eager is logged as a warning of the logger `<package>.eager`: it is right in
-    the first restart of a migration alone.
+    `package` provides the assignors for this client. A list in which one strategy makes the others eager is
+    logged as a warning of the logger `<package>.eager`: it is right in the first restart of a migration
+    alone. A list that is eager altogether is a choice.
     """
     if isinstance(assignors, str) or not isinstance(assignors, Sequence):
         remedy = "it in a list" if isinstance(assignors, Assignor) else "[CooperativeStickyAssignor()]"
@@ -451,12 +449,8 @@ def require_cooperative(
         )
     usable = [_require_ours(one, package) for one in assignors]
     require_unique_names(one.name for one in usable)
-    if not any(RebalanceProtocol.COOPERATIVE in one.strategy.protocols for one in usable):
-        names = ", ".join(one.name for one in usable) or "none"
-        raise ValueError(
-            f"no strategy in partition_assignment_strategy is cooperative ({names}): add "
-            f"CooperativeStickyAssignor(), or use {stock_consumer}"
-        )
+    if not usable:
+        raise ValueError("partition_assignment_strategy is empty: pass [CooperativeStickyAssignor()]")
     # With one strategy that is eager alone, the consumer follows the eager protocol for all strategies.
     eager_alone = [one.name for one in usable if RebalanceProtocol.COOPERATIVE not in one.strategy.protocols]
     cooperative_alone = [one.name for one in usable if RebalanceProtocol.EAGER not in one.strategy.protocols]
@@ -466,7 +460,7 @@ def require_cooperative(
             f"{eager_alone[0]!r} under the eager one alone, and a consumer follows one protocol: leave one "
             "of them out of partition_assignment_strategy"
         )
-    if eager_alone:
+    if eager_alone and len(eager_alone) < len(usable):
         logging.getLogger(f"{package}.eager").warning(
             "group %r: the consumer is eager because of %r, and each rebalance stops all its partitions. "
             "This is right in the first restart of a migration (%s): leave %r out of "
