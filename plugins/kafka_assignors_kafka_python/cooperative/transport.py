@@ -291,7 +291,7 @@ class KafkaPythonTransport:
         self._coordinator.coordinator_dead(Errors.for_code(error_code)())
 
     def give_up(self, join: object) -> None:
-        for returned in tuple(self._calls):
+        for returned in [one for one in self._calls if not one.is_done]:
             returned.failure(Errors.Cancelled("the group goes on without this member"))
         self._coordinator.close_joining_connection()
 
