@@ -134,7 +134,5 @@ class TestEagerByAccident:
         assert not caplog.records
 
     def test_an_empty_list_is_told_what_to_pass(self) -> None:
-        with pytest.raises(
-            ValueError, match=r"strategy is empty: pass \[CooperativeStickyAssignor\(\)\]"
-        ):
+        with pytest.raises(ValueError, match=r"strategy is empty: pass \[CooperativeStickyAssignor\(\)\]"):
             require()

@@ -119,7 +119,6 @@ def test_topics_of_the_group_are_watched_before_they_are_read_and_the_assignment
         "read_members",
         ("watch", ["bills", "orders"], False, waits),
         "remember",
-        "_named",
         "_assign",
     ]
     assert partitions_of(outcome) == {

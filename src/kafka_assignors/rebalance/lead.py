@@ -14,7 +14,9 @@ longest rebalance timeout of all members the coordinator expels every member tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from logging import Logger
 from typing import Any
 
@@ -112,9 +114,9 @@ class Leader:
         members: DecodedMembers = await in_thread(assignor.read_members, joined.members)
         racks = assignor.must_follow_racks(member.rack for member in members.members)
         await consumer.watch(members.topics, racks=racks, waits=waits)
-        topics: list[Topic] = await in_thread(consumer.remember_topics(), members.topics)
+        topics = partial(consumer.remember_topics(), members.topics)
         if assignor.weights is not None:
-            topics = await self._weighed(assignor, topics)
+            topics = partial(list, await self._weighed(assignor, await in_thread(topics)))
         outcome: EncodedAssignments = await in_thread(
             self._assign, assignor, members, topics, joined.generation
         )
@@ -134,10 +136,10 @@ class Leader:
         return weighed
 
     def _assign(
-        self, assignor: Assignor, members: DecodedMembers, topics: list[Topic], generation: int
+        self, assignor: Assignor, members: DecodedMembers, topics: Callable[[], list[Topic]], generation: int
     ) -> EncodedAssignments:
         try:
-            return assignor.encode_assignments(members, topics, generation)
+            return assignor.encode_assignments(members, topics(), generation)
         except InvalidAssignmentError:
             raise  # It names the member and the strategy.
         except Exception:
