@@ -24,7 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.quality import measure, measure_loads
+from kafka_assignors.loads import measure_loads
+from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Sticky, Strategy
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.weighted import THRESHOLD

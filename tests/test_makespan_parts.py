@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Group
-from kafka_assignors.quality import crowding_bound
-from kafka_assignors.weights import weights_of
+from kafka_assignors.loads import crowding_bound, weights_of
 from kafka_assignors_strategies.makespan.balance import deal_jobs, improved, relax_jobs, round_relaxation
 from kafka_assignors_strategies.makespan.jobs import NO_OWNER, Jobs, Terms, jobs_of
 from kafka_assignors_strategies.makespan.local_search import Placing, relieve, take_back

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
+from kafka_assignors.loads import weights_of
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
-from kafka_assignors.weights import weights_of
 
 __all__ = [
     "after",

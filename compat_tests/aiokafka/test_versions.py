@@ -13,8 +13,8 @@ from kafka_assignors_aiokafka import CHECKED
 
 LOG = logging.getLogger("test_versions")
 IMPORT = """
-import importlib.metadata, sys
-importlib.metadata.version = lambda package: sys.argv[1]
+import aiokafka, sys
+aiokafka.__version__ = sys.argv[1]
 import kafka_assignors_aiokafka._client
 """
 

@@ -16,8 +16,8 @@ from fractions import Fraction
 
 from kafka_assignors.arguments import require_integer, require_number
 from kafka_assignors.group import Assignment, Group
+from kafka_assignors.loads import weights_of
 from kafka_assignors.strategy import Strategy
-from kafka_assignors.weights import weights_of
 from kafka_assignors_strategies.makespan import Terms, balance_loads
 
 THRESHOLD = 0.04

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterable
-from importlib import metadata
 from logging import Logger
 from operator import attrgetter
 
@@ -26,16 +25,12 @@ def numbers_of(version: str) -> tuple[int, ...]:
 def installed_release(client: str, module: str) -> str:
     """The version of a client; if it is missing, ImportError, which says how to install it.
 
-    `client` is the name of the distribution. For a copy on the path without a distribution, `module` has the
-    version.
+    `client` is the name of the distribution, and `module` its module, which has the version.
     """
     try:
-        return metadata.version(client)
-    except metadata.PackageNotFoundError:
-        try:
-            return str(importlib.import_module(module).__version__)
-        except ImportError:
-            raise ImportError(f'{client} is not installed: pip install "kafka-assignors[{client}]"') from None
+        return str(importlib.import_module(module).__version__)
+    except ModuleNotFoundError:
+        raise ImportError(f'{client} is not installed: pip install "kafka-assignors[{client}]"') from None
 
 
 def require_release(
@@ -73,6 +68,8 @@ def require_attributes(user: str, client: str, *touched: tuple[object, Iterable[
             try:
                 attrgetter(name)(owner)
             except AttributeError:
+                from importlib import metadata  # late: it imports much, and nothing else here needs it
+
                 raise RuntimeError(
                     f"{user} does not work with {client} {metadata.version(client)}, whose "
                     f"{type(owner).__name__} has no {name}: install a release that it works with, "

@@ -1,4 +1,4 @@
-"""The weights of partitions: how a leader reads what a source gives, and what stands for an unknown weight.
+"""The weights of partitions: how a leader reads what a source gives.
 
 A source of weights is a function of the user, a file, or the brokers. It may be late, fail, or return
 nonsense, and none of that may hold up the group. The adapters ask it, with a timeout; `weigh` interprets the
@@ -8,22 +8,16 @@ result:
   with too few or too many; the leader's log says so, once for each topic;
 - without an answer the last one that this member got counts, however old: old weights are better than none.
   If it never got one, all weights are unknown.
-
-A partition with an unknown weight gets the median of its topic's known weights; if there are none, the median
-of the group's known weights; if there are none, 1, so that a group without weights is balanced by the number
-of partitions. (The median of an even number of weights is the lower of the two in the middle: an integer.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain
+from dataclasses import replace
 from operator import index
-from statistics import median_low
 from typing import Any, TypeAlias
 
-from kafka_assignors.group import MOST_WEIGHT, Group, Topic
+from kafka_assignors.group import MOST_WEIGHT, Topic
 
 GivenWeights: TypeAlias = Mapping[str, Sequence[int | None]]
 """By topic a weight for each partition, from 0 on; None where it is unknown."""
@@ -86,29 +80,3 @@ def _short(entry: object, width: int = 40) -> str:
         return f"an integer of {entry.bit_length()} bits"
     text = repr(entry)
     return text if len(text) <= width else text[: width - 1] + "…"
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The weight of every partition by topic, and the number of unknown weights."""
-
-    by_topic: Mapping[str, Sequence[int]]
-    unknown: int
-
-
-def weights_of(group: Group) -> Weights:
-    """The weights of all topics that a member subscribes to; a median stands in for an unknown one."""
-    subscribed = frozenset[str]().union(*(member.topics for member in group.members.values()))
-    topics = [group.topics[name] for name in sorted(subscribed & group.topics.keys())]
-    known = {topic.name: [weight for weight in topic.weights or () if weight is not None] for topic in topics}
-    everywhere = list(chain.from_iterable(known.values()))
-    usual = median_low(everywhere) if everywhere else 1
-    by_topic: dict[str, Sequence[int]] = {}
-    for topic in topics:
-        if len(known[topic.name]) == topic.partitions:
-            by_topic[topic.name] = known[topic.name]
-            continue
-        stand_in = median_low(known[topic.name]) if known[topic.name] else usual
-        given = topic.weights or (None,) * topic.partitions
-        by_topic[topic.name] = [stand_in if weight is None else weight for weight in given]
-    return Weights(by_topic, sum(topic.partitions for topic in topics) - len(everywhere))

@@ -16,7 +16,8 @@ from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
 from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
-from kafka_assignors.quality import measure, measure_loads
+from kafka_assignors.loads import measure_loads
+from kafka_assignors.quality import measure
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
 from kafka_assignors.strategy import lent
 from kafka_assignors_cli.assign_text import answer_renderables

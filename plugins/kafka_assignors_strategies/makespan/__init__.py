@@ -1,7 +1,7 @@
 """Makespan: partitions have weights, and the greatest load of any member should be as low as possible.
 
 That is scheduling on machines, for which no exact method is fast in general. So this is a heuristic with two
-bounds: a factor of the optimum that is proved beforehand, and a lower bound that `kafka_assignors.quality`
+bounds: a factor of the optimum that is proved beforehand, and a lower bound that `kafka_assignors.loads`
 reports with each assignment.
 
 - `jobs`: the group in numbers, unknown weights included;

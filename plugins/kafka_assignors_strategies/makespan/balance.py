@@ -32,8 +32,7 @@ from itertools import pairwise
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.quality import Relaxation, crowding_bound, relax
-from kafka_assignors.weights import weights_of
+from kafka_assignors.loads import Relaxation, crowding_bound, relax, weights_of
 from kafka_assignors_strategies.makespan.jobs import (
     NO_OWNER,
     Jobs,

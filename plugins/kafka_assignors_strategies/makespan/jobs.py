@@ -15,8 +15,8 @@ from itertools import chain, repeat
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group, TopicPartitions
+from kafka_assignors.loads import Weights
 from kafka_assignors.solver.classes import Classes, classify
-from kafka_assignors.weights import Weights
 
 NO_OWNER = -1
 """The owner of a partition that no member in the group owned."""

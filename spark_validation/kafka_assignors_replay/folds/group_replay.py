@@ -30,7 +30,8 @@ from kafka_assignors.group import (
     detached_partitions,
 )
 from kafka_assignors.leader import lead
-from kafka_assignors.quality import Quality, measure, measure_loads
+from kafka_assignors.loads import measure_loads
+from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import moves_least

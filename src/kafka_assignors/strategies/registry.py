@@ -8,9 +8,11 @@ A strategy is found in four ways:
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
 - one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as Python
-  code (see `module_of_file`).
+  code (see `strategy_file`).
 
 `load_strategy` checks each strategy against the contract once, so its callers need not.
+
+Consumers import this module and load no strategy by name, so what loading needs is imported then.
 
 Users who come from another client know a strategy by its class, of Java, of a Python client or of our
 adapters: two tables say which strategy that is.
@@ -18,18 +20,15 @@ adapters: two tables say which strategy that is.
 
 from __future__ import annotations
 
-import difflib
-import hashlib
 import importlib
 import re
-import sys
-from collections.abc import Mapping
-from importlib import metadata
-from pathlib import Path
-from types import ModuleType
-from typing import cast
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, cast
 
 from kafka_assignors.strategy import Strategy, contract_problem
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 ASSIGNOR_CLASSES: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -121,7 +120,7 @@ class UnknownStrategyError(StrategyError):
         self.near = (
             (of_class,)
             if of_class is not None
-            else tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
+            else tuple(_near(name.lower().replace("_", "-"), known, 3, 0.55))
         )
         if of_class is not None:
             hint = f"that is the name of a class, and its strategy is {of_class!r} here"
@@ -140,7 +139,7 @@ class InvalidStrategyError(StrategyError):
 
 def strategy_names() -> list[str]:
     """The names `load_strategy` knows in this environment: ours and those of installed packages, sorted."""
-    return sorted({*_OURS, *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP))})
+    return sorted({*_OURS, *(point.name for point in _registered())})
 
 
 def load_strategy(spec: str) -> Strategy:
@@ -156,7 +155,7 @@ def load_strategy(spec: str) -> Strategy:
         return _checked(_attribute(module, match["attribute"], match["file"], spec), spec)
     if ":" in spec and strategy_of_class(spec) is None:
         return _checked(_imported(spec, spec), spec)
-    points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
+    points = [point for point in _registered() if point.name == spec]
     if not points:
         raise UnknownStrategyError(spec, strategy_names())
     targets = sorted({point.value for point in points})
@@ -193,14 +192,28 @@ def _imported(target: str, spec: str) -> object:
 
 
 def _module_of_file(file: str, spec: str) -> object:
-    from kafka_assignors.text_files import TextFileError  # Consumers import this module, and name no file.
+    from kafka_assignors.strategies.strategy_file import CodeError, module_of_file
+    from kafka_assignors.text_files import TextFileError
 
     try:
-        return module_of_file(Path(file))
+        return module_of_file(file)
     except TextFileError as error:
         raise StrategyError(f"strategy {spec!r}: {file} cannot be read: {error}") from None
     except CodeError as error:
         raise StrategyError(f"strategy {spec!r}: {error}") from error
+
+
+def _registered() -> Iterable[EntryPoint]:
+    """The strategies that installed packages register."""
+    from importlib import metadata
+
+    return metadata.entry_points(group=ENTRY_POINT_GROUP)
+
+
+def _near(word: str, known: Iterable[str], n: int, cutoff: float = 0.6) -> list[str]:
+    from difflib import get_close_matches
+
+    return get_close_matches(word, [*known], n, cutoff)
 
 
 def _attribute(found: object, attribute: str, source: str, spec: str) -> object:
@@ -208,7 +221,7 @@ def _attribute(found: object, attribute: str, source: str, spec: str) -> object:
         try:
             found = getattr(found, name)
         except AttributeError:
-            near = difflib.get_close_matches(name, [n for n in dir(found) if not n.startswith("_")], n=1)
+            near = _near(name, (n for n in dir(found) if not n.startswith("_")), 1)
             hint = f": did you mean {near[0]!r}?" if near else ""
             raise StrategyError(f"strategy {spec!r}: {source!r} has no {attribute!r}{hint}") from None
     return found
@@ -236,45 +249,3 @@ def _instance(found: object, spec: str) -> object:
             f"module of yours, as in `mine = {found.__name__}(…)`, and give module:mine, or give a class "
             "without required arguments"
         ) from error
-
-
-class CodeError(ValueError):
-    """The file is not Python, or it raised an error: the message says where, beginning with the file."""
-
-
-def module_of_file(path: Path) -> ModuleType:
-    """The module that the code in `path` makes; a file with the same text runs once in a process.
-
-    It can import the files beside it: their folder is the last of the module search path from then on, so
-    that it hides no installed module.
-
-    Raises `TextFileError` if the file cannot be read, and `CodeError`.
-    """
-    from kafka_assignors.text_files import read_text
-
-    text = read_text(path)
-    digest = hashlib.sha256(f"{path.resolve()}\0{text}".encode()).hexdigest()[:16]
-    name = f"kafka_assignors_strategy_file_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    try:
-        code = compile(text, str(path), "exec", dont_inherit=True)
-    except SyntaxError as error:
-        raise CodeError(f"{path}:{error.lineno or 1}: not Python: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise CodeError(f"{path}: not Python: {error or type(error).__name__}") from None
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    # Dataclasses and pickle look for the module of a class here.
-    sys.modules[name] = module
-    try:
-        exec(code, module.__dict__)  # The user names the file in order to run it.
-    except BaseException as error:
-        del sys.modules[name]
-        if not isinstance(error, Exception):
-            raise
-        raise CodeError(f"{path}: it fails when it runs: {type(error).__name__}: {error}") from error
-    return module
