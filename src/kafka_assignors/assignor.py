@@ -34,7 +34,6 @@ from kafka_assignors.join_sync import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
 from kafka_assignors.strategy import (
     LONGEST_NAME,
     SHARED_NAMES,
@@ -512,6 +511,8 @@ def _is_of_another_adapter(kind: type, package: str) -> bool:
 
 def _instead_of(one: object, package: str) -> str:
     """What to pass in place of an assignor of another package."""
+    from kafka_assignors.strategies.registry import assignor_class, strategy_of_class
+
     kind = one if isinstance(one, type) else type(one)
     name = one if isinstance(one, str) else f"{kind.__module__}.{kind.__name__}"
     strategy = one.name if isinstance(one, Assignor) else strategy_of_class(name) or name

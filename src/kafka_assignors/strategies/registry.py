@@ -12,23 +12,22 @@ A strategy is found in four ways:
 
 `load_strategy` checks each strategy against the contract once, so its callers need not.
 
-Consumers import this module and load no strategy by name, so what loading needs is imported then.
-
 Users who come from another client know a strategy by its class, of Java, of a Python client or of our
 adapters: two tables say which strategy that is.
 """
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from importlib import metadata
+from typing import cast
 
+from kafka_assignors.strategies.strategy_file import CodeError, module_of_file
 from kafka_assignors.strategy import Strategy, contract_problem
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
+from kafka_assignors.text_files import TextFileError
 
 ASSIGNOR_CLASSES: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -120,7 +119,7 @@ class UnknownStrategyError(StrategyError):
         self.near = (
             (of_class,)
             if of_class is not None
-            else tuple(_near(name.lower().replace("_", "-"), known, 3, 0.55))
+            else tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
         )
         if of_class is not None:
             hint = f"that is the name of a class, and its strategy is {of_class!r} here"
@@ -139,7 +138,7 @@ class InvalidStrategyError(StrategyError):
 
 def strategy_names() -> list[str]:
     """The names `load_strategy` knows in this environment: ours and those of installed packages, sorted."""
-    return sorted({*_OURS, *(point.name for point in _registered())})
+    return sorted({*_OURS, *(point.name for point in metadata.entry_points(group=ENTRY_POINT_GROUP))})
 
 
 def load_strategy(spec: str) -> Strategy:
@@ -155,7 +154,7 @@ def load_strategy(spec: str) -> Strategy:
         return _checked(_attribute(module, match["attribute"], match["file"], spec), spec)
     if ":" in spec and strategy_of_class(spec) is None:
         return _checked(_imported(spec, spec), spec)
-    points = [point for point in _registered() if point.name == spec]
+    points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
     if not points:
         raise UnknownStrategyError(spec, strategy_names())
     targets = sorted({point.value for point in points})
@@ -192,9 +191,6 @@ def _imported(target: str, spec: str) -> object:
 
 
 def _module_of_file(file: str, spec: str) -> object:
-    from kafka_assignors.strategies.strategy_file import CodeError, module_of_file
-    from kafka_assignors.text_files import TextFileError
-
     try:
         return module_of_file(file)
     except TextFileError as error:
@@ -203,25 +199,12 @@ def _module_of_file(file: str, spec: str) -> object:
         raise StrategyError(f"strategy {spec!r}: {error}") from error
 
 
-def _registered() -> Iterable[EntryPoint]:
-    """The strategies that installed packages register."""
-    from importlib import metadata
-
-    return metadata.entry_points(group=ENTRY_POINT_GROUP)
-
-
-def _near(word: str, known: Iterable[str], n: int, cutoff: float = 0.6) -> list[str]:
-    from difflib import get_close_matches
-
-    return get_close_matches(word, [*known], n, cutoff)
-
-
 def _attribute(found: object, attribute: str, source: str, spec: str) -> object:
     for name in attribute.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
-            near = _near(name, (n for n in dir(found) if not n.startswith("_")), 1)
+            near = difflib.get_close_matches(name, [n for n in dir(found) if not n.startswith("_")], n=1)
             hint = f": did you mean {near[0]!r}?" if near else ""
             raise StrategyError(f"strategy {spec!r}: {source!r} has no {attribute!r}{hint}") from None
     return found
