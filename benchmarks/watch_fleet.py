@@ -32,7 +32,7 @@ from prometheus_client import generate_latest
 from benchmarks.giant_memory import KEY, values
 from kafka_assignors_ops.watch.exporter import registry
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, Now
-from kafka_assignors_ops.watch.metrics import Scrape, WatchStatus
+from kafka_assignors_ops.watch.metric_table import Scrape, WatchStatus
 from kafka_assignors_ops.watch.watcher import WatchState, save_state
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_replay.folds.consumer_offsets import group_partition

@@ -7,7 +7,7 @@ from typing import Any
 import promql_parser as promql
 
 from kafka_assignors_ops.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, STATES, UNDECODABLE
-from kafka_assignors_ops.watch.metrics import GROUP_METRICS, WATCH_METRICS, WatchedMetric
+from kafka_assignors_ops.watch.metric_table import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 from kafka_assignors_replay.folds.causes import Cause
 
 _ALL: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]

@@ -188,6 +188,25 @@ def test_an_output_file_is_tried_before_the_work(tmp_path: Path) -> None:
     assert_refused(run("replay", "history", "--json", str(tmp_path)), f"cannot write {tmp_path}", "directory")
 
 
+def test_commands_of_other_packages_are_found_and_a_broken_one_is_left_out(tmp_path: Path) -> None:
+    info = tmp_path / "other-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: other\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[kafka_assignors.commands]\nhello = other_hello:add_to\nbroken = other_package:add_to\n"
+    )
+    (tmp_path / "other_hello.py").write_text(
+        "def hello():\n    print('hello')\n\n\ndef add_to(app):\n    app.command()(hello)\n"
+    )
+    assert run("hello", path=tmp_path).stdout == "hello\n"
+    done = run("--help", path=tmp_path)
+    assert done.returncode == 0
+    assert "hello" in done.stdout
+    assert "assign" in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("kafka-assignors: command broken is left out: other_package:add_to does not load")
+
+
 @pytest.mark.parametrize(
     ("variable", "options", "shown"),
     [("", [], False), ("1", [], True), ("", ["--traceback"], True), ("1", ["--traceback"], True)],

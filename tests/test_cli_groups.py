@@ -17,18 +17,12 @@ from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
-from kafka_assignors_cli.console import ProgressReport
+from kafka_assignors_cli.console import ProgressReport, note
+from kafka_assignors_cli.looks import Looks, Snapshot, show
 from kafka_assignors_ops.comparison import compare_strategies
-from kafka_assignors_ops.groups_view import (
-    Looks,
-    Snapshot,
-    describe_json,
-    description,
-    group_list,
-    show,
-    summary_json,
-)
+from kafka_assignors_ops.groups_view import describe_json, description, group_list, summary_json
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
+from kafka_assignors_ops.troubles import Troubles
 
 LIVE = LiveGroup(
     "g",
@@ -167,7 +161,7 @@ def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixtu
         return Snapshot((), [answer])
 
     looks = Looks(0.01, 4, Path("-"))
-    show(read, looks)
+    show(read, looks, Troubles(note))
     captured = capsys.readouterr()
     assert captured.out == '"one"\n"two"\n'
     assert captured.err == "kafka-assignors: no answer from b:1; trying again\n"
@@ -176,13 +170,13 @@ def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixtu
         raise UserError("no answer from b:1")
 
     with pytest.raises(UserError):
-        show(fail, looks)
+        show(fail, looks, Troubles(note))
 
 
 def test_a_watch_keeps_the_last_look_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answers = iter([["a", "b"], ["c"]])
     file = tmp_path / "groups.jsonl"
-    show(lambda _: Snapshot([Text("as text")], next(answers)), Looks(0.01, 2, file))
+    show(lambda _: Snapshot([Text("as text")], next(answers)), Looks(0.01, 2, file), Troubles(note))
     assert file.read_text() == '"c"\n'
     assert capsys.readouterr().out == "as text\nas text\n"
 

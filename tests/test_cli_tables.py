@@ -24,7 +24,7 @@ from kafka_assignors_ops.lint.rules import LintFinding, NotJudged, Severity
 from kafka_assignors_ops.lint_command import report_renderables
 from kafka_assignors_ops.live_group import Coordinator, LiveGroup, LiveMember, as_group
 from kafka_assignors_ops.watch.fleet import Counts, FleetCounts, FleetSnapshot, GroupFigures, GroupSnapshot
-from kafka_assignors_ops.watch.metrics import WatchStatus
+from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_replay.policy import judge, read_policy
 from kafka_assignors_replay.report.as_json import read_report

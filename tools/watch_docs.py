@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kafka_assignors_ops.watch.metrics import GROUP_METRICS, WATCH_METRICS, WatchedMetric
+from kafka_assignors_ops.watch.metric_table import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 from tools.generated_part import with_part
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "watch.md"

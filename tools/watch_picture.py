@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from rich.console import CONSOLE_SVG_FORMAT, Console
 
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
-from kafka_assignors_ops.watch.metrics import WatchStatus
+from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.generations import Record

@@ -77,7 +77,7 @@ class Connection:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        self.servers = servers
+        self.servers, self.config = servers, config
         self.timeout_s = timeout_s
         self.unanswered = False
         """Whether a request was left without an answer."""

@@ -55,8 +55,7 @@ class Cluster:
     def __init__(
         self, servers: str, config: Mapping[str, str] | None = None, *, timeout_s: float = 10.0
     ) -> None:
-        self._config = dict(config or {})
-        self._connection = Connection(servers, self._config, timeout_s)
+        self._connection = Connection(servers, dict(config or {}), timeout_s)
 
     def __enter__(self) -> Cluster:
         return self
@@ -152,7 +151,7 @@ class Cluster:
         """
         if self._connection.unanswered:
             lost = self._connection
-            self._connection = Connection(lost.servers, self._config, lost.timeout_s)
+            self._connection = Connection(lost.servers, lost.config, lost.timeout_s)
         self._connection.forget_complaints()
         return self._connection
 

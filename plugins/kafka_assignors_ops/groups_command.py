@@ -17,19 +17,18 @@ from kafka_assignors.strategies import Strategy, strategy_names
 from kafka_assignors.strategy import runs_on_broker
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, counted, emit, note, printable
+from kafka_assignors_cli.looks import Looks, Snapshot, show
 from kafka_assignors_cli.output_files import is_stdout, json_lines, require_json_file
 from kafka_assignors_ops.cluster_access import connected, require_existing, unreadable
 from kafka_assignors_ops.comparison import StrategyComparison, compare_strategies
 from kafka_assignors_ops.groups_view import (
-    Looks,
-    Snapshot,
     describe_json,
     description,
     group_list,
-    show,
     summary_json,
 )
 from kafka_assignors_ops.live_group import LiveGroup, as_group, hidden_topics_problem
+from kafka_assignors_ops.troubles import Troubles
 
 if TYPE_CHECKING:
     from kafka_assignors_ops.cluster import Cluster
@@ -135,7 +134,7 @@ def list_groups(
                     note(f"warning: {problem}")
             return Snapshot(group_list(live, problems), [summary_json(group) for group in live])
 
-        show(read, looks)
+        show(read, looks, Troubles(note))
 
 
 @groups.command(epilog=_DESCRIBE_EPILOG)
@@ -172,7 +171,7 @@ def describe(
                 comparisons.append(compare_strategies(as_group(live), tried) if known else None)
             return _described(list(zip(found, comparisons, strict=True)), json_file, problem)
 
-        show(read, looks)
+        show(read, looks, Troubles(note))
 
 
 @groups.command(epilog=_DELETE_EPILOG)

@@ -1,4 +1,4 @@
-"""How running groups are shown: once, or repeatedly as they change (`--watch`), as tables and as JSON.
+"""Running groups as tables and as JSON objects.
 
 Names from a cluster are shown as text, never as markup.
 """
@@ -6,172 +6,24 @@ Names from a cluster are shown as text, never as markup.
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import RenderableType
 from rich.text import Text
 
-from kafka_assignors.arguments import UserError
 from kafka_assignors.group import quoted, shortened
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors_cli.console import (
     Column,
     ColumnKind,
     FittedTable,
-    ProgressReport,
     counted,
-    emit,
-    emit_renderable,
-    flush,
     indented,
-    note,
     printable,
 )
-from kafka_assignors_cli.output_files import is_stdout, write_document, write_file
 from kafka_assignors_ops.comparison import StrategyComparison, StrategyResult
 from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
-
-
-@dataclass(slots=True)
-class Snapshot:
-    """One look: tables, and the same as JSON values. `problem` says why these are incomplete."""
-
-    tables: Sequence[RenderableType]
-    values: Sequence[object]
-    problem: str | None = None
-
-    @property
-    def json_lines(self) -> str:
-        return "".join(f"{json.dumps(value)}\n" for value in self.values)
-
-
-Read = Callable[[ProgressReport], Snapshot]
-
-
-@dataclass(frozen=True, slots=True)
-class Looks:
-    """How often to look: every `interval_s` seconds, once if it is None; `count` times, None for no end.
-
-    The JSON values go to `json_file`, as lines; with several looks a file always holds those of the last one.
-    """
-
-    interval_s: float | None
-    count: int | None
-    json_file: Path | None
-
-    def emit(self, snapshot: Snapshot) -> None:
-        """Write what the look has seen, without a terminal."""
-        if is_stdout(self.json_file):
-            if lines := snapshot.json_lines:
-                emit(lines.removesuffix("\n"))
-        else:
-            emit_renderable(*snapshot.tables)
-            self.keep(snapshot)
-        flush()
-
-    def keep(self, snapshot: Snapshot) -> None:
-        """Write the JSON values to the file, if there is one."""
-        if self.json_file is None:
-            return
-        if self.interval_s is None:
-            write_document(self.json_file, snapshot.json_lines)
-        else:
-            write_file(self.json_file, snapshot.json_lines)
-
-
-def show(read: Read, looks: Looks) -> None:
-    """Show one snapshot of `read`, or several.
-
-    A single snapshot with a problem raises `UserError`. In a watch only the first read must succeed: later
-    failures are shown, and the next look tries again. Ctrl-C ends a watch without an error.
-    """
-    if looks.interval_s is None:
-        with _progress() as progress:
-            snapshot = read(progress)
-        looks.emit(snapshot)
-        if snapshot.problem:
-            raise UserError(snapshot.problem)
-        return
-    try:
-        with _progress() as progress:
-            snapshot = read(progress)
-        if sys.stdout.isatty() and not is_stdout(looks.json_file):
-            _watch_on_terminal(read, snapshot, looks, looks.interval_s)
-        else:
-            _watch_as_lines(read, snapshot, looks, looks.interval_s)
-    except KeyboardInterrupt:
-        return
-
-
-def _watch_as_lines(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
-    from kafka_assignors_ops.troubles import Troubles
-
-    shown, troubles = 0, Troubles(note)
-    seen: Snapshot | UserError = snapshot
-    while True:
-        if isinstance(seen, UserError):
-            troubles.add(seen, "trying again")
-        else:
-            troubles.clear()
-            looks.emit(seen)
-            if seen.problem:
-                note(seen.problem)
-        shown += 1
-        if shown == looks.count:
-            return
-        time.sleep(interval_s)
-        with _progress() as progress:
-            seen = _try(read, progress)
-
-
-def _watch_on_terminal(read: Read, snapshot: Snapshot, looks: Looks, interval_s: float) -> None:
-    shown = 0
-    with Live(
-        console=Console(file=sys.stdout), auto_refresh=False, vertical_overflow="crop", redirect_stderr=False
-    ) as live:
-        live.update(_framed(snapshot, None, interval_s), refresh=True)
-        while True:
-            looks.keep(snapshot)
-            shown += 1
-            if shown == looks.count:
-                return
-            time.sleep(interval_s)
-            # This progress is never started: the terminal belongs to the tables.
-            seen = _try(read, _progress())
-            trouble = seen if isinstance(seen, UserError) else None
-            snapshot = snapshot if isinstance(seen, UserError) else seen
-            live.update(_framed(snapshot, trouble, interval_s), refresh=True)
-
-
-def _framed(snapshot: Snapshot, trouble: UserError | None, interval_s: float) -> Group:
-    now = time.strftime("%H:%M:%S")
-    if trouble:
-        head = Text(printable(f"{now}  {trouble}; what is shown is older; trying again"), style="bold red")
-    else:
-        head = Text(f"{now}  every {interval_s:g} s, Ctrl-C ends it", style="dim")
-    # At the top, because the screen cuts off the bottom.
-    return Group(head, *snapshot.tables)
-
-
-def _progress() -> ProgressReport:
-    return ProgressReport("asking the cluster")
-
-
-def _try(read: Read, progress: ProgressReport) -> Snapshot | UserError:
-    try:
-        return read(progress)
-    except UserError as error:
-        return error
-
-
-# ---- groups as JSON objects
 
 
 def summary_json(live: LiveGroup) -> dict[str, Any]:

@@ -11,32 +11,32 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from kafka_assignors.arguments import UserError
+from kafka_assignors.group import some_of
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ExitCode, indented, printable
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
+from kafka_assignors_confluent.connection import Connection
 from kafka_assignors_ops.cluster_access import connected, require_existing
 from kafka_assignors_ops.lint import RULES, LintReport, lint
 from kafka_assignors_ops.lint.members import InvalidSettingError, live_members, member_config, strategy_use
 from kafka_assignors_ops.lint.rules import (
-    BrokerBounds,
     Client,
     LintFacts,
     LintFinding,
     MemberConfig,
-    NotJudged,
     Severity,
     StrategyUse,
 )
+from kafka_assignors_ops.lint_sources import read_bounds, read_record
 from kafka_assignors_ops.live_group import CLASSIC, LiveGroup
-from kafka_assignors_ops.member_file import read_member_file
-from kafka_assignors_replay.folds.consumer_offsets import GroupMetadata
+from kafka_assignors_ops.settings_file import read_settings
 
 EPILOG = """Examples:
 
@@ -173,12 +173,13 @@ def _checked(names: tuple[str, ...], option: str) -> tuple[str, ...]:
 
 
 def _member(path: Path) -> MemberConfig:
-    file = read_member_file(path)
+    settings = read_settings(path)
     try:
-        return member_config(str(path), file.settings, load_strategy)
+        return member_config(str(path), settings, load_strategy)
     except InvalidSettingError as error:
-        hint = "; no quotes in properties" if file.quoted(error.key) else ""
-        raise UserError(f"{file.where(error.key)}: {error}{hint}") from None
+        # A quote is part of the value in properties.
+        is_quoted = str(settings.get(error.key or "")).startswith(('"', "'"))
+        raise UserError(f"{path}: {error}{'; no quotes in properties' if is_quoted else ''}") from None
 
 
 def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
@@ -193,8 +194,6 @@ def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
 _PAUSE_S = 0.2
 """The time between two looks at a group that is rebalancing."""
 
-_BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
-
 
 def read_live(address: options.ClusterAddress, group: str | None, listed: Sequence[StrategyUse]) -> LintFacts:
     """A group as it runs now, if one is given, and the brokers' bounds.
@@ -202,12 +201,13 @@ def read_live(address: options.ClusterAddress, group: str | None, listed: Sequen
     `listed` are the strategies that the members list, if the user gives them. `not_judged` names what the
     cluster hides.
     """
+    live = _read_group(address, group) if group is not None else None
     with options.require_extra("a running cluster", "admin"):
-        live = _read_group(address, group) if group is not None else None
-        bounds, not_judged = _read_bounds(address)
+        connection = Connection(address.bootstrap_servers, address.config, address.timeout_s)
+    bounds, not_judged = read_bounds(connection)
     members: tuple[MemberConfig, ...] = ()
     if live is not None:
-        record, why_not = _read_record(address, live)
+        record, why_not = read_record(connection, live)
         members, unknown = live_members(live, record, listed, why_not)
         not_judged += unknown
     return LintFacts(members, live=live, bounds=bounds, not_judged=not_judged)
@@ -232,33 +232,6 @@ def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
 
 def _is_rebalancing(live: LiveGroup) -> bool:
     return live.group_type == CLASSIC and live.state in ("PreparingRebalance", "CompletingRebalance")
-
-
-def _read_bounds(address: options.ClusterAddress) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
-    from kafka_assignors_confluent.connection import NotAuthorizedError
-    from kafka_assignors_ops.lint_sources import read_broker_settings
-
-    try:
-        told = read_broker_settings(address.bootstrap_servers, address.config, _BOUNDS, address.timeout_s)
-        low_ms, high_ms = (int(told[name]) for name in _BOUNDS)
-    except (NotAuthorizedError, KeyError, ValueError) as error:
-        why = str(error) if isinstance(error, NotAuthorizedError) else "the broker does not tell them"
-        return BrokerBounds(), (NotJudged("session timeouts against the broker's own bounds", why),)
-    return BrokerBounds(low_ms, high_ms, read=True), ()
-
-
-def _read_record(address: options.ClusterAddress, live: LiveGroup) -> tuple[GroupMetadata | None, str]:
-    """The group's record; if there is none, the reason."""
-    from kafka_assignors_confluent.connection import ClusterError
-    from kafka_assignors_ops.lint_sources import read_group_record
-
-    if live.group_type != CLASSIC or not live.members:
-        return None, ""
-    try:
-        record = read_group_record(address.bootstrap_servers, address.config, live.id, address.timeout_s)
-    except ClusterError as error:
-        return None, str(error)
-    return record, "the group's record is not among the newest of its partition of __consumer_offsets"
 
 
 # ---- output
@@ -329,25 +302,15 @@ def report_renderables(report: LintReport) -> list[RenderableType]:
 
 
 def _finding(finding: LintFinding) -> RenderableType:
-    members = ", ".join(finding.members[:_SHOWN_MEMBERS])
-    more = len(finding.members) - _SHOWN_MEMBERS
+    named = some_of([*finding.members], _SHOWN_MEMBERS)
     head = Text(printable(finding.rule), style=_STYLES[finding.severity])
-    if members:
-        head.append(
-            printable(f"  {members}{f' and {more} more' if more > 0 else ''}"), style="not bold default"
-        )
-    table = Table.grid(padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    head.append(printable(f"  {named}" if named else ""), style="not bold default")
     parts = {"what": finding.what, "why": finding.why, "do": finding.to_do}
+    table = Table.grid(padding=(0, 1))
     for name, words in parts.items():
         if words:
-            table.add_row(name, Text(printable(words)))
-    grid = Table.grid()
-    grid.add_column(overflow="fold")
-    grid.add_row(head)
-    grid.add_row(Padding(table, (0, 0, 0, 2)))
-    return grid
+            table.add_row(f"  {name}", Text(printable(words)))
+    return Group(head, table)
 
 
 def add_to(app: typer.Typer) -> None:

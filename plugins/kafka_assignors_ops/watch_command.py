@@ -30,12 +30,13 @@ from kafka_assignors_cli.console import (
     printable,
     sigterm_interrupts,
 )
+from kafka_assignors_cli.looks import Looks, Snapshot, show
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
-from kafka_assignors_ops.groups_view import Looks, Snapshot, show
+from kafka_assignors_ops.troubles import Troubles
 
 if TYPE_CHECKING:
     from kafka_assignors_ops.watch.fleet import FleetSnapshot, GroupSnapshot
-    from kafka_assignors_ops.watch.metrics import WatchStatus
+    from kafka_assignors_ops.watch.metric_table import WatchStatus
     from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
 
 EPILOG = f"""Examples:
@@ -164,7 +165,7 @@ def watch(
             if endpoint is not None and json_file is None and count is None and not sys.stdout.isatty():
                 run.wait()
             else:
-                show(lambda progress: _look(run, progress, notes, cut=on_terminal), looks)
+                show(lambda progress: _look(run, progress, notes, cut=on_terminal), looks, Troubles(note))
         run.end()
     if not once:
         note(run.farewell())
@@ -248,7 +249,7 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
     from prometheus_client import make_wsgi_app
 
     from kafka_assignors_ops.watch.exporter import registry, serving
-    from kafka_assignors_ops.watch.metrics import Scrape
+    from kafka_assignors_ops.watch.metric_table import Scrape
 
     def scrape() -> Scrape:
         # The status comes first, so the snapshot has at least the records that the status says were read.

@@ -230,7 +230,7 @@ def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple
     It is empty for Parquet without a catalogue.
     """
     if options.path is None:
-        from kafka_assignors_replay.live_cluster import SourceError, live_catalogue
+        from kafka_assignors_replay.live_catalogue import SourceError, live_catalogue
 
         assert options.bootstrap_servers is not None
         try:

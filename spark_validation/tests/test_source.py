@@ -22,7 +22,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
 )
 from kafka_assignors_replay.folds.kip848_records import TargetAssignment, encode_consumer_group_value
 from kafka_assignors_replay.folds.records import LAST_MICROS, from_micros
-from kafka_assignors_replay.live_cluster import SourceError
+from kafka_assignors_replay.live_catalogue import SourceError
 from kafka_assignors_replay.source import FORMAT, GroupRecordsReader, GroupRecordsSource
 from kafka_assignors_replay.source.messages import RangeReport
 from kafka_assignors_replay.source.planning import SourceOptions

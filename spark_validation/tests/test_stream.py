@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_replay.folds.consumer_offsets import GroupMetadataKey, OffsetCommitKey, encode_key
-from kafka_assignors_replay.live_cluster import SourceError
+from kafka_assignors_replay.live_catalogue import SourceError
 from kafka_assignors_replay.source import GroupRecordsStreamReader
 from kafka_assignors_replay.source.messages import MessageCounts, RangeReport
 from kafka_assignors_replay.source.planning import Bound, OffsetRange, SourceOptions, bounded, cut

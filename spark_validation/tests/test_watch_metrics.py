@@ -20,7 +20,7 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.arguments import UserError
 from kafka_assignors_ops.watch.exporter import WsgiApp, registry, serving
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
-from kafka_assignors_ops.watch.metrics import (
+from kafka_assignors_ops.watch.metric_table import (
     GROUP_METRICS,
     WATCH_METRICS,
     Scrape,

@@ -78,6 +78,8 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
     )
     app.callback()(_main)
     installed = sorted(entry_points(group=COMMANDS), key=lambda each: each.name)
+    if not installed:
+        raise UserError("no commands: this is no installation, or an older one; pip install kafka-assignors")
     for entry in [each for each in installed if each.name in arguments] or installed:
         try:
             add_to = entry.load()

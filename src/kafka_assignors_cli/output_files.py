@@ -160,10 +160,6 @@ class CiFormats:
     github: bool
     json_file: Path | None
 
-    @property
-    def asked(self) -> bool:
-        return self.github or self.junit is not None
-
     def require(self) -> None:
         """Refuse files that cannot be written, and two formats on stdout."""
         require_json_file(self.json_file)

@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors_ops.watch.metrics import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
+from kafka_assignors_ops.watch.metric_table import GROUP_METRICS, WATCH_METRICS, Sample, Scrape, WatchedMetric
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 """The application that answers a request (PEP 3333)."""

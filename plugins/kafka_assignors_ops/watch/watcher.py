@@ -48,7 +48,7 @@ from kafka_assignors_ops.watch.fleet import (
     WatchedGroup,
     WatchedTopics,
 )
-from kafka_assignors_ops.watch.metrics import WatchStatus
+from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.records import millis_to_micros

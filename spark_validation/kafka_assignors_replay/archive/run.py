@@ -30,7 +30,7 @@ from kafka_assignors_replay.archive.store import (
     source_options,
 )
 from kafka_assignors_replay.folds.records import from_micros
-from kafka_assignors_replay.live_cluster import SourceError, source_errors
+from kafka_assignors_replay.live_catalogue import SourceError, source_errors
 from kafka_assignors_replay.result import ReplayError
 from kafka_assignors_replay.source import FORMAT, GroupRecordsSource
 from kafka_assignors_replay.source.messages import MessageCounts, RangeReport

@@ -39,7 +39,7 @@ from kafka_assignors_confluent.connection import Connection, NotAuthorizedError
 from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity, identify_topic
 from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
-from kafka_assignors_replay.live_cluster import source_errors
+from kafka_assignors_replay.live_catalogue import source_errors
 from kafka_assignors_replay.result import MANIFEST
 from kafka_assignors_replay.schemas import ARCHIVED, COMMITTED, TOPICS
 from kafka_assignors_replay.source.messages import MessageCounts, RangeReport

@@ -31,7 +31,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from kafka_assignors_replay.live_cluster import SourceError
+from kafka_assignors_replay.live_catalogue import SourceError
 from kafka_assignors_replay.source.messages import read_range
 from kafka_assignors_replay.source.planning import (
     LogOffsets,

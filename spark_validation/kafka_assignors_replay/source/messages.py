@@ -16,7 +16,7 @@ import pyarrow as pa
 from kafka_assignors_confluent.topics import is_end, reader_config
 from kafka_assignors_replay.folds.rates import CommitThinner
 from kafka_assignors_replay.folds.records import group_bytes, is_commit, millis_to_micros
-from kafka_assignors_replay.live_cluster import SourceError, source_errors
+from kafka_assignors_replay.live_catalogue import SourceError, source_errors
 from kafka_assignors_replay.source.planning import LastRead, OffsetRange, SourceOptions
 
 if TYPE_CHECKING:

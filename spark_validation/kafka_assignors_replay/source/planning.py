@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from kafka_assignors_confluent.connection import Connection, NoLeaderError, UnreachableError
 from kafka_assignors_confluent.topics import describe_offsets_topic, list_offsets
 from kafka_assignors_replay.folds.consumer_offsets import group_partition
-from kafka_assignors_replay.live_cluster import SourceError, source_errors
+from kafka_assignors_replay.live_catalogue import SourceError, source_errors
 from kafka_assignors_replay.schemas import RAW, REPORTED, REPORTED_WITH_COMMITS
 
 

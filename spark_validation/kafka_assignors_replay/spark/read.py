@@ -44,7 +44,7 @@ from kafka_assignors_replay.history import (
     two_clusters,
     wrong_type,
 )
-from kafka_assignors_replay.live_cluster import SourceError
+from kafka_assignors_replay.live_catalogue import SourceError
 from kafka_assignors_replay.result import MANIFEST, OFFSETS_TOPIC, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW
 from kafka_assignors_replay.source import FORMAT, GroupRecordsReader, GroupRecordsSource
