@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from importlib.metadata import version
 from operator import attrgetter
 from types import MethodType
 from typing import Any, NoReturn
@@ -21,6 +20,7 @@ from kafka_assignors.assignor import (
     require_no_weights,
     require_unique_names,
 )
+from kafka_assignors.client_versions import installed_release
 from kafka_assignors.group import Topic
 from kafka_assignors.join_sync import JoinedMember, topics_from
 from kafka_assignors.leader import InvalidAssignmentError
@@ -147,8 +147,9 @@ def _require_stock(assignors: Sequence[Any]) -> None:
         if missing and isinstance(one, Assignor) and _is_cooperative(one):
             raise RuntimeError(
                 f"strategy {one.name!r} has a cooperative protocol, so its leader must know which partitions "
-                f"members hold, and aiokafka {version('aiokafka')} does not let an assignor read that: "
-                f"{missing}. Use {_OURS}, or a strategy that is eager alone, such as StickyAssignor()"
+                f"members hold, and aiokafka {installed_release('aiokafka', 'aiokafka')} does not let an "
+                f"assignor read that: {missing}. Use {_OURS}, or a strategy that is eager alone, such as "
+                "StickyAssignor()"
             )
 
 

@@ -60,10 +60,9 @@ The consumer touches what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_FE
 from __future__ import annotations
 
 from contextlib import suppress
-from importlib import metadata
 from typing import Any
 
-from kafka_assignors.client_versions import require_attributes
+from kafka_assignors.client_versions import installed_release, require_attributes
 
 _TOUCHED_BY_COOPERATIVE_CONSUMER = (
     # The first three end the coordinator that is replaced.
@@ -125,8 +124,9 @@ def require_ours(value: object, kind: type) -> None:
     if not isinstance(value, kind):
         stock = next(base for base in kind.__mro__ if base.__module__.partition(".")[0] == "aiokafka")
         raise RuntimeError(
-            f"CooperativeAIOKafkaConsumer does not work with aiokafka {metadata.version('aiokafka')}, "
-            f"which uses {type(value).__name__} where {stock.__name__} is expected: "
+            "CooperativeAIOKafkaConsumer does not work with aiokafka "
+            f"{installed_release('aiokafka', 'aiokafka')}, which uses {type(value).__name__} "
+            f"where {stock.__name__} is expected: "
             "install a release that it works with, pip install 'kafka-assignors[aiokafka]'"
         )
 
