@@ -33,6 +33,7 @@ from compat_tests.chaos.ledger import (
     Ledger,
     Outage,
     Partition,
+    signed,
 )
 from compat_tests.chaos.members.application import REQUEST_TIMEOUT_MS, TELL_WHERE
 from compat_tests.chaos.reading import deliveries_of, failures_of, generation_of, ownerships_of
@@ -408,7 +409,8 @@ class ChaosGroup(MixedGroup):
             self._generations.append(generation_of(generation, generation.at_ms / 1000 + wall_to_monotonic))
         for one in self._recorded.commits()[len(self._commits) :]:
             at = one.at_ms / 1000 + wall_to_monotonic
-            self._commits.append(Commit(at, one.position, (one.topic, one.partition), one.offset))
+            partition = (one.topic, one.partition)
+            self._commits.append(Commit(at, one.position, partition, one.offset, *signed(one.metadata)))
 
     def stop_writing(self) -> None:
         self._writer.stop()

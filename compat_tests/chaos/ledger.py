@@ -31,6 +31,8 @@ __all__ = [
     "Ownership",
     "Partition",
     "around",
+    "signature",
+    "signed",
 ]
 
 CLOCK_SLACK_S = 0.05
@@ -68,7 +70,8 @@ class Ownership:
 
     The ownership also ends with the process. `told_at` is when the call that ends it as revoked began, of
     members that report that. `member_id` is the member's id at the announcement. It is empty
-    if the application was busy for so long that the member was out of the group by then.
+    if the application was busy for so long that the member was out of the group by then. `number` is that of
+    the announcement, counted from 1 in each process.
     """
 
     since: float
@@ -78,6 +81,7 @@ class Ownership:
     partition: Partition
     ending: Ending
     told_at: float = math.inf
+    number: int = 1
 
     def covers(self, at: float) -> bool:
         return self.since <= at <= self.until
@@ -85,15 +89,33 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """An offset that the coordinator accepted. `position` is its place in the log, and orders the commits."""
+    """An offset that the coordinator accepted. `position` is its place in the log, and orders the commits.
+
+    Of an explicit commit of our members, `member` asked for it after its announcement `number`: see
+    `signature`. Otherwise `member` is empty.
+    """
 
     at: float
     position: int
     partition: Partition
     offset: int
+    member: str = ""
+    number: int = 0
 
     def __str__(self) -> str:
-        return f"committed: {name_of(self.partition)} @ {self.offset}"
+        by = f" by {self.member}" if self.member else ""
+        return f"committed{by}: {name_of(self.partition)} @ {self.offset}"
+
+
+def signature(member: str, number: int) -> str:
+    """The metadata of an explicit commit, which name its member and the number of its last announcement."""
+    return f"{member} {number}"
+
+
+def signed(metadata: str) -> tuple[str, int]:
+    """The member and the number in a `signature`; an empty name for metadata without one."""
+    member, _, number = metadata.rpartition(" ")
+    return (member, int(number)) if member else ("", 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,23 +17,24 @@ def ownerships_of(member: str, reports: Iterable[Mapping[str, Any]], ended_at: f
 
     `ended_at` is when its process was killed or ended; infinity while it runs.
     """
-    owned: dict[Partition, tuple[float, str]] = {}
+    owned: dict[Partition, tuple[float, str, int]] = {}
+    number = 0
     told_at: dict[Partition, float] = {}
 
     def end(partitions: Iterable[Partition], at: float, ending: Ending) -> Iterator[Ownership]:
         for partition in partitions:
             if partition in owned:
-                since, member_id = owned.pop(partition)
+                since, member_id, announced = owned.pop(partition)
                 told = told_at.pop(partition, math.inf)
-                yield Ownership(since, at, member, member_id, partition, ending, told)
+                yield Ownership(since, at, member, member_id, partition, ending, told, announced)
 
     for report in reports:
         match report["event"]:
             case "assigned":
-                now = _partitions(report["partitions"])
+                now, number = _partitions(report["partitions"]), number + 1
                 yield from end([one for one in owned if one not in now], report["at"], Ending.SILENT)
                 for partition in now - owned.keys():
-                    owned[partition] = (report["at"], report["member_id"])
+                    owned[partition] = (report["at"], report["member_id"], number)
             case "revoking":
                 told_at.update(dict.fromkeys(_partitions(report["partitions"]), report["at"]))
             case "revoked":

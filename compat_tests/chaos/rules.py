@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 from compat_tests.chaos.ledger import (
     CLOCK_SLACK_S,
+    Commit,
     CommitFailure,
     Delivery,
     Ending,
@@ -111,6 +112,43 @@ def no_committed_offset_goes_back(part: Ledger) -> Found:
         if commit.offset < highest:
             yield commit.at, f"{commit}, after {highest}"
         highest = max(highest, commit.offset)
+
+
+def nothing_is_committed_after_its_revocation(part: Ledger) -> Found:
+    """The coordinator accepts no explicit commit of a member that was told before that the partition is gone.
+
+    Neither before the partition comes back, nor after it. Excepted is what may have been on its way when the
+    member was told: while the network or a broker was away, or because the commit timed out.
+    """
+    for commit in part.commits:
+        if not commit.member:
+            continue
+        until = commit.at + CLOCK_SLACK_S
+        own = [one for one in part.ownerships if one.member == commit.member and one.since <= until]
+        gone = [
+            one
+            for one, later in zip(own, [*own[1:], None], strict=True)
+            if one.ending in (Ending.REVOKED, Ending.LOST)
+            and one.until + CLOCK_SLACK_S < commit.at
+            # What came back was announced with a greater number, unless the process is another one.
+            and (later is None or one.number <= commit.number < later.number)
+        ]
+        if gone and not _was_on_its_way(part, commit, gone[-1]):
+            after = commit.at - gone[-1].until
+            yield commit.at, f"{commit}, {after:.3f} s after it was told: {gone[-1].ending.value}"
+
+
+def _was_on_its_way(part: Ledger, commit: Commit, gone: Ownership) -> bool:
+    timed_out = any(
+        failure.member == commit.member and gone.covers(failure.at) and "Timeout" in failure.error
+        for failure in part.failures
+    )
+    return timed_out or any(
+        outage.since <= commit.at
+        and gone.until <= outage.until + _TAKING_OVER_S
+        and outage.member in ("", commit.member)
+        for outage in part.outages
+    )
 
 
 # ---- owners
@@ -382,6 +420,7 @@ RULES: Mapping[str, Callable[[Ledger], Iterable[tuple[float, str]]]] = {
         no_record_is_lost,
         commits_cover_only_what_was_delivered,
         no_committed_offset_goes_back,
+        nothing_is_committed_after_its_revocation,
         partitions_are_announced_only_if_given,
         members_are_told_when_partitions_go,
         what_others_own_already_is_not_revoked,

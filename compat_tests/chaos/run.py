@@ -50,6 +50,8 @@ class Totals:
     delivered_again: int
     by_zombies: int
     commits: int
+    signed_commits: int
+    """How many of them name the member that asked for them."""
     refused_commits: int
     generations: int
     ownerships: int
@@ -77,7 +79,8 @@ class Totals:
             f"{sum(self.members.values())} members: {members}\n"
             f"{self.records} records, {self.delivered_again} delivered again where that is allowed, "
             f"{self.by_zombies} of them by zombies without a lease\n"
-            f"{self.commits} commits of a partition, {self.refused_commits} refused requests; "
+            f"{self.commits} commits of a partition, {self.signed_commits} of them name their member; "
+            f"{self.refused_commits} refused requests; "
             f"{self.generations} generations\n"
             f"{self.ownerships} ownerships: {endings}; "
             f"{self.unexplained_losses} of them lost by members of ours without a cause"
@@ -149,6 +152,7 @@ def run(
         delivered_again=sum(one.allowed for one in again),
         by_zombies=sum(one.by_zombies for one in again),
         commits=len(ledger.commits),
+        signed_commits=sum(bool(one.member) for one in ledger.commits),
         refused_commits=len(ledger.failures),
         generations=len(ledger.generations),
         ownerships=len(ledger.ownerships),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from compat_tests.chaos.ledger import Delivery, Ending
+from compat_tests.chaos.ledger import Delivery, Ending, signature, signed
 from compat_tests.chaos.reading import deliveries_of, failures_of, ownerships_of
 
 
@@ -26,15 +26,15 @@ def test_an_ownership_begins_with_its_announcement_and_ends_as_the_member_was_to
         assigned(5, "m-2", 0, 2),
     ]
     found = {
-        (one.partition[1], one.member_id, one.since, one.until, one.ending, one.told_at)
+        (one.partition[1], one.member_id, one.since, one.until, one.ending, one.told_at, one.number)
         for one in ownerships_of("m", reports, math.inf)
     }
     assert found == {
-        (0, "m-1", 1, 2, Ending.REVOKED, 1.5),
-        (1, "m-1", 1, 4, Ending.LOST, math.inf),
-        (3, "m-1", 1, 5, Ending.SILENT, math.inf),
-        (2, "m-1", 1, math.inf, Ending.OPEN, math.inf),
-        (0, "m-2", 5, math.inf, Ending.OPEN, math.inf),
+        (0, "m-1", 1, 2, Ending.REVOKED, 1.5, 1),
+        (1, "m-1", 1, 4, Ending.LOST, math.inf, 1),
+        (3, "m-1", 1, 5, Ending.SILENT, math.inf, 1),
+        (2, "m-1", 1, math.inf, Ending.OPEN, math.inf, 1),
+        (0, "m-2", 5, math.inf, Ending.OPEN, math.inf, 3),
     }
 
 
@@ -50,6 +50,12 @@ def test_offsets_with_gaps_are_several_deliveries() -> None:
         Delivery(1.5, "m", ("t", 0), 6, 7),
         Delivery(1.5, "m", ("t", 0), 9, 9),
     ]
+
+
+def test_a_signature_names_a_member_whatever_its_name() -> None:
+    for member in ("a-1", "a 1", "3"):
+        assert signed(signature(member, 12)) == (member, 12)
+    assert signed("") == ("", 0)
 
 
 def test_failed_commits_are_kept() -> None:

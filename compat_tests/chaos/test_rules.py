@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 
@@ -43,8 +44,10 @@ def owns(
     until: float = math.inf,
     ending: Ending = Ending.OPEN,
     partition: Partition = P,
+    number: int = 1,
 ) -> Ownership:
-    return Ownership(since, until, member_id.split("_")[0], member_id, partition, ending)
+    member = member_id.split("_")[0]
+    return Ownership(since, until, member, member_id, partition, ending, number=number)
 
 
 HANDED_OVER = Ledger(
@@ -103,6 +106,48 @@ def test_committed_offsets_must_not_go_back_in_the_log_for_any_timestamps() -> N
     back = [*HANDED_OVER.commits, Commit(6.4, 4, P, 19)]
     (found,) = judge(dataclasses.replace(HANDED_OVER, commits=back))
     assert (found.rule, found.text) == ("no committed offset goes back", "committed: orders/0 @ 19, after 20")
+
+
+@pytest.mark.parametrize("ending", [Ending.REVOKED, Ending.LOST])
+def test_no_commit_of_a_member_is_accepted_after_it_was_told_that_the_partition_is_gone(
+    ending: Ending,
+) -> None:
+    rule = RULES["nothing is committed after its revocation"]
+    ledger = Ledger(ownerships=[owns("a", 1, 4, ending), owns("b", 5), owns("a", 8, number=3)])
+
+    def late(at: float, number: int, member: str = "a", **changes: Any) -> list[str]:
+        commits = [Commit(at, 1, P, 9, member, number)]
+        return [text for _, text in rule(dataclasses.replace(ledger, commits=commits, **changes))]
+
+    assert late(4.5, 1) == [f"committed by a: orders/0 @ 9, 0.500 s after it was told: {ending.value}"]
+    assert late(4.5, 2)  # Another assignment followed, without this partition.
+    assert late(8.5, 1)  # The partition has come back, but the commit is older.
+    assert late(8.5, 2)
+    assert not late(3.9, 1)
+    assert not late(4.01, 1)  # The clocks differ by so much.
+    assert not late(8.5, 3)
+    assert not late(8.5, 4)
+    assert not late(4.5, 0, "")  # An automatic commit, or one of another client.
+    assert not late(5.5, 1, "b")
+    timed_out = CommitFailure(3.9, "a", frozenset({P}), "KafkaTimeoutError: no answer")
+    assert not late(4.5, 1, failures=[timed_out])
+    assert late(4.5, 1, failures=[dataclasses.replace(timed_out, member="b")])
+    assert late(4.5, 1, failures=[dataclasses.replace(timed_out, error="CommitFailedError: lost")])
+    assert not late(4.5, 1, outages=[Outage(3.5, 4.4, "a")])
+    assert late(4.5, 1, outages=[Outage(3.5, 4.4, "b")])
+    assert late(4.5, 1, outages=[Outage(0.1, 0.9)])
+    assert late(4.5, 1, outages=[Outage(4.6, 9)])
+
+
+def test_what_a_member_owned_when_it_died_may_be_committed_afterwards() -> None:
+    ledger = Ledger(ownerships=[owns("a", 1, 4, Ending.DIED)], commits=[Commit(4.5, 1, P, 9, "a", 1)])
+    assert not [*RULES["nothing is committed after its revocation"](ledger)]
+
+
+def test_the_number_of_another_process_of_a_member_says_nothing_about_its_partitions() -> None:
+    restarted = [owns("a", 1, 4, Ending.REVOKED, number=7), owns("a_2", 6, number=1)]
+    ledger = Ledger(ownerships=restarted, commits=[Commit(6.5, 1, P, 9, "a", 1)])
+    assert not [*RULES["nothing is committed after its revocation"](ledger)]
 
 
 def test_a_member_announces_only_partitions_that_a_generation_gave_it() -> None:

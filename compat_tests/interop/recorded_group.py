@@ -25,6 +25,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     OffsetCommitKey,
     decode_group_metadata,
     decode_key,
+    decode_offset_commit,
     group_partition,
 )
 
@@ -84,6 +85,8 @@ class CommittedOffset:
     topic: str
     partition: int
     offset: int
+    metadata: str
+    """What the committer passed beside the offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +194,10 @@ class RecordedGroup:
                 if generation is not None:
                     self._records.append(generation)
             case OffsetCommitKey(self._group_id, topic, partition):
-                # All versions of the value begin with the version (two bytes) and the offset.
-                offset = int.from_bytes(value[2:10], "big", signed=True)
-                self._commits.append(CommittedOffset(position, at_ms, topic, partition, offset))
+                commit = decode_offset_commit(value)
+                self._commits.append(
+                    CommittedOffset(position, at_ms, topic, partition, commit.offset, commit.metadata)
+                )
 
 
 def _answer(ask: Callable[[], _T]) -> _T:

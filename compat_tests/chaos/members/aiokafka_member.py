@@ -43,7 +43,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     def __init__(self, spec: MemberSpec) -> None:
         self._spec = spec
         self._reporter = Reporter()
-        self._application = Application(self._reporter)
+        self._application = Application(self._reporter, spec.name)
         self._consumer = CooperativeAIOKafkaConsumer(**self._settings())
         loop = asyncio.get_running_loop()
         loop.set_default_executor(ThreadPoolExecutor(_EXECUTOR_THREADS))
@@ -139,8 +139,11 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
         offsets = self._application.uncommitted(partitions)
         if not offsets:
             return
+        signature = self._application.signature
         try:
-            await self._consumer.commit({TopicPartition(*tp): offset for tp, offset in offsets.items()})
+            await self._consumer.commit(
+                {TopicPartition(*tp): (offset, signature) for tp, offset in offsets.items()}
+            )
         except KafkaError as error:
             self._application.commit_failed(offsets, error)
         else:
@@ -165,7 +168,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         coordinator = self._consumer._coordinator
         self._reporter.report("added", partitions=by_topic(assigned))
-        self._reporter.assigned(coordinator.member_id, coordinator.generation, self._consumer.assignment())
+        self._application.assigned(coordinator.member_id, coordinator.generation, self._consumer.assignment())
         await self._wait_as_ordered()
         self._orders.raise_if_ordered()
 

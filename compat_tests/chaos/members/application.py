@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from compat_tests.chaos.ledger import signature
 from compat_tests.chaos.rights import PASSWORD
 from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, by_topic, machine_time
 
@@ -48,8 +49,10 @@ Partition: TypeAlias = tuple[str, int]
 class Application:
     """Processing a record takes no time: a reported record is processed."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, member: str = "") -> None:
         self._reporter = reporter
+        self._member = member
+        self._announcements = 0
         self._processed: dict[Partition, int] = {}
         self._committed: dict[Partition, int] = {}
 
@@ -64,6 +67,16 @@ class Application:
             for partition, offset in self._processed.items()
             if (partitions is None or partition in partitions) and self._committed.get(partition) != offset
         }
+
+    def assigned(self, member_id: str, generation: int, partitions: Iterable[Any]) -> None:
+        """Report everything that this member owns."""
+        self._announcements += 1
+        self._reporter.assigned(member_id, generation, partitions)
+
+    @property
+    def signature(self) -> str:
+        """The metadata of a commit that this member asks for at this moment."""
+        return signature(self._member, self._announcements)
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """Record a successful commit."""

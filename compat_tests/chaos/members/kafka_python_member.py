@@ -35,7 +35,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
     def __init__(self, spec: MemberSpec) -> None:
         self._spec = spec
         self._reporter = Reporter()
-        self._application = Application(self._reporter)
+        self._application = Application(self._reporter, spec.name)
         self._open_commits = 0
         self._freeze: Callable[[], object] | None = None
         self._orders = ChaosOrders(self._reporter, self._freeze_soon)
@@ -123,8 +123,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         if offsets and self._open_commits < MOST_COMMITS:
             self._open_commits += 1
             self._consumer.commit_async(
-                _for_client(offsets), callback=lambda _, error: self._ended(offsets, error)
+                self._for_client(offsets), callback=lambda _, error: self._ended(offsets, error)
             )
+
+    def _for_client(self, offsets: dict[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+        signature = self._application.signature
+        return {TopicPartition(*tp): OffsetAndMetadata(at, signature, -1) for tp, at in offsets.items()}
 
     def _ended(self, offsets: dict[Partition, int], error: Any) -> None:
         self._open_commits -= 1
@@ -135,7 +139,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         if not offsets:
             return
         try:
-            self._consumer.commit(_for_client(offsets), timeout_ms=_COMMIT_TIMEOUT_MS)
+            self._consumer.commit(self._for_client(offsets), timeout_ms=_COMMIT_TIMEOUT_MS)
         except KafkaError as error:
             self._committed(offsets, error)
         else:
@@ -166,7 +170,7 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
         group: Any = self._consumer.group_metadata()
         self._reporter.report("added", partitions=by_topic(assigned))
-        self._reporter.assigned(group.member_id, group.generation_id, self._consumer.assignment())
+        self._application.assigned(group.member_id, group.generation_id, self._consumer.assignment())
         self._wait_as_ordered()
         self._orders.raise_if_ordered()
 
@@ -179,10 +183,6 @@ def _tell_where_threads_are(*_: object) -> None:
     # Not with `faulthandler`: it reads the stacks of running threads, which can crash the process.
     for frame in sys._current_frames().values():
         print(*traceback.format_stack(frame), sep="", file=sys.stderr, flush=True)
-
-
-def _for_client(offsets: dict[Partition, int]) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {TopicPartition(*tp): OffsetAndMetadata(offset, "", -1) for tp, offset in offsets.items()}
 
 
 if __name__ == "__main__":
