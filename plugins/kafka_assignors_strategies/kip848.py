@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from heapq import heapify, heappop, heapreplace
 from operator import attrgetter
 
 from kafka_assignors.group import Assignment, Group, Member, TopicPartitions
@@ -185,32 +185,32 @@ class _Work:
         self._loads = [sum(map(len, topics.values())) for topics in held]
 
     def deal(self, topic: str, subscribers: Sequence[int], partitions: Sequence[int]) -> None:
-        takers = _takers(self._by_load(subscribers), self._loads)
+        takers = self._emptiest(subscribers)
         gained: dict[int, list[int]] = {}
-        for partition, (_, taker) in zip(partitions, takers, strict=False):
-            gained.setdefault(taker, []).append(partition)
-            self._loads[taker] += 1
+        for partition in partitions:
+            self._take(takers, gained, partition)
         self._add(topic, gained)
 
     def balance(self, topic: str, subscribers: Sequence[int]) -> bool:
         """Let the fullest subscribers give partitions of the topic to the emptiest; whether any moved."""
-        by_load = self._by_load(subscribers)
-        if self._loads[by_load[-1]] - self._loads[by_load[0]] <= 1:
-            return False
+        takers = self._emptiest(subscribers)
         stock = {
             position: sorted(self._held[position][topic])
-            for position in subscribers
+            for _, _, position in takers
             if topic in self._held[position]
         }
+        givers = [(-load, -place, position) for load, place, position in takers if position in stock]
+        heapify(givers)
         gained: dict[int, list[int]] = {}
-        takers = _takers(by_load, self._loads)
-        for most, giver in _givers(by_load, self._loads, stock):
-            least, taker = next(takers)
-            if most - least <= 1:
-                break
-            gained.setdefault(taker, []).append(stock[giver].pop())
+        # Loads of givers are stale in the other heap, and those of takers here: neither is reached.
+        while givers and -givers[0][0] - takers[0][0] > 1:
+            load, place, giver = givers[0]
+            self._take(takers, gained, stock[giver].pop())
             self._loads[giver] -= 1
-            self._loads[taker] += 1
+            if stock[giver]:
+                heapreplace(givers, (load + 1, place, giver))
+            else:
+                heappop(givers)
         if gained:
             for position, left in stock.items():
                 if left:
@@ -224,47 +224,18 @@ class _Work:
         by_id = {member.id: held for member, held in zip(members, self._held, strict=True)}
         return Assignment({member_id: by_id[member_id] for member_id in group.members})
 
-    def _by_load(self, subscribers: Sequence[int]) -> list[int]:
-        return sorted(subscribers, key=self._loads.__getitem__)  # stable: ties by position
+    def _emptiest(self, subscribers: Sequence[int]) -> list[tuple[int, int, int]]:
+        """A heap of load, place and position of each: of equal loads the first comes first."""
+        by_load = sorted(subscribers, key=self._loads.__getitem__)
+        return [(self._loads[position], place, position) for place, position in enumerate(by_load)]
+
+    def _take(self, takers: list[tuple[int, int, int]], gained: dict[int, list[int]], partition: int) -> None:
+        load, place, taker = takers[0]
+        gained.setdefault(taker, []).append(partition)
+        self._loads[taker] += 1
+        heapreplace(takers, (load + 1, place, taker))
 
     def _add(self, topic: str, gained: Mapping[int, Sequence[int]]) -> None:
         for position, partitions in gained.items():
             held = self._held[position]
             held[topic] = sorted((*held.get(topic, ()), *partitions))
-
-
-def _takers(by_load: Sequence[int], loads: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Endlessly, the next load to fill up and a member with this load, the emptiest first.
-
-    The caller must raise the load of each member by one before the next.
-    """
-    level, reached = loads[by_load[0]], 0
-    while True:
-        while reached < len(by_load) and loads[by_load[reached]] == level:
-            reached += 1
-        for taker in islice(by_load, reached):
-            yield level, taker
-        level += 1
-
-
-def _givers(
-    by_load: Sequence[int], loads: Sequence[int], stock: Mapping[int, Sequence[int]]
-) -> Iterator[tuple[int, int]]:
-    """The next load to lower and a member with this load and with stock, the fullest first.
-
-    The caller must lower the load and the stock of each member by one before the next. A member without stock
-    drops out, and the last in the row takes its place.
-    """
-    row, start = list(by_load), len(by_load)
-    level = loads[by_load[-1]] + 1
-    while row:
-        level = loads[row[start - 1]] if len(row) == start else level - 1
-        while start and loads[row[start - 1]] == level:
-            start -= 1
-        for place in range(len(row) - 1, start - 1, -1):
-            giver = row[place]
-            if stock.get(giver):
-                yield level, giver
-            else:
-                row[place] = row[-1]
-                row.pop()

@@ -101,11 +101,6 @@ class Terms:
         whole, gained = self.threshold.denominator, self.threshold.numerator
         return load * whole < before * (whole - gained)
 
-    def most_before(self, load: int) -> int:
-        """The greatest load that `load` is not below by more than the threshold."""
-        whole, gained = self.threshold.denominator, self.threshold.numerator
-        return load * whole // (whole - gained)
-
 
 def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Classes]:
     """The group's partitions as jobs. Cost: linear in the partitions."""
