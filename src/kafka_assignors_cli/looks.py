@@ -60,12 +60,11 @@ class Looks:
 
     def emit(self, snapshot: Snapshot) -> None:
         """Write what the look has seen, without a terminal."""
-        if is_stdout(self.json_file):
-            if snapshot.values:
-                emit(snapshot.json_lines.removesuffix("\n"))
-        else:
+        if not is_stdout(self.json_file):
             emit_renderable(*snapshot.tables)
             self.keep(snapshot)
+        elif snapshot.values:
+            emit(snapshot.json_lines.removesuffix("\n"))
         flush()
 
     def keep(self, snapshot: Snapshot) -> None:
