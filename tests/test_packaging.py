@@ -56,3 +56,12 @@ print(json.dumps(sorted({name.split(".")[0] for name in set(sys.modules) - befor
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     foreign = set(json.loads(out)) - set(sys.stdlib_module_names) - {"kafka_assignors"}
     assert foreign == set()
+
+
+def test_an_assignor_imports_no_other_strategy_and_no_registry() -> None:
+    program = "import sys, kafka_assignors.assignor_classes; print(*sys.modules)"
+    out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    loaded = set(out.split())
+    assert "kafka_assignors.strategies.sticky" in loaded
+    others = {name for name in loaded if name.startswith("kafka_assignors_strategies")}
+    assert not others | loaded & {"kafka_assignors.strategies.registry", "kafka_assignors.loads"}

@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_assignors.weights import GivenWeights
 from kafka_assignors_kafka_python import StrategyAssignor
-from kafka_assignors_strategies import assignor_classes
+from kafka_assignors_strategies import for_clients
 from kafka_assignors_strategies.weight_sources import (
     LagSource,
     OffsetWeights,
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-class StandbyAssignor(assignor_classes.RunsStandby, StrategyAssignor):
+class StandbyAssignor(for_clients.RunsStandby, StrategyAssignor):
     """`standby`: as `cooperative-sticky`, with standby members that take over where active ones are missing.
 
     `standby`: whether this process is a standby member. `active_at_least`: how many active members each topic
@@ -46,7 +46,7 @@ class StandbyAssignor(assignor_classes.RunsStandby, StrategyAssignor):
     """
 
 
-class PriorityAssignor(assignor_classes.RunsPriority, StrategyAssignor):
+class PriorityAssignor(for_clients.RunsPriority, StrategyAssignor):
     """`priority`: as `cooperative-sticky`, but each class of topics is balanced by itself.
 
     `first` lists the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`. Set the
@@ -54,7 +54,7 @@ class PriorityAssignor(assignor_classes.RunsPriority, StrategyAssignor):
     """
 
 
-class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
+class WeightedAssignor(for_clients.RunsWeighted, StrategyAssignor):
     """`weighted`: keeps the greatest load of a member as small as possible, by the weights of the partitions.
 
     `weights` is the leader's source of weights: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
@@ -62,7 +62,7 @@ class WeightedAssignor(assignor_classes.RunsWeighted, StrategyAssignor):
     """
 
 
-class RolloutAssignor(assignor_classes.RunsRollout, StrategyAssignor):
+class RolloutAssignor(for_clients.RunsRollout, StrategyAssignor):
     """`rollout`: canaries with a fixed share of partitions; deployments that move each partition only once.
 
     `release` names the release of this process. `share` is the part of every topic that the release asks for,

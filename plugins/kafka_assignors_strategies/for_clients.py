@@ -1,4 +1,4 @@
-"""What the assignor classes of both clients have in common, as `kafka_assignors.assignor_classes`."""
+"""What the assignor classes of both clients have in common: one class for each strategy of this package."""
 
 from __future__ import annotations
 
