@@ -11,7 +11,7 @@ import pytest
 PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 CATALOGUES = {
     "kafka_assignors_aiokafka": ("_client.py", "_running_call.py"),
-    "kafka_assignors_kafka_python": ("_client.py", "_v2.py", "_v3.py"),
+    "kafka_assignors_kafka_python": ("_running_call.py", "cooperative/inside.py"),
 }
 OF_FRAMEWORKS = ("faststream.py",)
 """Modules that name internals of a framework, and none of the client."""
@@ -98,26 +98,3 @@ def test_both_plugins_have_the_same_assignors_with_the_same_documentation() -> N
     aiokafka, kafka_python = map(assignor_classes, CATALOGUES)
     assert aiokafka
     assert aiokafka == kafka_python
-
-
-def test_both_modules_for_versions_of_kafka_python_have_the_functions_that_are_used() -> None:
-    """The type checker reads only `_v3`, instead of the module for the installed version."""
-    trees = modules("kafka_assignors_kafka_python")
-    signatures = [
-        {
-            node.name: f"{ast.unparse(node.args)} -> {ast.unparse(node.returns) if node.returns else None}"
-            for node in trees[name].body
-            if isinstance(node, ast.FunctionDef)
-        }
-        for name in ("_v2.py", "_v3.py")
-    ]
-    used = {
-        node.attr
-        for tree in trees.values()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "interface"
-    }
-    assert used
-    v2, v3 = ({name: of.get(name) for name in used} for of in signatures)
-    assert None not in v2.values()
-    assert v2 == v3

@@ -159,6 +159,15 @@ class HostileScenarios(HostileClaimScenarios):
             after = group.settle(after=before)
             assert after.assignment == before.assignment
 
+    def test_topics_that_cannot_exist_are_left_out_and_their_subscriber_is_named(self, kafka: Kafka) -> None:
+        with self.group_under_attack(kafka, "b") as (group, before):
+            metadata = int16(0) + int32(2) + string(b"no such/topic") + string(b"..") + int32(0)
+            with self.attacker(kafka, group, metadata, "dreamer") as dreamer:
+                assert partitions_of(dreamer) == 0
+                group.wait_for_report("leader", "logged", "member 'dreamer-")
+                after = group.settle("leader", "b", after=before)
+                assert after.assignment == before.assignment
+
     @pytest.mark.parametrize("count", [40_000, 100_000])
     def test_very_many_topics_that_do_not_exist_cost_their_subscriber_and_no_other_member(
         self, count: int

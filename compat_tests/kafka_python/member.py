@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer
@@ -14,7 +15,10 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 
 from compat_tests.kafka_python.stock import learn_of
 from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
+from kafka_assignors.group import Topic
+from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors.strategies import load_strategy
+from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import (
     CapacityAssignor,
     CooperativeStickyAssignor,
@@ -72,8 +76,29 @@ class Garbage(AbstractPartitionAssignor):
         pass
 
 
-def assignor_of(spec: MemberSpec, name: str) -> Any:
+class Naive(CooperativeStickyAssignor):
+    """Assigns from what kafka-python 2 decodes of the members: without the partitions that they hold."""
+
+    def assign(self, cluster: Any, members: Any) -> Mapping[str, bytes]:
+        if not isinstance(members, Mapping):
+            members = {one.member_id: one.metadata for one in members}
+        joined = self.read_members(
+            JoinedMember(member_id, None, encode_subscription(version_0(one)))
+            for member_id, one in members.items()
+        )
+        topics = [Topic(name, len(cluster.partitions_for_topic(name) or ())) for name in joined.topics]
+        return self.encode_assignments(joined, topics, None).assignments
+
+
+def version_0(decoded: Any) -> Subscription:
+    topics = decoded.topics if hasattr(decoded, "topics") else decoded.subscription  # before 2.3
+    return Subscription(0, tuple(topics), decoded.user_data or b"")
+
+
+def assignor_of(spec: MemberSpec, name: str, *, stock: bool = False) -> Any:
     kind, _, rest = name.partition(":")
+    if kind == "naive":
+        return Naive()
     if kind == "stock":
         return STOCK[rest]
     if kind == "class":
@@ -85,9 +110,9 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
     if kind == "garbage":
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))
-    # If the consumer lacks such a setting, the assignor gets it; otherwise the assignor asks the consumer.
+    # The assignor gets what it does not learn from the consumer.
     instance_id = None if KNOWS_STATIC_MEMBERS else spec.instance_id
-    rack = None if KNOWS_RACKS else spec.rack
+    rack = spec.rack if stock else None
     if kind == "rollout":
         return RolloutAssignor(release=rest, rack=rack, instance_id=instance_id)
     if kind == "weighted":
@@ -141,13 +166,14 @@ def consume(
 ) -> None:
     """Consume, and obey the test's orders, until SIGTERM."""
     stopping = sigterms()
+    stock = consumer_class is KafkaConsumer
     consumer = None
     try:
         consumer = consumer_class(
             bootstrap_servers=spec.bootstrap,
             group_id=spec.group,
             client_id=spec.name,
-            partition_assignment_strategy=[assignor_of(spec, name) for name in spec.assignors],
+            partition_assignment_strategy=[assignor_of(spec, name, stock=stock) for name in spec.assignors],
             auto_offset_reset="earliest",
             session_timeout_ms=spec.session_timeout_ms,
             heartbeat_interval_ms=300,

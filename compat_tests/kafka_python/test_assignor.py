@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from types import FunctionType
 from typing import Any
 
 import pytest
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from kafka.coordinator.consumer import ConsumerCoordinator
 
 import kafka_assignors_kafka_python as plugin
 from compat_tests.kafka_python.decoded import cluster_of, members_of
 from compat_tests.support.strategies_of_others import Reversed
-from kafka_assignors.join_sync import RackWatch
-from kafka_assignors_kafka_python._client import CHECKED, MODULE, interface, module_for
+from kafka_assignors.group import Assignment, Group
+from kafka_assignors.strategies import Strategy
+from kafka_assignors.wire import decode_assignment
+from kafka_assignors_kafka_python import _running_call
+from kafka_assignors_kafka_python._releases import CHECKED, IS_2, is_release_2
 from kafka_assignors_strategies import for_kafka_python
 
 ASSIGNORS = {
@@ -33,7 +38,8 @@ def test_an_assignor_is_what_kafka_python_takes_for_one_and_has_the_name_all_cli
     assignor = ASSIGNORS[name](rack="a", instance_id="pod-0")
     assert isinstance(assignor, AbstractPartitionAssignor)
     assert assignor.name == name
-    assert [protocol.name for protocol in assignor.supported_protocols()] in ([], ["EAGER"])
+    if not IS_2:
+        assert [protocol.name for protocol in assignor.supported_protocols()] == ["EAGER"]
 
 
 @pytest.mark.parametrize(
@@ -50,32 +56,94 @@ def test_assignor_refuses_invalid_arguments_at_construction(make: Any, message: 
         make()
 
 
-def test_outside_a_consumer_an_assignor_says_where_it_works() -> None:
-    with pytest.raises(RuntimeError, match="inside a KafkaConsumer only"):
-        plugin.StickyAssignor().metadata({"orders"})
-
-
 def test_metadata_that_kafka_python_has_decoded_can_be_assigned_too() -> None:
     assigned = plugin.RangeAssignor().assign(cluster_of(), members_of("a", "b"))
-    assert {
-        name: [(tp.topic, tp.partition) for tp in answer.partitions()] for name, answer in assigned.items()
-    } == {
-        "a": [("orders", 0), ("orders", 1)],
-        "b": [("orders", 2)],
+    assert {name: decode_assignment(answer).partitions for name, answer in assigned.items()} == {
+        "a": {"orders": (0, 1)},
+        "b": {"orders": (2,)},
     }
 
 
+class Looks(Strategy):
+    """Keeps the group that it gets."""
+
+    name = "test-looks"
+    seen: Group | None = None
+
+    def assign(self, group: Group) -> Assignment:
+        type(self).seen = group
+        return plugin.RangeAssignor().strategy.assign(group)
+
+
+class EagerLooks(Looks):
+    protocols = plugin.RangeAssignor().strategy.protocols
+
+
 def test_replica_racks_are_read_from_the_brokers_of_the_replicas() -> None:
-    (orders,) = interface.topics_of(cluster_of(), RackWatch(), ["orders", "no metadata yet"])
+    plugin.assignor(EagerLooks()).assign(cluster_of(), members_of("a"))
+    assert EagerLooks.seen is not None
+    (orders,) = EagerLooks.seen.topics.values()
     assert orders.partitions == 3
     assert orders.replica_racks == (frozenset({"a"}), frozenset(), frozenset({"a"}))
+
+
+# ---- what members still hold
+
+
+def renamed(method: Any, name: str) -> Any:
+    """The method with another name for one of its variables, or of the attributes that it reads."""
+    code = method.__code__
+    names = {
+        field: tuple(f"other_{one}" if one == name else one for one in getattr(code, field))
+        for field in ("co_varnames", "co_names")
+    }
+    return FunctionType(code.replace(**names), method.__globals__)
+
+
+def hide_what_members_hold(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    if IS_2:
+        method = ConsumerCoordinator._perform_assignment
+        monkeypatch.setattr(ConsumerCoordinator, "_perform_assignment", renamed(method, name))
+        return
+    from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
+    def of_version_0(data: bytes) -> Any:
+        return ConsumerProtocolSubscription(0, ["topic"], data)
+
+    monkeypatch.setattr(ConsumerProtocolSubscription, "decode", of_version_0)
+
+
+@pytest.mark.parametrize("name", ["members", "metadata_bytes"])
+@pytest.mark.parametrize("cooperative", [plugin.CooperativeStickyAssignor, partial(plugin.assignor, Looks())])
+def test_where_held_partitions_cannot_be_read_cooperative_strategies_are_refused_and_eager_ones_work(
+    monkeypatch: pytest.MonkeyPatch, name: str, cooperative: Any
+) -> None:
+    cooperative().metadata({"orders"})
+    hide_what_members_hold(monkeypatch, name)
+    with pytest.raises(RuntimeError, match=r"two owners: take CooperativeKafkaConsumer .* eager alone"):
+        cooperative() if IS_2 else cooperative().supported_protocols()
+    plugin.StickyAssignor().metadata({"orders"})
+    if IS_2:
+        plugin.StickyAssignor().assign(cluster_of(), members_of("a"))
+
+
+if IS_2:
+
+    def test_what_kafka_python_has_decoded_does_not_take_the_place_of_what_cannot_be_read() -> None:
+        with pytest.raises(RuntimeError, match="does not show what members still hold"):
+            plugin.CooperativeStickyAssignor().assign(cluster_of(), members_of("a"))
+
+
+def test_a_generation_that_cannot_be_read_counts_as_none() -> None:
+    assert _running_call.generation_of(None) == -1
+    assert _running_call.generation_of(object()) == -1
 
 
 @pytest.mark.parametrize("installed", CHECKED)
 def test_each_version_that_was_checked_is_taken_without_a_word(
     installed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert module_for(installed) == f"v{installed[0]}"
+    assert is_release_2(installed) == (installed[0] == "2")
     assert not caplog.records
 
 
@@ -84,19 +152,19 @@ def test_a_version_that_is_too_old_is_refused_in_one_line(installed: str) -> Non
     with pytest.raises(
         ImportError, match=rf"^.* needs kafka-python 2\.0\.6 or newer, and {installed} is installed$"
     ):
-        module_for(installed)
+        is_release_2(installed)
 
 
-@pytest.mark.parametrize(("installed", "module"), [("unknown", "v3"), ("3.1.0rc1", "v3"), ("4.0.dev0", "v3")])
+@pytest.mark.parametrize("installed", ["unknown", "3.1.0rc1", "4.0.dev0"])
 def test_a_version_that_is_not_known_is_warned_of_and_tried(
-    installed: str, module: str, caplog: pytest.LogCaptureFixture
+    installed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert module_for(installed) == module
+    assert not is_release_2(installed)
     (warning,) = caplog.messages
     assert warning.startswith(f"kafka-python {installed} is not among the releases checked")
 
 
-if MODULE == "v2":
+if IS_2:
 
     def test_the_cooperative_consumer_says_what_it_needs_and_what_to_use_instead() -> None:
         with pytest.raises(RuntimeError, match=r"needs kafka-python 3, .*=\[StickyAssignor\(\)\]"):

@@ -26,7 +26,7 @@ from kafka_assignors_kafka_python import (
     StickyAssignor,
     assignor,
 )
-from kafka_assignors_kafka_python._v3 import require_inside
+from kafka_assignors_kafka_python.cooperative.inside import require_inside
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 

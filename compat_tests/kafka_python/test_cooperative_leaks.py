@@ -14,7 +14,6 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_kafka_python._client import watch_topics_if_static
 from kafka_assignors_strategies.for_kafka_python import StandbyAssignor
 
 ROUNDS = 5
@@ -98,20 +97,6 @@ def test_polls_of_a_standby_member_leave_nothing_behind(kafka: Kafka) -> None:
         settle(active, standby, owned=4)
         assert len(active.assignment()) == 4
         assert_flat(standby)
-
-
-def test_a_static_member_that_waits_for_metadata_again_and_again_listens_for_them_once(kafka: Kafka) -> None:
-    with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
-        consuming(group) as leader,
-        consuming(group, group_instance_id="static") as follower,
-    ):
-        share(group, leader)
-        share(group, leader, follower)
-        coordinator, before = follower._coordinator, len(follower._coordinator._cluster._listeners)
-        for number in range(5):
-            watch_topics_if_static(coordinator, [f"unknown-{number}"], racks=False)
-        assert len(coordinator._cluster._listeners) == before + 1
 
 
 def settle(*consumers: CooperativeKafkaConsumer, owned: int) -> None:

@@ -19,7 +19,7 @@ from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
-from kafka_assignors_kafka_python._v3 import ConsumerCoordinator
+from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
 from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 

@@ -13,17 +13,16 @@ from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.hostile.raw_member import RawMember, int16, int32, string
-from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
-from compat_tests.scenarios.eager import EagerScenarios, StaticMemberScenarios
+from compat_tests.kafka_python.test_assignor import hide_what_members_hold
+from compat_tests.scenarios.eager import EagerScenarios, SlowRevocationScenarios, StaticMemberScenarios
 from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
 from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.scenarios.standby import StandbyScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.strategies_of_others import CooperativeOnly
+from compat_tests.support.strategies_of_others import CooperativeOnly, Reversed
 from kafka_assignors_kafka_python import StickyAssignor, assignor
 
 PROGRAM = "compat_tests.kafka_python.member"
@@ -37,8 +36,13 @@ class TestEagerGroups(EagerScenarios):
     program = PROGRAM
 
 
+class TestSlowRevocations(SlowRevocationScenarios):
+    program = PROGRAM
+
+
 class TestLeaders(LeaderScenarios):
     program = PROGRAM
+    asks_for_topics = False
 
 
 class TestRacks(RackScenarios):
@@ -54,6 +58,7 @@ class TestStandby(StandbyScenarios):
 
 class TestConversion(ConversionScenarios):
     program = PROGRAM
+    warns = False
 
 
 if KNOWS_STATIC_MEMBERS:  # 2.3 and later
@@ -140,6 +145,24 @@ def test_consumers_of_a_process_that_share_an_assignor_are_separate_members(kafk
     assert after[1] < before[1]
 
 
+if not MAKES_INSTANCES:
+
+    def test_where_the_bytes_of_members_cannot_be_read_an_eager_strategy_stays_sticky(
+        kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        hide_what_members_hold(monkeypatch, "members")
+        with (
+            GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group,
+            polling(group, StickyAssignor()) as first,
+            polling(group, StickyAssignor()) as second,
+        ):
+            before = settled(group, [first, second])
+            with polling(group, StickyAssignor()) as third:
+                after = settled(group, [first, second, third])
+        assert after[0] < before[0]
+        assert after[1] < before[1]
+
+
 def test_an_assignor_serves_consumers_of_different_groups(kafka: Kafka) -> None:
     shared = StickyAssignor()
     with (
@@ -165,13 +188,15 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         ValueError,
         "'test-cooperative-only' runs under .* alone.*: use CooperativeKafkaConsumer",
     ),
+    (
+        {"partition_assignment_strategy": [assignor(Reversed(), weights=lambda topics: {})]},
+        ValueError,
+        "'test-reversed' has a source of weights.*: use CooperativeKafkaConsumer",
+    ),
 ]
 if not MAKES_INSTANCES:
     classes = {"partition_assignment_strategy": [StickyAssignor]}
     WRONG += [(classes, TypeError, r"kafka-python 2 needs an instance, as in \[StickyAssignor\(\)\]")]
-if KNOWS_RACKS:
-    no_name = {"partition_assignment_strategy": [StickyAssignor()], "client_rack": 7}
-    WRONG += [(no_name, TypeError, "client_rack must be a non-empty str or None, not 7")]
 
 
 @pytest.mark.parametrize(("settings", "error", "message"), WRONG)
@@ -191,21 +216,3 @@ def test_a_wrong_configuration_is_refused_as_early_as_the_client_shows_it(
         else:  # 2.x reveals its settings only when it joins
             with contextlib.closing(construct()) as consumer, pytest.raises(error, match=message):
                 consumer.poll(timeout_ms=10_000)
-
-
-def test_missing_topics_by_the_thousand_are_not_asked_for_again_and_again() -> None:
-    few_bytes, names = 1000, [f"t{number:05}".encode() for number in range(2000)]
-    subscription = int16(0) + int32(len(names)) + b"".join(map(string, names)) + int32(-1)
-    with (
-        counted_kafka(**{"auto.create.topics.enable": "false"}) as (kafka, counter),
-        GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
-    ):
-        group.start("leader", ["sticky"])
-        before = group.settle()
-        with RawMember(kafka.bootstrap, group.id, metadata=subscription, client_id="hopeful") as hopeful:
-            hopeful.wait_until_assigned()
-            assert group.settle("leader", after=before).count("leader") == 2
-            asked = len(counter.requests("leader", METADATA))
-            group.wait_for("more requests", lambda: len(counter.requests("leader", METADATA)) >= asked + 3)
-            later = counter.requests("leader", METADATA)[asked:]
-    assert max(request.size for request in later) < few_bytes

@@ -1,13 +1,21 @@
-"""Groups with malicious members, led by our strategies in a stock consumer, on a real broker."""
+"""Groups with malicious members, led by our strategies in both consumers, on a real broker."""
 
 from __future__ import annotations
 
-from compat_tests.hostile.scenarios import HostileScenarios, StolenInstanceScenarios
-from compat_tests.kafka_python.member import KNOWS_STATIC_MEMBERS
+from compat_tests.hostile.scenarios import HostileClaimScenarios, HostileScenarios, StolenInstanceScenarios
+from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
 
 
-class TestHostileMembers(HostileScenarios):
+class TestHostileMembers(HostileClaimScenarios):
     program = "compat_tests.kafka_python.member"
+
+
+if KNOWS_RACKS:  # 3.0 and later
+
+    class TestHostileMembersOfCooperativeGroups(HostileScenarios):
+        program = "compat_tests.kafka_python.cooperative_member"
+        strategy = "cooperative-sticky"
+        waits_for_claimants = True
 
 
 if KNOWS_STATIC_MEMBERS:  # 2.3 and later

@@ -5,6 +5,7 @@ The member reports a partition as assigned before it takes it, and as revoked af
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,6 +43,7 @@ def consume(
             consumer.assign(partitions)
 
     def revoked(_: Consumer, partitions: list[Any]) -> None:
+        time.sleep(spec.revoke_s)
         if cooperative:
             consumer.incremental_unassign(partitions)
         else:

@@ -55,6 +55,7 @@ class MemberSpec:
     - `/path/to/FILE.py:attribute`: our assignor of the strategy in this file;
     - `guarded:sticky`: our assignor with `stay_classic`;
     - `class:sticky`: our class where an instance belongs;
+    - `naive:cooperative-sticky`: ours, but a leader does not see what the members still hold;
     - `garbage:sticky:ff00`: votes for `sticky`, and joins with these bytes as its metadata.
     """
 
@@ -85,6 +86,9 @@ class MemberSpec:
 
     user: str | None = None
     """The user that logs in with a password (see `compat_tests.chaos.rights`), if the brokers require one."""
+
+    revoke_s: float = 0.0
+    """The time that the application takes to give partitions up, in seconds; of a librdkafka member."""
 
     copies_to: str | None = None
     """The topic to which the member copies consumed records in transactions."""

@@ -9,16 +9,16 @@ metrics         the metrics of the coordinator, in the registry of the client
 user_thread     calls of the user's listener, and errors, in `poll`
 fetching        subscription, assignment, start positions, and the fetcher, which can be woken up
 
-`_v3` lists everything that is used of kafka-python beyond its public interface.
+`inside` lists everything that is used of kafka-python beyond its public interface.
 """
 
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from kafka import KafkaConsumer
 
-from kafka_assignors_kafka_python._client import INSTALLED, MODULE
+from kafka_assignors_kafka_python._releases import INSTALLED, IS_2
 
-if TYPE_CHECKING or MODULE == "v3":
+if TYPE_CHECKING or not IS_2:
     from kafka_assignors_kafka_python.cooperative.consumer import ConsumerSettings, CooperativeKafkaConsumer
 else:
 

@@ -28,9 +28,9 @@ from kafka_assignors.assignor import (
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
-from kafka_assignors_kafka_python._v3 import require_inside
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher, CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.inside import require_inside
 
 if TYPE_CHECKING:
     from kafka import ConsumerRebalanceListener

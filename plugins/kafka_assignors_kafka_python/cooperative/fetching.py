@@ -29,7 +29,7 @@ from kafka.future import Future
 from kafka.structs import OffsetAndMetadata, TopicPartition
 
 from kafka_assignors.rebalance.events import Partition, Partitions
-from kafka_assignors_kafka_python._v3 import Fetcher, SubscriptionState, TopicPartitionState
+from kafka_assignors_kafka_python.cooperative.inside import Fetcher, SubscriptionState, TopicPartitionState
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator

@@ -43,7 +43,7 @@ from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, Membersh
 from kafka_assignors.rebalance.lead import LeaderThreads
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors_kafka_python._v3 import ConsumerCoordinator, joining_node
+from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator, joining_node
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 
 _HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)

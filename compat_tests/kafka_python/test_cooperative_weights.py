@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import kafka as kafka_python
 import pytest
-from kafka import KafkaConsumer
 
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -19,19 +17,14 @@ from compat_tests.support.weights import lag, member_ids, silent_server, write
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_strategies.for_kafka_python import LagWeights, RateWeights, WeightedAssignor
 
-PROGRAM = "compat_tests.kafka_python.member"
-
-IS_2 = kafka_python.__version__.startswith("2.")
-KINDS = [KafkaConsumer] if IS_2 else [KafkaConsumer, CooperativeKafkaConsumer]
+PROGRAM = "compat_tests.kafka_python.cooperative_member"
 
 
 @contextlib.contextmanager
-def polling(
-    group: GroupOfMembers, kind: Callable[..., Any], weights: Any, count: int, **settings: Any
-) -> Iterator[list[Any]]:
+def polling(group: GroupOfMembers, weights: Any, count: int, **settings: Any) -> Iterator[list[Any]]:
     """`count` consumers, each polled on its own thread."""
     consumers = [
-        kind(
+        CooperativeKafkaConsumer(
             *group.topics,
             bootstrap_servers=group.kafka.bootstrap,
             group_id=group.id,
@@ -71,17 +64,15 @@ def until_shares(expected: list[set[int]], consumers: list[Any]) -> None:
         time.sleep(0.1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_members_share_the_lag_and_not_the_number(kafka: Kafka, kind: Callable[..., Any]) -> None:
+def test_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         lag(group, {2: 500, 4: 20})
         weights = LagWeights(group.id, base=10, bootstrap_servers=kafka.bootstrap)
-        with polling(group, kind, weights, 2, session_timeout_ms=45_000) as consumers:
+        with polling(group, weights, 2, session_timeout_ms=45_000) as consumers:
             until_shares([{2}, {0, 1, 3, 4, 5}], consumers)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka, kind: Callable[..., Any]) -> None:
+def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka) -> None:
     with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
         lag(group, {4: 500, 2: 20})
         # Every partition lags, partition 4 most. Only the records between two looks count.
@@ -93,7 +84,7 @@ def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka, kind: C
         assert usual is not None
         assert hot == pytest.approx(50 * usual, rel=0.01)
         assert {first, *others} == {usual}
-        with polling(group, kind, weights, 2, session_timeout_ms=45_000) as consumers:
+        with polling(group, weights, 2, session_timeout_ms=45_000) as consumers:
             until_shares([{2}, {0, 1, 3, 4, 5}], consumers)
 
 
@@ -103,9 +94,7 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
     asked: list[Mapping[str, int]] = []
     before: list[list[str]] = []
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group, silent_server() as address:
-        # kafka-python 2.0 would give up after two seconds, when it asks for the version of the brokers.
-        patient = {"api_version_auto_timeout_ms": int(HANG_S * 1000)} if IS_2 else {}
-        silent = LagWeights(group.id, bootstrap_servers=address, **patient)
+        silent = LagWeights(group.id, bootstrap_servers=address)
 
         def weights(topics: Mapping[str, int]) -> Any:
             asked.append(topics)
@@ -114,7 +103,7 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
 
         # The assignor allows HANG_S, but the session limits the wait to five seconds.
         began = time.monotonic()
-        with polling(group, KafkaConsumer, weights, 1, session_timeout_ms=15_000) as consumers:
+        with polling(group, weights, 1, session_timeout_ms=15_000) as consumers:
             until_shares([{0, 1, 2, 3}], consumers)
             took = time.monotonic() - began
             time.sleep(1)

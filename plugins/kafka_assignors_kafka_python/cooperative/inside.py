@@ -1,0 +1,157 @@
+"""The inside of kafka-python 3 that the cooperative consumer touches. Checked with 3.0.12.
+
+The consumer's `_subscription`, `_fetcher` and `_coordinator` are properties, which replace kafka-python's
+objects by ours before they are used. The network, the cluster metadata and the requests are kafka-python's
+own.
+
+It also touches what `_TOUCHED_OF_COORDINATOR` and `_TOUCHED_OF_FETCHER` list, and
+
+    KafkaConsumer
+        _subscription, _fetcher, _coordinator   assigned in its constructor, in this order
+        _refresh_committed_offsets      replaced, except in `position`
+        _poll_once                      extended: notes whether records were returned
+        _client, _closed                to close a consumer that is refused
+    ConsumerCoordinator
+        _client, _lock, _metadata_snapshot
+        _assignors                      {name: assignor}
+        _generation, state              set for `group_metadata`
+        coordinator_unknown, coordinator_dead
+        ensure_coordinator_ready_async  replaced
+        group_metadata                  extended: joins wait until the next `poll`
+        poll, time_to_next_poll, commit_offsets_sync, commit_offsets_async, maybe_leave_group, close
+                                        replaced, except for partitions assigned by hand
+    SubscriptionState
+        set_reset_pending, reset_failed, set_validation_pending, validation_failed
+                                        extended: partitions may have left meanwhile
+        group_subscribe, group_subscription, reset_group_subscription   the topics that a leader watches
+        partitions_needing_validation   the partitions whose positions may be validated now
+    TopicPartitionState
+        is_fetchable                    extended: asked before each fetch and each delivery
+        position, awaiting_validation
+    Fetcher
+        in_flight_fetches               replaced
+        _subscriptions
+    KafkaConnectionManager (`_manager`)
+        send(node_id=…, request_timeout_ms=…), close(node_id=…), close(), get_connection
+    KafkaConnection
+        connected, paused, _reauth, send_request
+                                        a commit is written to the open connection itself
+    KafkaTCPTransport
+        _close                          closes the socket, without the pending writes
+        _sock, is_closing, last_read
+    ClusterMetadata
+        topics, topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
+        broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
+        set_topics, _topics, need_all_topic_metadata    the topics whose metadata are fetched
+        brokers, metadata_refresh_in_progress
+        _partitions                     {topic: {partition: MetadataResponsePartition}}: replaced as a whole
+        unauthorized_topics             only the user's while `_handle_metadata_update` runs
+    GroupCoordinatorMetrics, ConsumerCoordinatorMetrics
+        heartbeat_latency, join_latency, sync_latency, commit_latency: their sensors
+        metric_group_name
+    Metrics (`config["metrics"]` of the coordinator)
+        sensor, metric_name, add_metric; the statistics of `kafka.metrics.stats`
+    WakeupNotifier, Generation, MemberState, requests and responses of the group protocol
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka.consumer import fetcher, subscription_state
+from kafka.coordinator import consumer as coordinator_module
+from kafka.protocol.metadata import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
+    MetadataResponse,
+)
+
+from kafka_assignors.client_versions import require_attributes
+
+
+async def refresh_metadata(cluster: Any) -> None:
+    """Wait for metadata that were requested after this call."""
+    if cluster.metadata_refresh_in_progress:
+        # The request was sent before the group's topics were known, and completes the next future.
+        await cluster.request_update()
+    await cluster.request_update()
+
+
+# The base classes have no types, and pyright's stubs are of 2.x.
+SubscriptionState: Any = subscription_state.SubscriptionState
+TopicPartitionState: Any = subscription_state.TopicPartitionState
+Fetcher: Any = fetcher.Fetcher
+ConsumerCoordinator: Any = coordinator_module.ConsumerCoordinator
+
+_TOUCHED_OF_COORDINATOR = (
+    # The first three are taken over from the coordinator that is replaced.
+    "_sensors",
+    "_consumer_sensors",
+    "heartbeat",
+    "_handle_metadata_update",  # extended: the topics of a leader, and a pattern
+    "_assignment_snapshot",
+    "_build_metadata_snapshot",
+    "_failed_request",
+    "lookup_coordinator",
+    "fetch_committed_offsets_async",  # requests committed offsets until there is a response
+    "_maybe_auto_commit_offsets_async",
+    "_maybe_auto_commit_offsets_sync",
+    "next_auto_commit_deadline",
+    "_invoke_completed_offset_commit_callbacks",
+    "completed_offset_commits",
+    "_commit_offsets_async_on_complete",  # replaced
+    "_offset_fetch_futures",  # {partitions: the future of their committed offsets}
+    "_manager.call_soon",
+    "_manager.wait_for",
+    "_manager.close",
+    "_manager._conns",  # {node id: connection}, with `close_future` and `transport`
+    "_net.run",
+    "_net.sleep",
+    "_net._io_thread",
+    "_cluster._coordinator_brokers",  # {node id: broker}: a node id has a connection of its own
+    "_subscription._lock",
+    "_subscription.assignment",  # {partition: state}, changed in place
+)
+_TOUCHED_OF_FETCHER = (
+    "_fetch_futures",  # the futures that `fetch_records` waits for; only the I/O thread changes them
+    "_send_fetches_async",  # extended: adds the future that wakes the user's thread
+    "_completed_fetches",  # a deque of responses that are not parsed
+    "_paused_completed_fetches",  # the same by partition, while the user has paused it
+    "_paused_partition_records",  # parsed records by partition, while the user has paused it
+    "_next_partition_records",  # the records that are delivered next; None, or empty if all were delivered
+    "_reset_task",
+    "_validation_task",
+    "_maybe_update_current_leader",  # extended: the newest leaders are kept
+    "_validate_offsets_async",  # replaced: asks each leader independently
+    "_validate_offsets_for_node",
+    "_group_offset_for_leader_epoch_requests",
+    "_manager.cluster.add_listener",
+    "_manager.cluster.topic_id",
+    "_manager.cluster.update_partition_leader",
+    "_sensors",
+)
+
+
+def require_inside(coordinator: Any, fetcher: Any) -> None:
+    """RuntimeError for a release of kafka-python that lacks an attribute the cooperative consumer needs."""
+    require_attributes(
+        "CooperativeKafkaConsumer",
+        "kafka-python",
+        (coordinator, _TOUCHED_OF_COORDINATOR),
+        (fetcher, _TOUCHED_OF_FETCHER),
+    )
+
+
+def joining_node(cluster: Any, coordinator_id: str) -> str:
+    """The node id of the coordinator for joins alone, which gives them a connection of their own.
+
+    A broker answers the requests of a connection in order, and JoinGroup only when the last member has
+    joined. Heartbeats and commits on the same connection would have to wait for that. kafka-python has a
+    connection for each node id, and gives coordinators ids of their own.
+    """
+    joining_id = f"joining-{coordinator_id}"
+    broker = cluster.broker_metadata(coordinator_id)
+    known = cluster.broker_metadata(joining_id)
+    if known is None or (known.host, known.port) != (broker.host, broker.port):
+        cluster._coordinator_brokers[joining_id] = MetadataResponse.MetadataResponseBroker(
+            joining_id, broker.host, broker.port, None
+        )
+    return joining_id
