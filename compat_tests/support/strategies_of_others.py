@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-import time
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -97,40 +96,6 @@ class Forgetful(Strategy):
                 for member_id, share in whole.items()
             }
         )
-
-
-THINKING_S = 14.0
-"""Longer than a session of eight seconds, and less than twice as long."""
-
-
-@dataclass(frozen=True)
-class ThinksAsleep(Strategy):
-    """`Reversed`, but sleeps once the group has three members, as a call to a service or a disk does."""
-
-    name: str = "test-thinks-asleep"
-    version: int = 1
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
-
-    def assign(self, group: Group) -> Assignment:
-        if len(group.members) >= 3:
-            time.sleep(THINKING_S)
-        return Reversed().assign(group)
-
-
-@dataclass(frozen=True)
-class ThinksHard(Strategy):
-    """`Reversed`, but computes for a long time in Python once the group has three members."""
-
-    name: str = "test-thinks-hard"
-    version: int = 1
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
-
-    def assign(self, group: Group) -> Assignment:
-        if len(group.members) >= 3:
-            until = time.monotonic() + THINKING_S
-            while time.monotonic() < until:
-                sum(range(1000))
-        return Reversed().assign(group)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,4 @@ def is_release_2(installed: str) -> bool:
 
 
 INSTALLED = installed_release("kafka-python", "kafka")
-"""From the distribution's metadata, since the oldest releases do not import on the newest Pythons."""
-
 IS_2 = is_release_2(INSTALLED)

@@ -123,14 +123,6 @@ def caller_of(kind: type[Caller]) -> Caller | None:
     return None
 
 
-def leader_heartbeat_pause_s(heartbeat_interval_ms: float, session_timeout_ms: float) -> float:
-    """The time between two heartbeats of a leader that assigns, in seconds.
-
-    It is at most a third of the session, as Kafka recommends, even if `heartbeat_interval_ms` is longer.
-    """
-    return min(heartbeat_interval_ms, session_timeout_ms / 3) / 1000
-
-
 class Assignor:
     """One strategy in the consumers of a process.
 
