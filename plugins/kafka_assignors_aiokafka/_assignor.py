@@ -17,7 +17,6 @@ from kafka_assignors.assignor import (
     Assignor,
     class_given,
     require_eager,
-    require_no_weights,
     require_unique_names,
 )
 from kafka_assignors.client_versions import installed_release
@@ -139,7 +138,6 @@ def _require_stock(assignors: Sequence[Any]) -> None:
     """TypeError, ValueError or RuntimeError for assignors that AIOKafkaConsumer cannot run."""
     require_unique_names(one.name for one in assignors)
     require_eager(assignors, _OURS)
-    require_no_weights(assignors, _OURS)
     missing = members_unreadable()
     for one in assignors:
         if isinstance(one, type) and issubclass(one, Assignor):

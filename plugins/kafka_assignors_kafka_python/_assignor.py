@@ -11,7 +11,6 @@ from kafka_assignors.assignor import (
     Assignor,
     caller_of,
     require_eager,
-    require_no_weights,
     require_unique_names,
 )
 from kafka_assignors.group import Topic
@@ -120,7 +119,6 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
             names = _running_call.configured_names(coordinator)
             require_unique_names(name for name in names if name == self.name)
         require_eager([self], "CooperativeKafkaConsumer")
-        require_no_weights([self], "CooperativeKafkaConsumer")
         self._require_members_complete()
 
     def _require_members_complete(self) -> None:

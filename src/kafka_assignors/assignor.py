@@ -400,22 +400,20 @@ def require_unique_names(names: Iterable[str]) -> None:
 
 
 def require_eager(assignors: Iterable[object], cooperative_consumer: str) -> None:
-    """Raise ValueError if a stock consumer has an assignor whose strategy is not eager.
+    """Raise ValueError if a stock consumer has an assignor that it cannot run.
 
-    `cooperative_consumer` is the class to use instead. Assignors of other packages pass.
+    It is eager, and it cannot wait for weights. `cooperative_consumer` is the class to use instead. Assignors
+    of other packages pass.
     """
     for one in assignors:
-        if isinstance(one, Assignor) and RebalanceProtocol.EAGER not in one.strategy.protocols:
+        if not isinstance(one, Assignor):
+            continue
+        if RebalanceProtocol.EAGER not in one.strategy.protocols:
             raise ValueError(
                 f"strategy {one.name!r} runs under the cooperative protocol alone, and this consumer is "
                 f"eager: use {cooperative_consumer}"
             )
-
-
-def require_no_weights(assignors: Iterable[object], cooperative_consumer: str) -> None:
-    """Raise ValueError for an assignor with a source of weights: a stock consumer cannot wait for weights."""
-    for one in assignors:
-        if isinstance(one, Assignor) and one.weights is not None:
+        if one.weights is not None:
             raise ValueError(
                 f"the assignor {one.name!r} has a source of weights, and this consumer cannot wait for them: "
                 f"use {cooperative_consumer}"
