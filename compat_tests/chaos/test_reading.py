@@ -52,7 +52,7 @@ def test_offsets_with_gaps_are_several_deliveries() -> None:
     ]
 
 
-def test_a_signature_names_a_member_whatever_its_name() -> None:
+def test_a_signature_names_a_member_of_any_name() -> None:
     for member in ("a-1", "a 1", "3"):
         assert signed(signature(member, 12)) == (member, 12)
     assert signed("") == ("", 0)

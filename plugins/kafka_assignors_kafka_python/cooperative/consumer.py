@@ -9,7 +9,6 @@ from __future__ import annotations
 import selectors
 import ssl
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypedDict
 
@@ -28,6 +27,7 @@ from kafka_assignors.assignor import (
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
+from kafka_assignors_kafka_python._releases import INSTALLED
 from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeFetcher, CooperativeSubscriptionState
 from kafka_assignors_kafka_python.cooperative.inside import require_inside
@@ -209,10 +209,9 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
             if type(getattr(self, name, None)) is not kind:
                 self._closed = True  # Otherwise `__del__` would close parts that do not exist yet.
                 self._client.close()
-                release = metadata.version("kafka-python")
                 raise RuntimeError(
                     f"{type(self).__name__}.{name} is not the {kind.__name__} that makes the consumer "
-                    f"cooperative: kafka-python {release} or a subclass assigns it otherwise. "
+                    f"cooperative: kafka-python {INSTALLED} or a subclass assigns it otherwise. "
                     "Use a release that is checked, and leave this attribute to CooperativeKafkaConsumer"
                 )
 
