@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from types import ModuleType
 from typing import Any, ClassVar, cast
@@ -136,3 +137,15 @@ class TestEagerByAccident:
     def test_an_empty_list_is_told_what_to_pass(self) -> None:
         with pytest.raises(ValueError, match=r"strategy is empty: pass \[CooperativeStickyAssignor\(\)\]"):
             require()
+
+
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [
+        ("StickyAssignor", "StickyAssignor() of kafka_assignors_ours,"),
+        ("WeightedAssignor", "WeightedAssignor() of kafka_assignors_strategies.for_ours,"),
+    ],
+)
+def test_the_class_to_pass_is_told_with_its_package(given: str, instead: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(instead)):
+        require(given)
