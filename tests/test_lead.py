@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.assignor import Assignor, NoWeightsError, Weighed
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Topic
 from kafka_assignors.join_sync import EncodedAssignments, JoinedMember, LastAssignment
 from kafka_assignors.leader import InvalidAssignmentError
@@ -22,6 +22,7 @@ from kafka_assignors.rebalance.lead import MOST_THREADS, Leader, LeaderThreads
 from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky
 from kafka_assignors.strategy import Strategy
+from kafka_assignors.weights import NoWeightsError, Weighed
 from kafka_assignors.wire import decode_assignment
 from kafka_assignors_strategies import Weighted
 

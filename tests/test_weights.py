@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.assignor import Assignor, NoWeightsError, ask_in_thread
+from kafka_assignors.assignor import Assignor, ask_in_thread
 from kafka_assignors.group import Topic
-from kafka_assignors.weights import weigh
+from kafka_assignors.weights import NoWeightsError, weigh
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.weight_sources import (
     LagSource,

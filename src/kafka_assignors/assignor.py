@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from kafka_assignors.arguments import require_number
@@ -45,7 +45,7 @@ from kafka_assignors.strategy import (
     is_ours,
     runs_on_broker,
 )
-from kafka_assignors.weights import weigh
+from kafka_assignors.weights import NoWeightsError, Weighed, weigh
 
 if TYPE_CHECKING:
     import asyncio
@@ -72,17 +72,6 @@ class AssignorOptions(TypedDict, total=False):
 
 AskedWeights: TypeAlias = "Future[Any] | asyncio.Future[Any]"
 """The result of a source of weights that is being asked, in a thread or on an event loop."""
-
-
-class NoWeightsError(Exception):
-    """The source of weights raised, or did not answer in time: the message says why."""
-
-
-class Weighed(NamedTuple):
-    """Topics with the weights that a source gave, and the problems in these weights."""
-
-    topics: list[Topic]
-    findings: list[str]
 
 
 def ask_in_thread(
@@ -259,7 +248,7 @@ class Assignor:
     def weigh(self, coordinator: object, topics: Sequence[Topic], given: object) -> Weighed:
         """The topics with the weights that the source gave; they are kept until it gives others."""
         self._last_weights[coordinator] = given
-        return Weighed(*weigh(topics, given))
+        return weigh(topics, given)
 
     def weigh_by(
         self, coordinator: object, topics: Sequence[Topic], asked: AskedWeights | None, patience_s: float
@@ -294,7 +283,7 @@ class Assignor:
         last = self._last_weights.get(coordinator)
         instead = "all weights count as unknown" if last is None else "those it gave last are used"
         self.log.warning("%s: no weights from %r: %s; %s", self.name, self.weights, found, instead)
-        return list(topics) if last is None else weigh(topics, last)[0]
+        return list(topics) if last is None else weigh(topics, last).topics
 
     def encode_assignments(
         self, members: DecodedMembers, topics: Iterable[Topic], generation: int | None

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import index
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from kafka_assignors.group import MOST_WEIGHT, Topic
 
@@ -23,10 +23,23 @@ GivenWeights: TypeAlias = Mapping[str, Sequence[int | None]]
 """By topic a weight for each partition, from 0 on; None where it is unknown."""
 
 
-def weigh(topics: Iterable[Topic], given: object) -> tuple[list[Topic], list[str]]:
+class NoWeightsError(Exception):
+    """The source of weights raised, or did not answer in time: the message says why."""
+
+
+class Weighed(NamedTuple):
+    """Topics with the weights that a source gave, and the problems in these weights."""
+
+    topics: list[Topic]
+    findings: list[str]
+
+
+def weigh(topics: Iterable[Topic], given: object) -> Weighed:
     """The topics with the weights that a source gave, and the problems in these weights."""
     if not isinstance(given, Mapping):
-        return list(topics), [f"the source of weights gave {type(given).__name__}, not a mapping of topics"]
+        return Weighed(
+            list(topics), [f"the source of weights gave {type(given).__name__}, not a mapping of topics"]
+        )
     weighed: list[Topic] = []
     findings: list[str] = []
     for topic in topics:
@@ -39,7 +52,7 @@ def weigh(topics: Iterable[Topic], given: object) -> tuple[list[Topic], list[str
         if finding is not None:
             findings.append(finding)
         weighed.append(replace(topic, weights=weights))
-    return weighed, findings
+    return Weighed(weighed, findings)
 
 
 def _checked(topic: Topic, listed: Any) -> tuple[tuple[int | None, ...] | None, str | None]:

@@ -34,7 +34,7 @@ from aiokafka.protocol import api, group
 from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import Assignor, Weighed, ask_in_thread
+from kafka_assignors.assignor import Assignor, ask_in_thread
 from kafka_assignors.group import Topic
 from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors.rebalance import lease
@@ -43,6 +43,7 @@ from kafka_assignors.rebalance.events import Membership, Partition
 from kafka_assignors.rebalance.lead import LeaderThreads
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.weights import Weighed
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 

@@ -34,7 +34,7 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
     ConsumerProtocolType,
 )
 
-from kafka_assignors.assignor import Assignor, Weighed
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors.rebalance import lease
@@ -43,6 +43,7 @@ from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, Membersh
 from kafka_assignors.rebalance.lead import LeaderThreads
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.weights import Weighed
 from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator, joining_node
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 

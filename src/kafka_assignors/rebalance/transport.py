@@ -11,12 +11,13 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_assignors.assignor import Assignor, Weighed
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.join_sync import JoinedMember
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
+from kafka_assignors.weights import Weighed
 
 
 @dataclass(frozen=True, slots=True)
