@@ -6,7 +6,7 @@ import fnmatch
 import functools
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -127,7 +127,7 @@ def list_groups(
             listing = cluster.list_groups()
             ids = [group.id for group in listing.groups if _matches(group.id, matching)]
             found = cluster.read_groups(ids, skip_hidden=True, on_progress=progress.update)
-            problems = [*listing.problems, *_hidden_groups(ids, found), *_groups_not_found(ids, found)]
+            problems = [*listing.problems, *_not_shown(ids, found)]
             live = [group for group in found if group.state != "Dead"]
             if is_stdout(json_file):
                 for problem in (*problems, *(live.error for live in found if live.error)):
@@ -244,31 +244,21 @@ def _empty_groups(cluster: Cluster, pattern: str | None) -> Sequence[LiveGroup]:
     return [live for live in found if live.state == "Empty"]
 
 
-def _hidden_groups(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
-    """The groups that the broker lists and does not describe, since the principal lacks the right."""
-    return _said(
-        {*listed} - {live.id for live in found},
-        "not shown, for this principal may not describe",
-        lambda first: f": it needs Describe on Group {first}",
-    )
+def _not_shown(listed: Sequence[str], found: Sequence[LiveGroup]) -> Iterator[str]:
+    """The groups that are listed and cannot be described: hidden, deleted meanwhile, or with a strange id."""
+    if hidden := {*listed} - {live.id for live in found}:
+        right = f"it needs Describe on Group {min(hidden)!r}"
+        yield f"{_some(hidden, 'not shown, for this principal may not describe')}: {right}"
+    gone = {live.id for live in found if live.state == "Dead"}
+    gone |= {group for group, times in Counter(listed).items() if times > 1}
+    if gone:
+        why = "deleted meanwhile, or an id with a zero byte, where librdkafka cuts it"
+        yield f"{_some(gone, 'listed, and not found when described:')}; {why}"
 
 
-def _groups_not_found(listed: Sequence[str], found: Sequence[LiveGroup]) -> list[str]:
-    """Name the groups that were listed and cannot be described, or were deleted meanwhile."""
-    return _said(
-        {live.id for live in found if live.state == "Dead"}
-        | {group for group, times in Counter(listed).items() if times > 1},
-        "listed, and not found when described:",
-        lambda _: "; deleted meanwhile, or an id with a zero byte, where librdkafka cuts it",
-    )
-
-
-def _said(groups: set[str], what: str, why: Callable[[str], str]) -> list[str]:
-    if not groups:
-        return []
-    first = repr(min(groups))
+def _some(groups: set[str], what: str) -> str:
     others = "" if len(groups) == 1 else " and others"
-    return [f"{counted(len(groups), 'group')} {what} {first}{others}{why(first)}"]
+    return f"{counted(len(groups), 'group')} {what} {min(groups)!r}{others}"
 
 
 def _looks(
