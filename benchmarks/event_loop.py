@@ -30,7 +30,7 @@ from typing import TypeVar
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import NEVER_ASSIGNED, JoinedMember, LastAssignment, subscription_bytes
+from kafka_assignors.messages import NEVER_ASSIGNED, JoinedMember, LastAssignment, subscription_bytes
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire import decode_assignment
 

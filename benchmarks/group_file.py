@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_assignors.group import Group, Topic
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors.wire import encode_member

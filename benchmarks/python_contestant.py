@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.group_file import GroupFile, read_group_file
 from kafka_assignors.group import Group, Member
-from kafka_assignors.join_sync import encode_assignments, read_members
+from kafka_assignors.messages import encode_assignments, read_members
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
 Call = Callable[[], object]

@@ -76,7 +76,9 @@ class Comparison:
         """Solve one group in every order of wishes, and compare each answer with the optimum."""
         oracle = Oracle(group, scale)
         claims = group.claims
-        judged = {(t, p): m for m, by_topic in claims.prior.items() for t, ps in by_topic.items() for p in ps}
+        judged = {
+            (t, p): m for m, by_topic in claims.owners.items() for t, ps in by_topic.items() for p in ps
+        }
         if judged != oracle.prior:
             self._fail(name, group, "claims", "the claims are judged differently")
             return

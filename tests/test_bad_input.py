@@ -17,8 +17,8 @@ import pytest
 from kafka_assignors.claims import NAMED_PARTITIONS
 from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
 from kafka_assignors.group_json import group_to_json
-from kafka_assignors.join_sync import EncodedAssignments, JoinedMember, encode_assignments, read_members
 from kafka_assignors.leader import lead
+from kafka_assignors.messages import EncodedAssignments, JoinedMember, encode_assignments, read_members
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
 from kafka_assignors.weights import weigh
 from kafka_assignors.wire import Subscription, decode_assignment, encode_subscription

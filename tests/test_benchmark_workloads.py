@@ -14,7 +14,7 @@ from benchmarks.group_file import read_group_file, write_group_file
 from benchmarks.report import times_table
 from benchmarks.workloads import WORKLOADS, Workload
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.join_sync import read_members
+from kafka_assignors.messages import read_members
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
 SMALL = [workload for workload in WORKLOADS if re.search(r" (31|1k|10k|20k|45k|50k)\b", workload.name)]
@@ -52,9 +52,9 @@ def test_all_but_the_last_member_own_everything_unless_it_is_fresh(workload: Wor
         claims = group.claims
         *_, last = group.members.values()
         assert not claims.dropped
-        assert last.id not in claims.prior
+        assert last.id not in claims.owners
         if situation == "fresh":
-            assert not claims.prior
+            assert not claims.owners
         else:
             subscribed = set().union(*(m.topics for m in group.members.values() if m.id != last.id))
             assert not subscribed.intersection(claims.unowned)
@@ -65,11 +65,11 @@ def test_a_member_leaves_its_share_behind_and_an_unchanged_group_owns_everything
     fresh = workload.fresh()
     leave, unchanged = workload.group("leave"), workload.group("unchanged")
     assert [*leave.members] == [*fresh.members][:-1]
-    assert leave.claims.prior.keys() == leave.members.keys()
+    assert leave.claims.owners.keys() == leave.members.keys()
     assert 3 <= sum(map(len, leave.claims.unowned.values())) <= 4  # 31 partitions over 8 members
     assert unchanged.members.keys() == fresh.members.keys()
     assert not unchanged.claims.unowned
-    assert numbers(CooperativeSticky().assign(unchanged)) == numbers(Assignment(unchanged.claims.prior))
+    assert numbers(CooperativeSticky().assign(unchanged)) == numbers(Assignment(unchanged.claims.owners))
 
 
 def test_each_sample_of_a_first_call_is_a_process_of_its_own(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from kafka_assignors.announcements import MOST_CAPACITY, Facts, Supposed, decode_facts, encode_facts
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.join_sync import (
+from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     EncodedAssignments,
     JoinedMember,

@@ -27,7 +27,7 @@ def judge(*members: Member, partitions: int = 6, generation: int | None = 4) -> 
 
 
 def prior(claims: Claims) -> dict[str, list[int]]:
-    return {member_id: list(topics["orders"]) for member_id, topics in claims.prior.items()}
+    return {member_id: list(topics["orders"]) for member_id, topics in claims.owners.items()}
 
 
 def unowned(claims: Claims) -> list[int]:
@@ -113,7 +113,7 @@ class TestClaimsThatAreDropped:
 
     def test_a_topic_without_metadata(self) -> None:
         claims = judge_claims(Group.of([], [member("a", [0])]))
-        assert claims.prior == {}
+        assert claims.owners == {}
         assert reasons(claims) == {"a": ((0,), "the topic is unknown")}
 
     def test_a_topic_the_member_no_longer_subscribes_to(self) -> None:
@@ -124,7 +124,7 @@ class TestClaimsThatAreDropped:
     def test_an_empty_claim_is_nothing_to_speak_of(self) -> None:
         claims = judge(member("a", [], generation=99), member("b", [], topics="payments"))
         assert claims.dropped == ()
-        assert claims.prior == {}
+        assert claims.owners == {}
 
 
 class TestFaultyMembers:
@@ -185,7 +185,7 @@ class TestOfAGroup:
         group = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
         assert group.claims.unowned == {"orders": [2]}
         without = replace(group, members={"b": member("b", [2])})
-        assert without.claims.prior == {"b": {"orders": [2]}}
+        assert without.claims.owners == {"b": {"orders": [2]}}
         assert list(without.claims.unowned["orders"]) == [0, 1]
 
 

@@ -259,7 +259,7 @@ class TestProblem:
             {min(readers): {f"{name}/high": [0]}} if cut < len(units) else {}
         )
         claims = problem.as_group().claims
-        assert claims.prior == problem.claims.prior
+        assert claims.owners == problem.claims.owners
         assert {name: [*free] for name, free in claims.unowned.items()} == {
             name: [*free] for name, free in problem.claims.unowned.items()
         }

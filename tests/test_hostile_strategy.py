@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from kafka_assignors import join_sync
+from kafka_assignors import messages
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
@@ -105,7 +105,7 @@ def test_a_leader_whose_strategy_changes_the_group_judges_and_withholds_by_what_
 
 
 def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_changes_nothing() -> None:
-    last = join_sync.LastAssignment({"orders": [0, 1], "payments": [1]}, 4)
+    last = messages.LastAssignment({"orders": [0, 1], "payments": [1]}, 4)
 
     class Honest(RuiningLater):
         __slots__ = ()
@@ -114,28 +114,28 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
             return b"hostile"
 
     sent = {
-        type(strategy): join_sync.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
+        type(strategy): messages.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
         for strategy in (Honest(), RuiningLater())
     }
     assert sent[Honest] == sent[RuiningLater]
     assert last.partitions == {"orders": [0, 1], "payments": [1]}
 
     strategy = RuiningLater()
-    joined = join_sync.read_members(
+    joined = messages.read_members(
         strategy,
         [
-            join_sync.JoinedMember("m1", None, sent[RuiningLater]),
-            join_sync.JoinedMember(
+            messages.JoinedMember("m1", None, sent[RuiningLater]),
+            messages.JoinedMember(
                 "m2",
                 None,
-                join_sync.subscription_bytes(strategy, ["orders"], join_sync.NEVER_ASSIGNED, held=True),
+                messages.subscription_bytes(strategy, ["orders"], messages.NEVER_ASSIGNED, held=True),
             ),
         ],
     )
     topics = [Topic("orders", 2), Topic("payments", 2)]
     expected = lead(CooperativeSticky(), Group.of(topics, joined.members, 5), COOPERATIVE)
     for _ in range(2):
-        answer = join_sync.encode_assignments(strategy, joined, topics, 5)
+        answer = messages.encode_assignments(strategy, joined, topics, 5)
         found = {id: decode_assignment(sent).partitions for id, sent in answer.assignments.items()}
         assert {id: {topic: [*numbers] for topic, numbers in each.items()} for id, each in found.items()} == {
             id: {topic: [*numbers] for topic, numbers in each.items()}

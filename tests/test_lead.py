@@ -14,8 +14,8 @@ import pytest
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Topic
-from kafka_assignors.join_sync import EncodedAssignments, JoinedMember, LastAssignment
 from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.messages import EncodedAssignments, JoinedMember, LastAssignment
 from kafka_assignors.rebalance import MemberState, Settings
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership
 from kafka_assignors.rebalance.lead import MOST_THREADS, Leader, LeaderThreads

@@ -11,7 +11,7 @@ import pytest
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import (
+from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     EncodedAssignments,
     JoinedMember,

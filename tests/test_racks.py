@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.join_sync import RackWatch
+from kafka_assignors.messages import RackWatch
 from kafka_assignors.strategies import (
     CooperativeSticky,
     RackAwareSticky,

@@ -78,7 +78,7 @@ def per_release(group: Group, assignment: Assignment) -> dict[str | None, int]:
 
 def moved(group: Group, assignment: Assignment) -> int:
     """The number of partitions that move away from a live member."""
-    prior = group.claims.prior
+    prior = group.claims.owners
     return sum(
         len(set(partitions).difference(assignment.members[id].get(topic, ())))
         for id, owned in prior.items()

@@ -100,7 +100,7 @@ class TestWhateverTheGroup:
                 (m.id, t, p) for m in group.members.values() for t, ps in m.owned.items() for p in set(ps)
             ]
             led = lead(strategy, group, RebalanceProtocol.COOPERATIVE)
-            counting = group.claims.prior
+            counting = group.claims.owners
             for member_id, topics in led.assignment.members.items():
                 for other, topic, partition in held:
                     if other != member_id and partition in topics.get(topic, ()):
@@ -167,7 +167,7 @@ class TestWhateverTheGroup:
         # Without racks, swapping partitions within a topic class would be pure movement.
         all_alike = {m.id: replace(m, topics=frozenset(group.topics)) for m in group.members.values()}
         alike = Group(group.topics, all_alike, group.generation)
-        prior = alike.claims.prior
+        prior = alike.claims.owners
         for member_id, now in assign(alike, FEWEST_MOVES).members.items():
             had = {(t, p) for t, ps in prior.get(member_id, {}).items() for p in ps}
             has = {(t, p) for t, ps in now.items() for p in ps}

@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataResponse_v1
 import kafka_assignors_aiokafka as plugin
 from compat_tests.aiokafka.consumers import renamed
 from compat_tests.support.strategies_of_others import Reversed
-from kafka_assignors.join_sync import NEVER_ASSIGNED
+from kafka_assignors.messages import NEVER_ASSIGNED
 from kafka_assignors.wire import decode_assignment, decode_member
 from kafka_assignors.wire.consumer_protocol import decode_subscription
 from kafka_assignors_aiokafka import _running_call

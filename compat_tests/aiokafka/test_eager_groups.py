@@ -22,7 +22,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import CooperativeOnly
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors_aiokafka import (
     CooperativeStickyAssignor,
     RangeAssignor,

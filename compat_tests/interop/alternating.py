@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from compat_tests.java.oracle import JavaOracle
 from compat_tests.java.random_groups import features, misread_by_java, random_group, without_racks
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.join_sync import JoinedMember, encode_assignments, read_members
+from kafka_assignors.messages import JoinedMember, encode_assignments, read_members
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
 from kafka_assignors.strategies import Strategy, load_strategy

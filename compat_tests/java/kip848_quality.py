@@ -102,7 +102,7 @@ def main(arguments: Iterable[str] | None = None) -> int:
     for what, groups in (("all members subscribe to the same topics", alike), ("they do not", mixed)):
         by_strategy = {name: [reached(name, *group) for group in groups] for name in STRATEGIES}
         failed |= any(not one.balanced for name in OURS for one in by_strategy[name])
-        owning = sum(bool(group.claims.prior) for group, _ in groups)
+        owning = sum(bool(group.claims.owners) for group, _ in groups)
         head = f"{len(groups)} groups in which {what}, {owning} of them with earlier owners:"
         texts += [head, table(by_strategy)]
     text = "\n\n".join(texts)

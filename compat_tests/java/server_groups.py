@@ -29,7 +29,7 @@ def server_group(seed: int) -> Group:
     group = replace(drawn, topics={name: with_id(rng, topic) for name, topic in drawn.topics.items()})
     if seed % 2:
         group = _unevenly_owned(rng, group)
-    prior = group.claims.prior
+    prior = group.claims.owners
     members = [
         replace(
             member,

@@ -16,7 +16,7 @@ from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAs
 from compat_tests.kafka_python.stock import learn_of
 from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import (

@@ -18,7 +18,7 @@ from compat_tests.scripted.users import CLIENTS, User
 from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
-from kafka_assignors.join_sync import DecodedMembers, EncodedAssignments, JoinedMember
+from kafka_assignors.messages import DecodedMembers, EncodedAssignments, JoinedMember
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import topics as watching

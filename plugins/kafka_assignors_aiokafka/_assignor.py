@@ -21,8 +21,8 @@ from kafka_assignors.assignor import (
 )
 from kafka_assignors.client_versions import installed_release
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import JoinedMember, topics_from
 from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.messages import JoinedMember, topics_from
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_aiokafka._running_call import (

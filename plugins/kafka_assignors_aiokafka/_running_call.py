@@ -28,7 +28,7 @@ from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, Group
 
 from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 
 _TOUCHED_OF_COORDINATOR = (
     "_assignors",  # what the user configured

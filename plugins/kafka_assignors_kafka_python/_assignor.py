@@ -14,7 +14,7 @@ from kafka_assignors.assignor import (
     require_unique_names,
 )
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import topics_from
+from kafka_assignors.messages import topics_from
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python import _running_call
 from kafka_assignors_kafka_python._releases import INSTALLED, IS_2

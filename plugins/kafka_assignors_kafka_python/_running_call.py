@@ -28,7 +28,7 @@ from typing import Any
 
 from kafka_assignors.assignor import caller_of
 from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python._releases import INSTALLED, IS_2
 

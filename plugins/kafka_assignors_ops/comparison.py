@@ -48,7 +48,7 @@ def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]])
             least = result.quality.moved
         results.append(result)
     return StrategyComparison(
-        now=measure(group, Assignment(group.claims.prior)),
+        now=measure(group, Assignment(group.claims.owners)),
         least_moved=least_moved(group) if least is None else least,
         results=tuple(results),
     )

@@ -67,7 +67,7 @@ class Kip848Uniform(Strategy):
         kept: dict[str, TopicPartitions] = {}
         lacking: list[tuple[str, int]] = []
         for left, member in zip(range(len(members), 0, -1), members, strict=True):
-            had = claims.prior.get(member.id, {})
+            had = claims.owners.get(member.id, {})
             load = sum(map(len, had.values()))
             # A member that has an extra one already gets it, unless all remaining members must take one.
             share = base + (extras > 0 and (load > base or left <= extras))
@@ -160,7 +160,7 @@ def assign_mixed(group: Group, members: list[Member]) -> Assignment:
         return -(group.topics[topic].partitions / readers), readers, topic
 
     claims = group.claims
-    work = _Work([claims.prior.get(member.id, {}) for member in members])
+    work = _Work([claims.owners.get(member.id, {}) for member in members])
     topics = sorted(subscribers, key=rank)
     for topic in topics:
         if topic in claims.unowned:

@@ -1,7 +1,7 @@
 """`Assignor`: one strategy in the consumers of a process, and the last assignment of each consumer.
 
 The adapter of a client adds the interface that the client calls; the code that all clients share is here and
-in `join_sync`. There is no I/O; findings go to the logger of the adapter.
+in `messages`. There is no I/O; findings go to the logger of the adapter.
 
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 
 from kafka_assignors.arguments import require_number
 from kafka_assignors.group import Topic, TopicPartitions
-from kafka_assignors.join_sync import (
+from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     DecodedMembers,
     EncodedAssignments,

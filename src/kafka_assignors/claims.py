@@ -60,15 +60,15 @@ class DroppedClaim:
 class Claims:
     """The valid claims of a group.
 
-    `prior` gives the owned partitions by member id and topic: existing partitions, of topics that the member
+    `owners` gives the owned partitions by member id and topic: existing partitions, of topics that the member
     subscribes to, no partition twice, every sequence ascending and not empty; members that own nothing are
     left out.
 
     `unowned` gives the partitions without an owner by topic, ascending; topics without any are left out.
-    Together with `prior` that is every partition exactly once.
+    Together with `owners` that is every partition exactly once.
     """
 
-    prior: Mapping[str, TopicPartitions]
+    owners: Mapping[str, TopicPartitions]
     dropped: tuple[DroppedClaim, ...]
     unowned: TopicPartitions
 
@@ -94,13 +94,13 @@ def judge_claims(group: Group) -> Claims:
         if len(owned_by_all) < count:
             unowned[name] = sorted(set(range(count)) - owned_by_all) if owned_by_all else range(count)
 
-    prior: dict[str, TopicPartitions] = {}
+    owners: dict[str, TopicPartitions] = {}
     for member, owned in considered:
         kept = _keep(member.id, owned, disputed)
         if kept:
-            prior[member.id] = kept
+            owners[member.id] = kept
     dropped.sort(key=lambda claim: (claim.member_id, claim.topic, claim.reason))
-    return Claims(prior, tuple(dropped), unowned)
+    return Claims(owners, tuple(dropped), unowned)
 
 
 def _consider(group: Group, dropped: list[DroppedClaim]) -> list[tuple[Member, TopicPartitions]]:

@@ -258,7 +258,7 @@ class Group(_JudgedClaims):
         claims = self.claims
         prior = {
             id: owned[id] if had is self.members[id].owned else detached_partitions(had)
-            for id, had in claims.prior.items()
+            for id, had in claims.owners.items()
         }
         dropped = tuple(map(copy.copy, claims.dropped))
         object.__setattr__(group, "_claims", Claims(prior, dropped, detached_partitions(claims.unowned)))

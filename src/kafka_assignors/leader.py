@@ -206,7 +206,7 @@ def _still_held(group: Group, target: Assignment) -> dict[str, dict[str, list[in
                 holders[topic_name].append(member_id)
     held: dict[str, set[int]] = {}
 
-    prior = group.claims.prior
+    prior = group.claims.owners
     withheld: dict[str, dict[str, list[int]]] = {}
     for member_id, assigned in target.members.items():
         own = held_now.get(member_id, {})

@@ -102,7 +102,7 @@ def _max_over_share(group: Group, loads: Sequence[int], scale: Scale) -> float |
 def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
     """How many partitions changed their owner, and how many kept it."""
     owned = kept = 0
-    for member_id, prior in claims.prior.items():
+    for member_id, prior in claims.owners.items():
         now = assignment.members.get(member_id, {})
         for topic, partitions in prior.items():
             owned += len(partitions)
@@ -120,7 +120,7 @@ def _rack_traffic(group: Group, assignment: Assignment) -> RackTraffic | None:
     if not known:
         return None
     sums, unknown = [], []
-    for holders in (group.claims.prior, assignment.members):
+    for holders in (group.claims.owners, assignment.members):
         found = [weights[name][p] if name in weights else None for name, p in _missing(group, holders)]
         sums.append(sum(weight for weight in found if weight is not None))
         unknown.append(found.count(None))

@@ -26,7 +26,7 @@ def answer_renderables(
 ) -> list[RenderableType]:
     """The answer for a group, `where` in the input, given its JSON form: who has what, then its measures."""
     table = FittedTable(_COLUMNS, printable(f"{where}: {strategy}"))
-    prior = {member: _pairs(owned) for member, owned in group.claims.prior.items()}
+    prior = {member: _pairs(owned) for member, owned in group.claims.owners.items()}
     for member, topics in answer["assignment"].items():
         now, before = _pairs(topics), prior.get(member, set())
         cells = (f"{len(now):,}", f"{len(now - before):,}", f"{len(before - now):,}", _assigned(topics))

@@ -42,7 +42,7 @@ def check(group: Group, assignment: Assignment, certificate: Certificate) -> Non
     criteria = require_criteria(certificate.criteria)
     check_assignment(group, assignment)
     prices = _prices_in_bounds(group, assignment, certificate)
-    owners = _holders(group.claims.prior)
+    owners = _holders(group.claims.owners)
     cheapest = _Cheapest(group, prices)
     for name, holders in _holders(assignment.members).items():
         topic = group.topics[name]

@@ -158,7 +158,7 @@ class _Edges:
         numbers = {member_id: number for number, member_id in enumerate(self.members)}
         racks = [group.members[member_id].rack or None for member_id in self.members]
         owners: dict[str, dict[int, int]] = {}
-        for member_id, by_topic in group.claims.prior.items():
+        for member_id, by_topic in group.claims.owners.items():
             for name, partitions in by_topic.items():
                 owners.setdefault(name, {}).update(dict.fromkeys(partitions, numbers[member_id]))
         hubs: dict[tuple[tuple[int, ...], frozenset[str], bool], int] = {}

@@ -84,7 +84,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             observers=[observer],
         )
         self._listener_calls = ListenerCalls(self, subscription, self._session)
-        subscription.serve(fetcher, self._session.unexpected)
+        subscription.serve(fetcher, self._session.log_and_wrap)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change
         if subscription.partitions_auto_assigned() and subscription.subscription is not None:
@@ -170,7 +170,7 @@ class CooperativeCoordinator(WatchingCoordinator):
     def _break(self, error: BaseException) -> None:
         """Raise an unexpected error in every later call: only `close` still works."""
         self._is_broken = True
-        self._subscription.fail(self._session.unexpected("the consumer cannot go on, close it", error))
+        self._subscription.fail(self._session.log_and_wrap("the consumer cannot go on, close it", error))
         self._changed.set()
 
     def _install(self, partitions: events.Partitions) -> None:
@@ -200,7 +200,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         try:
             super()._handle_metadata_update(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
-            self.tell_user(self._session.unexpected("the metadata of its topics could not be read", error))
+            self.tell_user(self._session.log_and_wrap("the metadata of its topics could not be read", error))
 
     def _on_metadata_change(self) -> None:
         # A leader that waits for SyncGroup compares in `assigned`.
@@ -282,7 +282,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                 await self._begin_join_if_due()
                 await self._raise_from_refresh_task()
             except Exception as error:
-                await self.raise_to_user(self._session.unexpected("a join could not begin", error))
+                await self.raise_to_user(self._session.log_and_wrap("a join could not begin", error))
                 await asyncio.sleep(self._retry_backoff_ms / 1000)
                 self._changed.set()
             await self._changed.wait()
@@ -378,7 +378,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             if not error.retriable:
                 self.tell_user(error)
         except Exception as error:
-            self.tell_user(self._session.unexpected("the automatic commit failed", error))
+            self.tell_user(self._session.log_and_wrap("the automatic commit failed", error))
 
     # ---- leaving
 
@@ -410,7 +410,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                 closed = self._until(lambda: self._member.phase is Phase.CLOSED)
                 await wait_for(closed, self._session_timeout_ms / 1000)
             except Exception as error:
-                self._session.unexpected("the close failed, so the consumer leaves at once", error)
+                self._session.log_and_wrap("the close failed, so the consumer leaves at once", error)
                 await self._lose_everything()
         self._enable_auto_commit = False
         self._subscription.stop()

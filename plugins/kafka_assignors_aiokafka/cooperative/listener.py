@@ -126,7 +126,7 @@ class ListenerCalls:
                 failed = "the call of the listener did not begin"
             else:
                 failed = f"{method_of(call.asked, call.listener)} of {call.listener!r} failed"
-            coordinator.tell_user(self._session.unexpected(failed, error))
+            coordinator.tell_user(self._session.log_and_wrap(failed, error))
         finally:
             calling.cancel()
 

@@ -13,7 +13,7 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.errors import KafkaError
 
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
+from kafka_assignors.messages import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 from kafka_assignors.rebalance import events
 from kafka_assignors_aiokafka.cooperative.transport import RequestingCoordinator
 

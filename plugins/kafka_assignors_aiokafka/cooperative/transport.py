@@ -36,7 +36,7 @@ from aiokafka.util import wait_for
 
 from kafka_assignors.assignor import Assignor, ask_in_thread
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition

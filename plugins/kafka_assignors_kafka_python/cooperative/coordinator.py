@@ -169,7 +169,9 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     def _broken(self, error: BaseException) -> None:
         if not self._member.closing:
-            self.errors.raise_for_ever(self._session.unexpected("the consumer cannot go on, close it", error))
+            self.errors.raise_for_ever(
+                self._session.log_and_wrap("the consumer cannot go on, close it", error)
+            )
 
     def _show_membership(self) -> None:
         # Attributes of kafka-python, for `group_metadata` and for its metrics.
@@ -341,7 +343,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                     await self.errors.raise_in_poll(error)
                 self._join_wanted.notify()
             except Exception as error:
-                await self.errors.raise_in_poll(self._session.unexpected("a join could not begin", error))
+                await self.errors.raise_in_poll(self._session.log_and_wrap("a join could not begin", error))
                 await self.back_off()
                 self._join_wanted.notify()
 
@@ -387,7 +389,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             self._follow_metadata(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
             self.errors.raise_in_poll(
-                self._session.unexpected("its metadata could not be read", error), Source.METADATA
+                self._session.log_and_wrap("its metadata could not be read", error), Source.METADATA
             )
 
     def _follow_metadata(self, cluster: Any) -> None:
@@ -424,7 +426,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             self.listener_calls.end_if_under_way()
             self.listener_calls.call(is_committed=True)
         except Exception as error:
-            self._session.unexpected("the close failed, so the consumer leaves at once", error)
+            self._session.log_and_wrap("the close failed, so the consumer leaves at once", error)
             self.listener_calls.tell_lost(self._member.owned)
             self.on_io_thread(self._session.leave_in_any_case)
         if self._session.leave_task is not None:

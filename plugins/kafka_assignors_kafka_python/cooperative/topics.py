@@ -14,7 +14,7 @@ from typing import Any
 from kafka import errors as Errors
 
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
+from kafka_assignors.messages import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 from kafka_assignors.rebalance import events
 from kafka_assignors_kafka_python.cooperative.inside import refresh_metadata
 from kafka_assignors_kafka_python.cooperative.transport import RequestingCoordinator

@@ -36,7 +36,7 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors.rebalance import lease
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partition

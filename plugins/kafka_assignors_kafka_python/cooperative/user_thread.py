@@ -140,7 +140,7 @@ class ListenerCalls:
                 error,
             )
         except Exception as error:  # Such as offsets that cannot be encoded.
-            self._session.unexpected("revoked partitions could not be committed", error)
+            self._session.log_and_wrap("revoked partitions could not be committed", error)
 
     def _tell(self, call: events.CallListener) -> None:
         partitions = {TopicPartition(*partition) for partition in call.partitions}
@@ -162,7 +162,7 @@ class ListenerCalls:
             else:
                 method(partitions)
         except Exception as error:
-            raised = self._session.unexpected(f"{name} of {listener!r} failed", error)
+            raised = self._session.log_and_wrap(f"{name} of {listener!r} failed", error)
             self._error = self._error or raised
 
 

@@ -118,7 +118,7 @@ def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Class
                     repeat(classes.class_of_topic[name], group.topics[name].partitions) for name in topics
                 )
             ),
-            owners=holders_in(group, classes, claims.prior),
+            owners=holders_in(group, classes, claims.owners),
             cohorts=classes.cohorts,
             cohort_of=cohort_of,
             takers=[topic_class.cohorts for topic_class in classes.topic_classes],

@@ -207,7 +207,7 @@ class StandbyLast(Restriction):
         loads = dict(problem.fixed_loads)
         owned: dict[str, Counter[str]] = {}
         for member in standing_by:
-            prior = problem.claims.prior.get(member.id, {})
+            prior = problem.claims.owners.get(member.id, {})
             owned[member.id] = Counter({topic: len(partitions) for topic, partitions in prior.items()})
             loads[member.id] = loads.get(member.id, 0) + owned[member.id].total()
         taken_over: dict[str, set[str]] = {member.id: set() for member in standing_by}

@@ -161,7 +161,7 @@ def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
     names = frozenset(topics)
     group, claims = problem.group, problem.claims
     prior: dict[str, TopicPartitions] = {}
-    for member_id, owned in claims.prior.items():
+    for member_id, owned in claims.owners.items():
         if here := {name: partitions for name, partitions in owned.items() if name in names}:
             prior[member_id] = here
     unowned = {name: partitions for name, partitions in claims.unowned.items() if name in names}

@@ -128,13 +128,13 @@ def divide(problem: Problem, releases: Releases) -> Problem:
         member_id: numbers.get(release, len(numbers)) for member_id, release in releases.of_member.items()
     }
     held: dict[str, list[tuple[str, Sequence[int]]]] = {}
-    for member_id in sorted(problem.claims.prior):
-        for name, partitions in problem.claims.prior[member_id].items():
+    for member_id in sorted(problem.claims.owners):
+        for name, partitions in problem.claims.owners[member_id].items():
             held.setdefault(name, []).append((member_id, partitions))
 
     divided, findings = _to_divide(problem, releases, part_of, held)
     quotas = round_shares([one.shares for one in divided])
-    loads = {member_id: sum(map(len, owned.values())) for member_id, owned in problem.claims.prior.items()}
+    loads = {member_id: sum(map(len, owned.values())) for member_id, owned in problem.claims.owners.items()}
     pieces: list[Piece] = []
     for one, quota in zip(divided, quotas, strict=True):
         name = one.topic.name

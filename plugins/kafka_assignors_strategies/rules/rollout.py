@@ -195,7 +195,7 @@ def _kept(
 ) -> dict[str, TopicPartitions]:
     """By member, the partitions of these topics that it keeps: those it owned, up to its cap."""
     kept: dict[str, TopicPartitions] = {}
-    for member_id, owned in problem.claims.prior.items():
+    for member_id, owned in problem.claims.owners.items():
         of_topics = {name: owned[name] for name in sorted(owned) if name in topics}
         if of_topics and member_id not in loose:
             kept[member_id] = _first_of_each(of_topics, caps[member_id])

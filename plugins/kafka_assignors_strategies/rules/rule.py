@@ -149,7 +149,7 @@ class Problem:
         """The owner of each partition of the topic, by the judged claims."""
         return {
             partition: member_id
-            for member_id, owned in self.claims.prior.items()
+            for member_id, owned in self.claims.owners.items()
             for partition in owned.get(topic, ())
         }
 
@@ -168,7 +168,7 @@ class Problem:
             for member_id, member in self.group.members.items()
         }
         prior: dict[str, TopicPartitions] = {}
-        for member_id, owned in self.claims.prior.items():
+        for member_id, owned in self.claims.owners.items():
             gone = barred.get(member_id, frozenset())
             kept = {topic: owned[topic] for topic in owned if topic not in gone} if gone else owned
             if kept:
@@ -176,7 +176,7 @@ class Problem:
         freed = {
             topic
             for member_id, topics in barred.items()
-            for topic in self.claims.prior.get(member_id, {})
+            for topic in self.claims.owners.get(member_id, {})
             if topic in topics
         }
         return self._with(self.group.topics, members, prior, freed, self.stands_for)
@@ -208,7 +208,7 @@ class Problem:
         }
         prior: dict[str, TopicPartitions] = {}
         for member_id in self.group.members:
-            before = self.claims.prior.get(member_id, {})
+            before = self.claims.owners.get(member_id, {})
             kept = {topic: before[topic] for topic in before if topic not in gone}
             if kept or member_id in owned:
                 prior[member_id] = {**kept, **owned.get(member_id, {})}
@@ -240,7 +240,7 @@ class Problem:
         """The reduced group by itself: its members claim the partitions of their judged claims."""
         members = {
             member_id: replace(
-                member, owned=self.claims.prior.get(member_id, {}), generation=NO_GENERATION, data=b""
+                member, owned=self.claims.owners.get(member_id, {}), generation=NO_GENERATION, data=b""
             )
             for member_id, member in self.group.members.items()
         }

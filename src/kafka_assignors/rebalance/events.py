@@ -105,7 +105,7 @@ class Assigned:
     """A SyncGroup response without an error. `sent_at` is when its request went out.
 
     `fits` is False if the leader also assigned partitions that this member cannot take
-    (`kafka_assignors.join_sync.read_assignment`).
+    (`kafka_assignors.messages.read_assignment`).
     """
 
     membership: Membership

@@ -22,8 +22,8 @@ from typing import Any
 
 from kafka_assignors.assignor import Assignor, ask_in_thread
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import DecodedMembers, EncodedAssignments
 from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.messages import DecodedMembers, EncodedAssignments
 from kafka_assignors.rebalance.events import Membership
 from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
 from kafka_assignors.weights import NoWeightsError, Weighed

@@ -20,8 +20,8 @@ from typing import Any
 
 from kafka_assignors.assignor import ask_in_thread
 from kafka_assignors.group import NO_GENERATION, Group
-from kafka_assignors.join_sync import EncodedAssignments
 from kafka_assignors.leader import LeaderResult
+from kafka_assignors.messages import EncodedAssignments
 from kafka_assignors.quality import measure
 from kafka_assignors.rebalance.events import (
     Action,

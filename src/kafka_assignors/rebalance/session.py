@@ -21,7 +21,7 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.join_sync import (
+from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     EncodedAssignments,
     LastAssignment,
@@ -151,7 +151,7 @@ class Session:
         if given_up and not self._leaves_unanswered:
             self._transport.give_up(self.join_task)
 
-    def unexpected(self, what: str, error: BaseException) -> Exception:
+    def log_and_wrap(self, what: str, error: BaseException) -> Exception:
         """Log an exception that is not Kafka's, such as a listener's; returns the error for the user."""
         member_id = self._consumer.member.membership.member_id
         self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
@@ -227,7 +227,7 @@ class Session:
             try:
                 self._follow(event.partitions, joined.strategy)
             except Exception as error:  # The strategy's `follows_racks`, for example, may raise.
-                failure = self.unexpected("changes of its topics cannot be followed", error)
+                failure = self.log_and_wrap("changes of its topics cannot be followed", error)
                 await self._consumer.raise_to_user(failure)
 
     async def _sync_group(self, membership: Membership, joined: JoinGroupResponse) -> Assigned | SyncFailed:
@@ -326,7 +326,7 @@ class Session:
         return MembershipError.OTHER
 
     async def _failed_unexpectedly(self, what: str, error: Exception) -> None:
-        await self._consumer.raise_to_user(self.unexpected(what, error))
+        await self._consumer.raise_to_user(self.log_and_wrap(what, error))
         await self._transport.back_off()
 
     # ---- Heartbeat
@@ -346,7 +346,7 @@ class Session:
                 consumer.handle(PollIntervalChecked(self._transport.now() - consumer.seconds_since_poll()))
                 is_answered = not consumer.member.in_group or await self.heartbeat()
             except Exception as error:
-                failure = self.unexpected("a heartbeat could not be sent", error)
+                failure = self.log_and_wrap("a heartbeat could not be sent", error)
                 consumer.heartbeat_ended(failure, accepted=False)
                 is_answered = False
             if not is_answered:
@@ -401,7 +401,7 @@ class Session:
         try:
             await self.heartbeat()
         except Exception as error:
-            self.unexpected("a heartbeat could not be sent", error)
+            self.log_and_wrap("a heartbeat could not be sent", error)
         finally:
             answered.resolve()
 
@@ -416,7 +416,7 @@ class Session:
                 "group %r: could not leave, the session will end by itself: %r", self._group_id, error
             )
         except Exception as error:
-            self.unexpected("could not leave, the session will end by itself", error)
+            self.log_and_wrap("could not leave, the session will end by itself", error)
         finally:
             self._leaves_unanswered -= 1
         self.look()

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.join_sync import JoinedMember
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState

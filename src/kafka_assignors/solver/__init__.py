@@ -61,7 +61,7 @@ def solve(
 def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
     """The fewest moves that any assignment with the best balance needs (racks not considered)."""
     claims = group.claims
-    if not claims.prior:
+    if not claims.owners:
         return 0
     classes = classify(group, claims, scale)
     shares = share_out(classes, find_levels(classes), FEWEST_MOVES)

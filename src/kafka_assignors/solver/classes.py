@@ -105,7 +105,7 @@ def classify(group: Group, claims: Claims, scale: Scale = PLAIN, *, by_racks: bo
     topic_classes, class_of_topic = _topic_classes(group, subscriptions)
     used_racks = frozenset(rack for rack in member_racks if rack is not None)
     topics = [group.topics[name] for name in sorted(class_of_topic)]
-    prior: list[TopicPartitions] = [claims.prior.get(member.id, _NOTHING) for member in members]
+    prior: list[TopicPartitions] = [claims.owners.get(member.id, _NOTHING) for member in members]
     split: dict[str, Sequence[int]] | None = None
     if used_racks and _can_miss(topics, used_racks):
         partition_classes, split = _split_by_racks(topics, class_of_topic, used_racks, claims.unowned)

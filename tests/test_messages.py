@@ -11,7 +11,8 @@ import pytest
 
 from kafka_assignors.assignor import Assignor, optional_name, require_strategy
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
-from kafka_assignors.join_sync import (
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     JoinedMember,
     LastAssignment,
@@ -21,7 +22,6 @@ from kafka_assignors.join_sync import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.strategies.range_roundrobin import Range
 from kafka_assignors.strategies.sticky import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
