@@ -338,7 +338,7 @@ def test_without_the_cli_extra_it_says_what_to_install(module: str) -> None:
     ("module", "extra", "command"),
     [
         ("pyarrow", "replay", ("replay", "history")),
-        ("pyspark", "spark", ("archive", "--to", "x", "--bootstrap-server", "b:9092")),
+        ("confluent_kafka", "replay", ("archive", "--to", "x", "--bootstrap-server", "b:9092")),
     ],
 )
 def test_without_the_extra_it_says_what_to_install(module: str, extra: str, command: tuple[str, ...]) -> None:

@@ -50,7 +50,7 @@ MODES = (
     Mode(
         "archive",
         (*BROKER, "--to", "a", "--once"),
-        CLUSTER | SPARK | {"to", "once", "max_offsets", "committed_offsets", "json_file"},
+        CLUSTER | {"to", "once", "max_offsets", "json_file"},
     ),
     Mode("assign", ("group.json",)),
     Mode("groups", BROKER, CLUSTER | {"matching", "json_file"}, frozenset({"watch"})),

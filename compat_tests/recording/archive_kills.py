@@ -3,13 +3,12 @@
     python -m compat_tests.recording.archive_kills --kills 40 --seed 1
 
 The broker's offsets topic constantly gets records of groups and offset commits. The archiver is the real
-command, with all its processes: Python, the JVM, Spark's Python workers. All of them are killed (SIGKILL) at
-each of `MOMENTS` in turn, which are states of the archive's folder, and the archiver is started again. At the
-end it runs until it finishes, and the archive is compared, record for record, with what a plain consumer
-reads from the topic. The archive is read with pyarrow instead of Spark, as another tool would read it.
+command. It is killed (SIGKILL) at each of `MOMENTS` in turn, which are states of the archive's folder, and
+started again. At the end it runs until it finishes, and the archive is compared, record for record, with what
+a plain consumer reads from the topic.
 
-A moment may last only milliseconds. Processes that are seen in a moment are first stopped (SIGSTOP). If the
-moment has passed by the time they stop, they continue, and the next batch has the same moment again.
+A moment may last only milliseconds. A process that is seen in a moment is first stopped (SIGSTOP). If the
+moment has passed by the time it stops, it continues, and the next batch has the same moment again.
 """
 
 from __future__ import annotations
@@ -63,9 +62,6 @@ _MOST_STARTS = 20
 _SMALL_BATCHES = "--interval", "0", "--max-offsets", "100"
 """One batch follows the other without a pause, so that the archiver is hardly ever between two batches."""
 
-_WORKER_IS_LATE = "Python worker failed to connect back."
-"""Spark's error when the worker of a streaming source takes more than ten seconds to start."""
-
 Row = tuple[int, int, int, bytes, "bytes | None"]
 
 
@@ -73,7 +69,7 @@ Row = tuple[int, int, int, bytes, "bytes | None"]
 class Moment:
     """A state of an archive's folder that this run of the archiver has caused.
 
-    In the patterns, `done` is the number of batches in the ledger, and so the number of the current batch.
+    In the pattern, `done` is the number of batches in the archive.
 
     Attributes:
         name: what has happened, and what has not.
@@ -88,28 +84,16 @@ class Moment:
     def holds(self, archive: Path, before: Mapping[Path, int]) -> bool:
         """Whether the archive is in this state; `before` are the files at the start of the archiver."""
         done = _batches(archive)
-        there, *absent = (pattern.format(done=done, last=done - 1) for pattern in (self.there, *self.absent))
+        there, *absent = (pattern.format(done=done) for pattern in (self.there, *self.absent))
         made = (path for path in archive.glob(there) if before.get(path) != _changed(path))
         return any(made) and not any(next(archive.glob(pattern), None) for pattern in absent)
 
 
-_OFFSETS, _COMMITS = "_archive/checkpoint/offsets/", "_archive/checkpoint/commits/"
-_STAGED, _MOVED = "_archive/staging/{done:010d}-*", "raw/date=*/{done:010d}-*.parquet"
-_BEGUN = Moment(
-    "the archive is begun, without a first entry in the ledger", "archive.json", ("_archive/ledger/*.json",)
-)
+_BATCH = "raw/date=*/[0-9]*.parquet"
+_BEGUN = Moment("the archive is begun", "archive.json")
 MOMENTS = (
-    Moment("a file of a batch has its name, and the batch has no entry", _MOVED),
-    Moment("a batch is being written", _STAGED),
-    Moment(
-        "a batch has its entry, and Spark has not noted it",
-        "raw/date=*/{last:010d}-*.parquet",
-        (_COMMITS + "{last}",),
-    ),
-    Moment(
-        "the offsets of a batch are planned, and nothing is written", _OFFSETS + "{done}", (_STAGED, _MOVED)
-    ),
-    Moment("Spark has noted a batch, and not planned the next", _COMMITS + "{last}", (_OFFSETS + "{done}",)),
+    Moment("a file of a batch is being written", "raw/date=*/.[0-9]*.parquet"),
+    Moment("a file of a batch has its name", "raw/date=*/{done:010d}-*.parquet", ("raw/date=*/.*",)),
 )
 """States of a batch, not in the order of time, so that one batch is killed more than once."""
 
@@ -221,13 +205,9 @@ def archive_under_kills(kafka: Kafka, archive: Path, log: Path, kills: int, seed
 
 
 def _finish(command: Sequence[str], log: Path) -> None:
-    """Run the archiver to its end; start it again, as a supervisor would, if Spark has given up a worker."""
-    deadline = time.monotonic() + _START_TIMEOUT_S
     with Processes() as processes:
-        while processes.start(command, log).wait(_START_TIMEOUT_S):
-            said = log.read_text(errors="replace")[-2000:]
-            if not said.rstrip().endswith(_WORKER_IS_LATE) or time.monotonic() > deadline:
-                raise RuntimeError(f"the last run fails:\n{said}")
+        if processes.start(command, log).wait(_START_TIMEOUT_S):
+            raise RuntimeError(f"the last run fails:\n{log.read_text(errors='replace')[-2000:]}")
 
 
 def read_archive(archive: Path) -> Iterator[Row]:
@@ -252,19 +232,19 @@ def _partitions(kafka: Kafka) -> int:
 def archive_command(kafka: Kafka, archive: Path, *options: str) -> list[str]:
     """The command line of an archiver; `options` take precedence over the defaults here."""
     where = ["--bootstrap-server", kafka.bootstrap, "--to", str(archive), "--timeout", "60"]
-    return [sys.executable, "-m", "kafka_assignors_cli", "archive", *where, "--master", "local[1]", *options]
+    return [sys.executable, "-m", "kafka_assignors_cli", "archive", *where, *options]
 
 
 def _batches(archive: Path) -> int:
-    return max((int(file.stem) for file in archive.glob("_archive/ledger/[0-9]*.json")), default=0)
+    return max((int(file.stem.partition("-")[0]) for file in archive.glob(_BATCH)), default=0)
 
 
 def _killed(
     processes: Processes, command: Sequence[str], archive: Path, log: Path, at: Moment, least: int
 ) -> bool:
-    """Start an archiver, and kill it and its children at a moment, once it has at least `least` batches.
+    """Start an archiver, and kill it at a moment, once it has at least `least` batches.
 
-    Returns False if Spark gave up a worker before, or if the moment had passed when the kill took effect.
+    Returns False if the moment had passed when the kill took effect.
     """
     before = {path: _changed(path) for path in archive.rglob("*")}
     archiver, deadline = processes.start(command, log), time.monotonic() + _START_TIMEOUT_S
@@ -278,8 +258,6 @@ def _killed(
         ended = archiver.poll() is not None
         if ended or time.monotonic() > deadline:
             said = log.read_text(errors="replace")[-2000:]
-            if ended and said.rstrip().endswith(_WORKER_IS_LATE):
-                return False
             raise RuntimeError(f"it is never so that {at.name}:\n{said}")
         if now():
             _signal_family(archiver, signal.SIGSTOP)

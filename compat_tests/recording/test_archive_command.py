@@ -100,8 +100,8 @@ def test_no_secret_shows_while_commands_run(secured: SecuredCluster, tmp_path: P
         )
         for name, command in {
             "groups": [*PROGRAM, "groups", *who.options],
-            "archive": archive_command(secured.cluster, tmp_path / "archive", "--once", *who.options, *spark),
-            "replay": [*PROGRAM, "replay", *who.options, "--strategy", "range", *spark],
+            "archive": archive_command(secured.cluster, tmp_path / "archive", "--once", *who.options),
+            "replay": [*PROGRAM, "replay", *who.options, "--strategy", "range", "--engine", "spark", *spark],
         }.items():
             log = tmp_path / f"{name}.log"
             process = processes.start(command, log)
@@ -134,7 +134,7 @@ def test_a_second_archiver_on_one_archive_is_refused_and_the_first_goes_on(
     with Processes() as processes:
         archiver = processes.start(command, log)
         deadline = time.monotonic() + HANG_S
-        while not list(archive.glob("_archive/ledger/0*1.json")):
+        while not list(archive.glob("raw/*/[0-9]*.parquet")):
             assert archiver.poll() is None, log.read_text()
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.02)

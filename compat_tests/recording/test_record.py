@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_assignors_replay.folds.consumer_offsets import GroupMetadataKey, decode_group_metadata, decode_key
-from kafka_assignors_replay.history import rates_of_history
 from spark_validation.recording import kip848
 from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Act
 from spark_validation.recording.record import main
@@ -24,7 +23,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out.mkdir()
     (out / "of-an-earlier-recording").touch()
     # With this seed the first act is due after 19 of the 45 seconds, which is early enough on a busy machine.
-    options = ["--minutes", "0.75", "--seed", "67", "--groups", "checkout", "--committed-offsets", "5"]
+    options = ["--minutes", "0.75", "--seed", "67", "--groups", "checkout"]
     assert main([*options, "--out", str(out)]) == 0
     return out
 
@@ -41,20 +40,6 @@ def test_the_records_of_the_group_are_stored_and_no_offset_commits(recorded: Pat
     assert max(len(value.members) for value in values) >= 3
     assert {m.client_id for value in values for m in value.members} == {"confluent-checkout"}
     assert sorted(v.generation for v in values) == [v.generation for v in values]
-
-
-def test_committed_offsets_are_kept_thinned(recorded: Path) -> None:
-    table = pq.read_table(recorded / "committed")
-    assert set(table["group"].to_pylist()) == {"checkout"}
-    places = zip(
-        table["topic"].to_pylist(),
-        table["topic_partition"].to_pylist(),
-        (at.timestamp() // 5 for at in table["timestamp"].to_pylist()),
-        strict=True,
-    )
-    assert len(set(places)) == table.num_rows > 0
-    rates = rates_of_history(str(recorded), "checkout", 100)
-    assert any(rate for of_topic in rates.values() for rate in of_topic)
 
 
 def test_the_catalogue_has_every_topic_before_and_after_it_grew(recorded: Path) -> None:

@@ -31,7 +31,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m spark_validation.fleet",
         description="Write the history of a synthetic fleet of consumer groups: OUT/raw and "
-        "OUT/topics.parquet, and OUT/committed if asked for. The same options always give the same records.",
+        "OUT/topics.parquet. The same options always give the same records.",
     )
     parser.add_argument("out", metavar="OUT", help="a new directory")
     parser.add_argument("--groups", type=int, default=defaults.groups)
@@ -44,13 +44,6 @@ def main() -> int:
         type=giant,
         help="make the first group one of this size, for example 500x20000x10000",
     )
-    parser.add_argument(
-        "--committed-offsets",
-        metavar="SECONDS",
-        type=int,
-        default=defaults.committed_offsets_s,
-        help="write committed offsets too, one of each partition in so many seconds",
-    )
     parser.add_argument("--master", default="local[*]", help="Spark's")
     given = parser.parse_args()
     options = FleetOptions(
@@ -59,10 +52,7 @@ def main() -> int:
         given.days,
         given.seed,
         giant=given.giant,
-        committed_offsets_s=given.committed_offsets,
     )
-    if options.committed_offsets_s < 0:
-        parser.error("--committed-offsets is at least 0 seconds")
     if options.groups < 1 or options.generations < 1 or options.duration_ms < 1000:
         parser.error("--groups and --generations are at least 1, --days at least a second")
     if "://" not in given.out and Path(given.out).exists():

@@ -1,4 +1,4 @@
-"""The history of a fleet, written by Spark in the replay's format: `raw/`, `topics.parquet`, `committed/`.
+"""The history of a fleet, written by Spark in the replay's format: `raw/` and `topics.parquet`.
 
 Each task writes the records of some groups; there is no shuffle.
 """
@@ -16,10 +16,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors_replay.folds.consumer_offsets import group_partition
 from kafka_assignors_replay.folds.records import to_micros
-from kafka_assignors_replay.history import COMMITS
 from kafka_assignors_replay.schemas import RAW, TOPICS, record_batch
 from kafka_assignors_replay.spark.session import apply_to_batches
-from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import (
     START,
@@ -29,7 +27,7 @@ from spark_validation.fleet.profile import (
     topic_of,
 )
 
-__all__ = ["catalogue", "committed", "raw", "write"]
+__all__ = ["catalogue", "raw", "write"]
 
 _RECORDS_IN_A_BATCH = 1_000
 _GROUPS_IN_A_TASK = 40
@@ -41,8 +39,6 @@ def write(spark: SparkSession, options: FleetOptions, path: str) -> None:
     folder = path.rstrip("/")
     catalogue(spark, options).coalesce(1).write.parquet(f"{folder}/topics.parquet")
     _write_dated(raw(spark, options), f"{folder}/raw")
-    if options.committed_offsets_s:
-        _write_dated(committed(spark, options), f"{folder}/committed")
 
 
 def _write_dated(rows: DataFrame, folder: str) -> None:
@@ -53,14 +49,6 @@ def raw(spark: SparkSession, options: FleetOptions, *, tasks: int | None = None)
     """The records of all groups, as `schemas.RAW`."""
     quotas = generations_of_each(options)
     return _of_groups(spark, options, lambda index: _rows(options, index, quotas[index]), RAW, tasks)
-
-
-def committed(spark: SparkSession, options: FleetOptions) -> DataFrame:
-    """The committed offsets of all groups, as `history.COMMITS`."""
-    quotas = generations_of_each(options)
-    return _of_groups(
-        spark, options, lambda index: commits(options, profile_of(options, index, quotas[index])), COMMITS
-    )
 
 
 def _of_groups(

@@ -51,8 +51,7 @@ class FleetOptions:
 
     `generations` is the approximate total of all groups; `days` is the length of the history. `giant` makes
     the first group a giant: its number of members, partitions (of its own topic) and generations (in
-    addition). `committed_offsets_s` is the interval in seconds in which the history keeps one committed
-    offset of each partition; 0 keeps none.
+    addition).
     """
 
     groups: int = 5_000
@@ -61,7 +60,6 @@ class FleetOptions:
     seed: int = 1
     offsets_partitions: int = 50
     giant: tuple[int, int, int] | None = None
-    committed_offsets_s: int = 0
 
     @property
     def duration_ms(self) -> int:

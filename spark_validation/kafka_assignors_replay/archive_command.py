@@ -15,7 +15,6 @@ import typer
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ProgressReport, emit, note
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
-from kafka_assignors_replay import command_options
 
 if TYPE_CHECKING:
     from kafka_assignors_replay.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
@@ -24,20 +23,18 @@ EPILOG = f"""Examples:
 
 kafka-assignors archive --bootstrap-server broker:9092 --to archive/ --once
 
-kafka-assignors archive --bootstrap-server broker:9092 --to s3a://bucket/groups --spark-config s3.properties
+kafka-assignors archive --command-config client.properties --to s3://bucket/groups
 
 kafka-assignors replay archive/
 
 Brokers compact __consumer_offsets, so that they remember little more than the last generation of a group. \
 The archive keeps every record of a group that it sees, as Parquet by date, with the topics beside \
-them. It leaves out offset commits: only --committed-offsets 60 keeps some, one a minute for each partition \
-that a group reads. A run continues where the last one ended, also after a kill: no record is \
-missing or duplicated. One archive is of one cluster.
+them. It leaves out offset commits. A run continues after the newest file, also after a kill: no record is \
+missing or duplicated. One archive is of one cluster, and one archiver writes to it.
 
-{options.CONFIG_EPILOG} s3.properties is in Spark's own form: spark.jars.packages, \
-spark.hadoop.fs.s3a.… and so on.
+{options.CONFIG_EPILOG} pyarrow finds the credentials of an object store in the environment.
 
-Ctrl-C or SIGTERM ends it after the batch under way, a second Ctrl-C at once.
+Ctrl-C or SIGTERM writes what was read and ends, a second Ctrl-C ends at once.
 
 Exit codes: 0 done: with --once all is archived, otherwise a signal ended it; 2 it cannot run, and one line \
 on stderr says why; 130 a signal ended --once before all was archived.
@@ -48,7 +45,12 @@ _LINE_INTERVAL_S = 60.0
 
 
 To = Annotated[
-    str, typer.Option("--to", metavar="PATH", help="The archive: a folder or URL that Hadoop can write to.")
+    str,
+    typer.Option(
+        "--to",
+        metavar="PATH",
+        help="The archive: a folder, or a URL such as s3://, gs://, abfs:// or hdfs://.",
+    ),
 ]
 Once = Annotated[
     bool, typer.Option("--once", help="End when everything that was there at the start is archived.")
@@ -58,25 +60,13 @@ Interval = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0.0,
-        help="The wait between batches when no records are left. Each batch writes at least one file.",
+        help="The longest time that group records wait for a file. Each file has at least one record.",
     ),
 ]
 MaxOffsets = Annotated[
     int,
     typer.Option(
-        metavar="N", min=1, help="The longest batch, in offsets of all partitions of the topic together."
-    ),
-]
-
-CommittedOffsets = Annotated[
-    int | None,
-    typer.Option(
-        metavar="SECONDS",
-        min=1,
-        max=2**31 - 1,
-        help="Also keep the committed offsets of groups: of each partition the last one in each interval of "
-        "SECONDS, in up to 14 bytes. The replay gets consumption rates from them.",
-        show_default="none are kept",
+        metavar="N", min=1, help="The most offsets in a file, of all partitions of the topic together."
     ),
 ]
 
@@ -91,19 +81,17 @@ def archive(
     once: Once = False,
     interval: Interval = 300.0,
     max_offsets: MaxOffsets = 1_000_000,
-    committed_offsets: CommittedOffsets = None,
     json_file: options.JsonFile = None,
-    master: command_options.Master = None,
-    spark_config: command_options.SparkConfig = None,
 ) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
     if once:
         options.refuse(context, ("interval",), "with --once, which does not wait")
     address = options.cluster_address(bootstrap_server, command_config, timeout)
-    properties = command_options.spark_properties(spark_config)
     require_json_file(json_file)
-    with command_options.require_replay_extra("archive", spark=True):
-        import kafka_assignors_replay.archive.run  # noqa: F401  # It needs Spark.
+    with options.require_extra("archive", "replay"):
+        import confluent_kafka  # noqa: F401
+
+        import kafka_assignors_replay.archive.run  # noqa: F401  # It needs pyarrow.
         from kafka_assignors_replay.archive import ArchiveOptions
 
     asked = ArchiveOptions(
@@ -114,9 +102,6 @@ def archive(
         max_offsets_per_batch=max_offsets,
         client_config=address.config,
         timeout_seconds=address.timeout_s,
-        master=master,
-        spark_config=properties,
-        committed_offsets_s=committed_offsets,
     )
     result = _run(asked)
     if not is_stdout(json_file):
@@ -173,7 +158,7 @@ def _lag(step: ArchiveProgress) -> str:
         return ""
     if not step.lag_offsets:
         return " group records, up to date"
-    return f" group records, {step.lag_offsets} offsets and {step.lag_seconds:.0f} s behind"
+    return f" group records, {step.lag_offsets} offsets behind"
 
 
 def _summary(result: ArchiveResult) -> Iterator[str]:
@@ -185,11 +170,6 @@ def _summary(result: ArchiveResult) -> Iterator[str]:
         f"left out: {counts.offset_commits} offset commits, {counts.without_key} records without a key; "
         f"{counts.missing} offsets had no record"
     )
-    if counts.commits_kept or counts.commits_undecodable:
-        yield (
-            f"of these: {counts.commits_kept} committed offsets kept, "
-            f"{counts.commits_undecodable} offset commits that do not decode"
-        )
     yield f"in all:   {total.records} group records out of {total.offsets} offsets"
     if result.last_timestamp is not None:
         yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"

@@ -93,11 +93,6 @@ PauseParameters = Annotated[
 ]
 
 
-def needs_spark(bootstrap_servers: str | None, engine: str | None) -> bool:
-    """Whether this replay runs on Spark regardless of what is installed."""
-    return bootstrap_servers is not None or engine == "spark"
-
-
 def replay_options(
     context: typer.Context, strategies: tuple[str, ...], modes: tuple[Mode, ...]
 ) -> ReplayOptions:
@@ -115,7 +110,7 @@ def replay_options(
         refuse(context, ("master", "spark_config"), "with --engine local")
     properties_of_client = client_config(_path(given["command_config"]))
     properties = spark_properties(_path(given["spark_config"]))
-    with require_replay_extra(str(context.info_name), spark=needs_spark(server, engine)):
+    with require_replay_extra(str(context.info_name), spark=engine == "spark"):
         from kafka_assignors_replay.result import ReplayOptions
     return ReplayOptions(
         path=on_disk,

@@ -72,14 +72,6 @@ class Engine(Protocol):
         """Read all records once."""
         ...
 
-    def has_rates(self) -> bool:
-        """Whether the history has committed offsets, from which rates follow."""
-        ...
-
-    def named_topics(self) -> Iterable[str]:
-        """The topics that members subscribe to."""
-        ...
-
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         """The path and the rows of the catalogue beside the records, if there is one; times in
         microseconds."""
@@ -116,8 +108,7 @@ class Engine(Protocol):
 
 def only_spark(options: ReplayOptions) -> str | None:
     """The first option that needs Spark, as the beginning of a sentence; None without one."""
-    if options.path is None:
-        return "a live cluster is read by Spark"
+    assert options.path is not None
     if "://" in options.path:
         return f"{options.path}: a URL is read by Spark"
     if options.checkpoint is not None:

@@ -10,8 +10,6 @@ import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +18,16 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_assignors.group import InvalidGroupError
-from kafka_assignors.weights import GivenWeights
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.rates import RateHistory
 from kafka_assignors_replay.folds.records import FIRST_MICROS, LAST_MICROS
 from kafka_assignors_replay.result import (
-    COMMITTED_NAMES,
     MANIFEST,
     RAW_NAMES,
     TOPICS_NAMES,
     DamagedFile,
     ReplayError,
 )
-from kafka_assignors_replay.schemas import COMMIT, RAW, TOPICS
+from kafka_assignors_replay.schemas import RAW, TOPICS
 
 CLUSTER = "cluster_id"
 """The column of an archive that is read in addition, if it exists."""
@@ -109,7 +104,7 @@ def _names_in(place: Path, folder: str) -> list[str]:
 
 def table_on_disk(path: str) -> tuple[str, str] | None:
     """The first place of a history on a disk that is a table with a log, and its format."""
-    for name in (*RAW_NAMES, *TOPICS_NAMES, *COMMITTED_NAMES, ""):
+    for name in (*RAW_NAMES, *TOPICS_NAMES, ""):
         place = Path(path, name)
         if (found := table_format(partial(_names_in, place))) is not None:
             return str(place), found
@@ -132,7 +127,6 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     return (
         *damaged,
         *_damaged(_first(path, TOPICS_NAMES)[1], TOPICS.names),
-        *_damaged(committed_files(path), COMMITS.names),
     )
 
 
@@ -238,20 +232,6 @@ def _is_of(batch: pa.RecordBatch, topic: str) -> Any:
     return pc.call_function("equal", [batch.column(TOPIC).cast(pa.string()), pa.scalar(topic)])
 
 
-COMMITS = pa.schema([*(field for field in RAW if field.name not in ("key", "value")), *COMMIT])
-"""The columns of kept commits that a replay reads."""
-
-
-def committed_files(path: str, damaged: Container[Path] = ()) -> list[Path]:
-    """The files of kept commits of a history, without the `damaged` ones; empty if no commits were kept."""
-    return _first(path, COMMITTED_NAMES, damaged)[1]
-
-
-def read_commits(files: Sequence[Path]) -> Iterator[list[tuple[Any, ...]]]:
-    """The kept commits of the files in batches: rows of `COMMITS`."""
-    return (rows_of(batch, COMMITS) for batch in _read(files, COMMITS))
-
-
 def catalogue_rows(path: str, damaged: Container[Path] = ()) -> tuple[str, list[dict[str, Any]]] | None:
     """The place and the rows of the catalogue beside the records, times in microseconds."""
     place, files = _first(path, TOPICS_NAMES, damaged)
@@ -268,80 +248,6 @@ def catalogue_of(found: tuple[str, list[dict[str, Any]]] | None) -> Catalogue:
         return Catalogue.from_rows(rows)
     except InvalidGroupError as error:
         raise ReplayError(f"{place}: {error}") from None
-
-
-def rates_of_history(folder: str, group: str, percentile: float = 95.0) -> GivenWeights:
-    """The rate of each partition that the group committed, in milli-records a second, from 0 on.
-
-    It is the rate that the partition did not exceed in `percentile` per cent of the time between its first
-    and its last commit; 100 gives the greatest rate from one commit to the next. None for a partition of
-    which no rate is known (`folds.rates` has the rules). The busiest times of partitions may differ, so that
-    the sum over the partitions is at least the rate of the group at its percentile, and may be above it.
-
-    It needs no Spark. The memory is that of the commits of one group: about 50 bytes each while they are
-    sorted, and 16 bytes each while they are counted.
-
-    ValueError for a percentile below 0 or above 100. `ReplayError` if the folder has no kept commits, or none
-    of this group, or if they cannot be read.
-    """
-    if not 0 <= percentile <= 100:
-        raise ValueError(f"percentile must be from 0 to 100, not {percentile!r}")
-    files = committed_files(folder)
-    if not files and not Path(folder).exists():
-        raise ReplayError(f"{folder}: there is no such file or directory")
-    if not files:
-        raise ReplayError(
-            f"{folder}: no committed offsets are kept here; archive --committed-offsets SECONDS keeps them"
-        )
-    wanted = pa.scalar(group)
-    of_group = (
-        _same_types(batch.filter(pc.call_function("equal", [batch.column("group"), wanted])))
-        for batch in _read(files, COMMITS)
-    )
-    commits = [batch for batch in of_group if batch.num_rows]
-    if not commits:
-        raise ReplayError(f"{folder}: there are no committed offsets of group {group!r}")
-    rates: dict[str, dict[int, int | None]] = {}
-    for (topic, partition), rows in groupby(
-        _commits_of_partitions(pa.Table.from_batches(commits)), key=itemgetter(4, 5)
-    ):
-        history = RateHistory()
-        for _, _, micros, *_, committed, interval_s in rows:
-            history.add(micros, committed, interval_s or 1)
-        rates.setdefault(topic, {})[partition] = history.rate_at(percentile)
-    catalogue = catalogue_of(catalogue_rows(folder))
-    counts = {topic: entries[-1].partitions for topic in rates if (entries := catalogue.entries(topic))}
-    return {
-        topic: [of_topic.get(number) for number in range(max(counts.get(topic, 0), max(of_topic) + 1))]
-        for topic, of_topic in sorted(rates.items())
-    }
-
-
-_MOST_PARTITIONS = 100_000
-"""Greater partition numbers are ignored: a single one would make a list of as many unknown rates."""
-
-
-_PLAIN_COMMITS = pa.schema(
-    [(each.name, pa.int64() if pa.types.is_timestamp(each.type) else each.type) for each in COMMITS]
-)
-"""`COMMITS`, with times in microseconds."""
-
-
-def _same_types(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The commits as `_PLAIN_COMMITS`: files may have integers of other lengths and times of other units."""
-    columns = zip(_columns(batch, COMMITS), _PLAIN_COMMITS, strict=True)
-    arrays = [pa.array(column, type=each.type) for column, each in columns]
-    return pa.RecordBatch.from_arrays(arrays, schema=_PLAIN_COMMITS)
-
-
-def _commits_of_partitions(commits: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """The rows that are commits of a partition, each partition's in the order of the offsets topic."""
-    by = ("topic", "topic_partition", "partition", "offset")
-    for batch in commits.sort_by([(name, "ascending") for name in by]).to_batches(max_chunksize=10_000):
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            _, _, micros, _, topic, partition, *_ = row
-            if None not in (topic, partition, micros) and 0 <= partition < _MOST_PARTITIONS:
-                yield row
 
 
 def _read(files: Sequence[Path], wanted: pa.Schema, place: Path | None = None) -> Iterator[pa.RecordBatch]:

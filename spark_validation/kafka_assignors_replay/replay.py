@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
@@ -18,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 import kafka_assignors
+from kafka_assignors.group import some_of
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.engine import Engine, Limits, Survey, check_sample, draw
@@ -88,6 +90,11 @@ def run_replay(
     """
     started = time.monotonic()
     _check(options)
+    if options.path is None:
+        with _archived(options, on_progress) as folder:
+            here = replace(options, path=folder, bootstrap_servers=None)
+            result = run_replay(here, on_progress, limits, engine=engine, on_choice=on_choice)
+        return _of_cluster(result, options, time.monotonic() - started)
     choice = choose_engine(options, engine)
     on_choice(choice)
     phases = _Phases(on_progress)
@@ -102,8 +109,7 @@ def run_replay(
         phases.begin()
         survey = opened.survey(limits)
         _require_places(survey, options)
-        catalogue, warnings = _catalogue(opened, options)
-        warnings += _without_rates(opened, options)
+        catalogue, warnings = _catalogue(opened), _without_weights(options)
         work = _work(options, survey, catalogue, notes)
         phases.begin()
         opened.begin(work, _description(options, survey, catalogue, limits))
@@ -115,6 +121,55 @@ def run_replay(
         damaged_files=len(damaged),
         damaged=damaged[:_MOST_DAMAGED],
         seconds=time.monotonic() - started,
+    )
+
+
+@contextlib.contextmanager
+def _archived(options: ReplayOptions, on_progress: Callable[[Progress], None]) -> Iterator[str]:
+    """A temporary archive of all that the cluster has, for the block; errors name the cluster instead."""
+    from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveProgress
+    from kafka_assignors_replay.archive.run import run_archive
+
+    def tell(step: ArchiveProgress) -> None:
+        total = step.counts.offsets + (step.lag_offsets or 0)
+        on_progress(Progress("reading the topic", 1, len(PHASES), step.counts.offsets, total))
+
+    servers, source = options.bootstrap_servers or "", _source(options)
+    with tempfile.TemporaryDirectory(prefix="kafka-assignors-") as folder:
+        asked = ArchiveOptions(
+            folder,
+            servers,
+            once=True,
+            topic=options.topic,
+            client_config=options.client_config,
+            timeout_seconds=options.timeout_seconds,
+        )
+        try:
+            found = run_archive(asked, tell, lambda _: None, threading.Event())
+            if not found.counts.records:
+                raise ReplayError(
+                    f"{source}: there is no record of a group, and there are {found.counts.offset_commits} "
+                    "offset commits"
+                )
+            yield folder
+        except (ArchiveError, ReplayError) as error:
+            raise ReplayError(str(error).replace(folder, source)) from error
+
+
+def _of_cluster(result: ReplayResult, options: ReplayOptions, seconds: float) -> ReplayResult:
+    """The result of a temporary archive as that of its cluster."""
+    unknown = {repr(topic) for group in result.groups for topic in group.inferred_topics}
+    warning = (
+        f"topics that do not exist, or that this principal may not describe: {some_of(sorted(unknown), 5)}; "
+        "their partitions are taken from the records, and their racks are unknown; the right is Describe on "
+        "Topic"
+    )
+    return replace(
+        result,
+        options=options,
+        history=replace(result.history, source=_source(options)),
+        warnings=(*result.warnings, *([warning] if unknown else [])),
+        seconds=seconds,
     )
 
 
@@ -224,37 +279,15 @@ def _read_sums(place: str, text: bytes, work: FoldWork) -> GroupSums:
     return sums
 
 
-def _catalogue(engine: Engine, options: ReplayOptions) -> tuple[Catalogue, tuple[str, ...]]:
-    """The catalogue beside the records, or of the live cluster, and warnings about missing topics.
-
-    It is empty for Parquet without a catalogue.
-    """
-    if options.path is None:
-        from kafka_assignors_replay.live_catalogue import SourceError, live_catalogue
-
-        assert options.bootstrap_servers is not None
-        try:
-            catalogue, warning = live_catalogue(
-                options.bootstrap_servers,
-                options.client_config,
-                engine.named_topics(),
-                options.timeout_seconds,
-            )
-        except SourceError as error:
-            raise ReplayError(str(error)) from None
-        return catalogue, (warning,) if warning else ()
-    return catalogue_of(engine.catalogue_rows()), ()
+def _catalogue(engine: Engine) -> Catalogue:
+    """The catalogue beside the records; it is empty for Parquet without one."""
+    return catalogue_of(engine.catalogue_rows())
 
 
-def _without_rates(engine: Engine, options: ReplayOptions) -> tuple[str, ...]:
-    """A warning where strategies weigh partitions and no committed offsets were kept."""
+def _without_weights(options: ReplayOptions) -> tuple[str, ...]:
+    """A warning where strategies weigh partitions: a history has no weights."""
     weighing = [name for name in options.strategies if load_strategy(name).name == "weighted"]
-    if not weighing or engine.has_rates():
-        return ()
-    return (
-        f"{', '.join(weighing)} counts partitions here, because no rates of consumption are known: "
-        "archive --committed-offsets keeps the committed offsets that give the rates",
-    )
+    return (f"{', '.join(weighing)} counts partitions here: a history has no weights",) if weighing else ()
 
 
 def _description(

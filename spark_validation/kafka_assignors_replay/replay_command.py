@@ -30,16 +30,13 @@ kafka-assignors replay history/ --strategy range,cooperative-sticky --report rep
 
 kafka-assignors replay s3a://bucket/groups --group payments --strategy my_package:Weighted --json report.json
 
-kafka-assignors replay archive/ --group billing --strategy cooperative-sticky,weighted
+kafka-assignors replay archive/ --group billing --strategy cooperative-sticky,rack-aware-sticky
 
 kafka-assignors replay --bootstrap-server broker:9092 --command-config client.properties
 
 A history is a directory with raw/ and topics.parquet, or any Parquet with the columns partition, offset, \
 timestamp, key and value of the topic __consumer_offsets. Brokers compact that topic, so that a live cluster \
 shows little more than the last generation of each group.
-
-From an archive that was kept with --committed-offsets the strategies get the rates at which the group \
-consumed each partition, as weights: --strategy weighted balances these, and counts partitions without them.
 
 {options.CONFIG_EPILOG}
 """
@@ -114,7 +111,7 @@ def replay(
         require_writable(html)
     require_json_file(json_file)
     asked = shared.replay_options(context, names, _modes(mode))
-    with shared.require_replay_extra("replay", spark=shared.needs_spark(bootstrap_server, engine)):
+    with shared.require_replay_extra("replay", spark=engine == "spark"):
         # If it is missing, fail before minutes of work.
         import kafka_assignors_replay.report.as_html  # noqa: F401
     rules = shared.parse_parameters("--fault", fault, asked.fault_rules)
@@ -135,7 +132,7 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
     """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
-    spark = shared.needs_spark(asked.bootstrap_servers, engine)
+    spark = engine == "spark"
     with shared.require_replay_extra(command, spark=spark):
         from kafka_assignors_replay.replay import run_replay
 

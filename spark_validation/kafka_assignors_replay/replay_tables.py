@@ -134,7 +134,6 @@ class _Strategies:
         self._leading = leading_mode(result)
         self._modes = [mode for mode in Mode if mode in result.options.modes]
         self._failures = any(verdict.failed for verdict in result.verdicts)
-        self._rates = any(verdict.rated for verdict in result.verdicts)
         columns = [Column(name, ColumnKind.NAME) for name in names]
         for mode in self._modes:
             # The leading mode shows the effect of a change of strategy.
@@ -143,8 +142,6 @@ class _Strategies:
             columns.append(Column(f"{name}: moved", leave_out=0 if leads else 4))
             columns.append(Column("least", leave_out=2 if leads else 5, label=f"{name}: least"))
         columns += [column for column, _ in _FIGURES]
-        if self._rates:
-            columns.append(Column("greatest rate/bound (worst)"))
         if self._failures:
             columns.append(Column("failed"))
         self.table = FittedTable(columns, title)
@@ -159,19 +156,10 @@ class _Strategies:
             cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
         leading = figures.get(self._leading)
         cells += [cell(leading) if leading and leading.rebalances else "–" for _, cell in _FIGURES]
-        if self._rates:
-            cells.append(_over_bound(leading))
         if self._failures and leading is not None:
             cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
         style = "bold" if best else "dim" if names[-1] == RECORDED else ""
         self.table.add(cells, style=style, end_section=last)
-
-
-def _over_bound(figures: Figures | None) -> str:
-    """The greatest rate of a member over its lower bound, and the worst."""
-    if figures is None or figures.rate_over_bound is None:
-        return "–"
-    return f"{figures.rate_over_bound:.2f} ({figures.worst_rate_over_bound:.2f})"
 
 
 def _truth(truth: TruthCheck) -> list[RenderableType]:

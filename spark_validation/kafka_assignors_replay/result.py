@@ -29,9 +29,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
 """The names that the records, and the catalogue, may have in the directory of a history."""
 
-COMMITTED_NAMES = ("committed", "committed.parquet")
-"""The names that the kept committed offsets may have there."""
-
 WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
 """The tables in which all rows of a group lie in one file or a few."""
 
@@ -220,10 +217,6 @@ class Verdict:
     `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
     strategy cannot run under it.
 
-    `rated` counts the rebalances before which rates of consumption are known. Each of these has a ratio: the
-    greatest rate of a member, divided by the lower bound of that rate under any assignment.
-    `rate_over_bound` is the mean ratio, `worst_rate_over_bound` the largest; both are None if `rated` is 0.
-
     `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
     the first few reasons.
     """
@@ -249,9 +242,6 @@ class Verdict:
     paused_s: float
     paused_eager_s: float | None
     paused_cooperative_s: float | None
-    rated: int
-    rate_over_bound: float | None
-    worst_rate_over_bound: float | None
     failed: int
     failures: tuple[str, ...]
 

@@ -4,7 +4,6 @@
 |---|---|---|
 | `raw` | a record of `__consumer_offsets`, offset commits left out | partition, offset |
 | `archived` | a `raw` record in an archive, with the cluster that it is from | partition, offset |
-| `committed` | a committed offset in an archive that keeps them, thinned | partition, offset |
 | `topics` | a topic as it was from a moment on: the catalogue | topic, from |
 | `generations` | a generation of a group with its place in the group's life | group, offset |
 | `members` | a member of a generation: what it asked for and what it got | group, offset, member_id |
@@ -85,25 +84,7 @@ def _columns(
 
 RAW = _schema(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
 
-REPORTED = RAW.append(pa.field("report", _STRING))
-"""The source's rows with the option `reports`. A row with a `report` has a partition and nothing else."""
-
-COMMIT = _schema(group=_STRING, topic=_STRING, topic_partition=_INT, committed=_LONG, interval_s=_INT)
-"""The content of a kept commit. `committed` is the next offset that the group reads in the partition of the
-topic, null where the commit was deleted. This is the last commit of its interval, among those of one reading;
-`interval_s` is the length of the interval, in seconds of the records' times."""
-
-REPORTED_WITH_COMMITS = pa.schema([*REPORTED, *COMMIT])
-"""The same with the option `committedOffsetsSeconds`. A row with a `topic` is a commit, and has no key."""
-
-ARCHIVED = RAW.append(pa.field("cluster_id", _STRING)).append(pa.field("date", _DATE))
-"""`date` is that of the timestamp, in UTC, and the name of the folder that holds the record."""
-
-COMMITTED = pa.schema(
-    [*(field for field in ARCHIVED if field.name in ("partition", "offset", "timestamp")), *COMMIT]
-    + [field for field in ARCHIVED if field.name in ("cluster_id", "date")]
-)
-"""`partition`, `offset` and `timestamp` are those of the commit's record in the offsets topic."""
+ARCHIVED = RAW.append(pa.field("cluster_id", _STRING))
 
 TOPICS = pa.schema(
     [

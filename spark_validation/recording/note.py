@@ -22,10 +22,6 @@ from spark_validation.recording.summary import Summary
 __all__ = ["readme"]
 
 
-def _kept(records: GroupRecords) -> str:
-    return f"; {len(records.kept)} of them are in `committed/`, thinned" if records.kept else ""
-
-
 _PACKAGES = ("aiokafka", "kafka-python", "confluent-kafka", "kafka-assignors", "pyarrow")
 
 
@@ -50,7 +46,7 @@ run to run. docs/recording.md says how it works.
 
 - `raw/`: the records of the groups: partition, offset, timestamp (of the record, UTC), key, value. The
   {records.offset_commits} offset commits that lay between them were left out, hence the holes in the
-  offsets{_kept(records)}.
+  offsets.
   The log cleaner was off, so nothing was compacted away.
 - `topics.parquet`: the topics over time: topic, topic_id, from (when the broker had confirmed the change),
   partitions, replica_racks.

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets` from the first to the last; offset commits are thinned or omitted."""
+"""The records of `__consumer_offsets` from the first to the last, without offset commits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_assignors_replay.folds.rates import CommitThinner
-from kafka_assignors_replay.history import COMMITS
 from kafka_assignors_replay.schemas import RAW, record_batch
 
 __all__ = ["GroupRecords", "read_group_records"]
@@ -29,28 +27,20 @@ class GroupRecords:
     Attributes:
         rows: partition, offset, timestamp in microseconds since the epoch, key, value; in this order.
         offset_commits: the number of offset commits, which `rows` omits.
-        kept: the kept commits, as rows of `history.COMMITS`.
     """
 
     rows: tuple[Row, ...]
     offset_commits: int
-    kept: tuple[tuple[Any, ...], ...] = ()
 
     def write(self, folder: Path) -> None:
-        """Write Parquet under the new `folder`: `raw/`, and `committed/` if commits are kept."""
-        for name, rows, schema in (("raw", self.rows, RAW), ("committed", self.kept, COMMITS)):
-            if rows or name == "raw":
-                Path(folder, name).mkdir(parents=True)
-                batches = [record_batch(rows, schema)] if rows else []
-                table = pa.Table.from_batches(batches, schema)
-                file = Path(folder, name, "part-0.parquet")
-                pq.write_table(table, file, compression="zstd", compression_level=19)
+        """Write Parquet under the new `folder`: `raw/`."""
+        Path(folder, "raw").mkdir(parents=True)
+        table = pa.Table.from_batches([record_batch(self.rows, RAW)] if self.rows else [], RAW)
+        pq.write_table(table, Path(folder, "raw", "part-0.parquet"), compression="zstd", compression_level=19)
 
 
-def read_group_records(bootstrap: str, committed_offsets_s: int = 0) -> GroupRecords:
+def read_group_records(bootstrap: str) -> GroupRecords:
     """Read the topic from its beginning to its current end.
-
-    Of the commits of each partition, keep the last one in each `committed_offsets_s`; 0 keeps none.
 
     Raises:
         RuntimeError: a partition reports an error, or no record arrives for a minute.
@@ -68,7 +58,6 @@ def read_group_records(bootstrap: str, committed_offsets_s: int = 0) -> GroupRec
     )
     rows: list[Row] = []
     offset_commits = 0
-    thinners: dict[int, CommitThinner] = {}
     try:
         left = set(consumer.list_topics(_TOPIC, timeout=_TIMEOUT_S).topics[_TOPIC].partitions)
         consumer.assign([TopicPartition(_TOPIC, partition, 0) for partition in left])
@@ -84,9 +73,6 @@ def read_group_records(bootstrap: str, committed_offsets_s: int = 0) -> GroupRec
                     left.discard(message.partition())
                 elif int.from_bytes(key[:2], "big") <= 1:
                     offset_commits += 1
-                    if committed_offsets_s:
-                        thinner = thinners.setdefault(message.partition(), CommitThinner(committed_offsets_s))
-                        thinner.add(message.offset(), message.timestamp()[1] * 1000, key, message.value())
                 else:
                     at_us = message.timestamp()[1] * 1000
                     rows.append((message.partition(), message.offset(), at_us, key, message.value()))
@@ -94,9 +80,4 @@ def read_group_records(bootstrap: str, committed_offsets_s: int = 0) -> GroupRec
                 raise RuntimeError(f"{_TOPIC}: partitions {sorted(left)} are silent for {_TIMEOUT_S:g} s")
     finally:
         consumer.close()
-    kept = tuple(
-        (partition, *commit, committed_offsets_s)
-        for partition, thinner in sorted(thinners.items())
-        for commit in thinner.take()
-    )
-    return GroupRecords(tuple(sorted(rows, key=lambda row: row[:2])), offset_commits, kept)
+    return GroupRecords(tuple(sorted(rows, key=lambda row: row[:2])), offset_commits)

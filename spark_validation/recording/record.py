@@ -50,7 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.minutes,
             options.seed,
             options.logs,
-            options.committed_offsets,
         )
     except (JvmError, KafkaError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -58,13 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def record(
-    out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: Path | None, committed_offsets_s: int
-) -> None:
-    """Record `groups` for some minutes; keep the members' own logs in `logs` if it is given.
-
-    Also keep the last commit of each partition in each `committed_offsets_s`; 0 keeps none.
-    """
+def record(out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: Path | None) -> None:
+    """Record `groups` for some minutes; keep the members' own logs in `logs` if it is given."""
     classes = compile_java()
     print("starting three brokers ...", file=sys.stderr)
     with KafkaCluster(brokers=3, settings=_PATIENCE) as kafka, Processes() as processes:
@@ -80,7 +74,7 @@ def record(
         started = datetime.now(timezone.utc)
         asyncio.run(play(stage, groups, GROWTHS, catalogue, minutes * 60, seed))
         print("reading the records ...", file=sys.stderr)
-        records = read_group_records(kafka.bootstrap, committed_offsets_s)
+        records = read_group_records(kafka.bootstrap)
     summary = summarize((key, value) for _, _, _, key, value in records.rows)
     note = readme(groups, stage.happenings, records, summary, started, minutes, seed)
     _write(out, records, catalogue, stage.happenings, note)
@@ -127,13 +121,6 @@ def _parser() -> argparse.ArgumentParser:
         default=GROUPS,
         metavar="NAME,…",
         help="only these (default: all of groups.py)",
-    )
-    parser.add_argument(
-        "--committed-offsets",
-        type=int,
-        default=0,
-        metavar="SECONDS",
-        help="keep the committed offset of each partition in so many seconds too, in committed/",
     )
     parser.add_argument("--logs", type=Path, help="folder in which to keep what the members print")
     return parser

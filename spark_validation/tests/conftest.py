@@ -37,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def topic(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> Iterator[ArchivedTopic]:
+def topic(kafka: Kafka, tmp_path: Path) -> Iterator[ArchivedTopic]:
     """A topic that is deleted after the test."""
     found = ArchivedTopic(kafka, tmp_path / "archive")
     yield found

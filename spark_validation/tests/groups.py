@@ -40,9 +40,6 @@ from kafka_assignors_replay.folds.kip848_records import (
     TargetAssignmentEpoch,
     encode_consumer_group_value,
 )
-from kafka_assignors_replay.folds.rates import CommitThinner
-from kafka_assignors_replay.folds.records import is_commit, to_micros
-from kafka_assignors_replay.schemas import COMMITTED
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 
@@ -235,23 +232,3 @@ def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = Non
         ]
         pq.write_table(pa.Table.from_pylist(rows, TOPICS_SCHEMA), folder / "topics.parquet")
     return str(folder)
-
-
-def write_commits(folder: Path, log: Log, interval_s: int) -> None:
-    """Add the thinned commits of the log to a history, as an archive keeps them."""
-    thinner = CommitThinner(interval_s)
-    for record in log.records:
-        offset, timestamp, key, value = (record[name] for name in ("offset", "timestamp", "key", "value"))
-        if isinstance(key, bytes) and is_commit(key):
-            thinner.add(offset, to_micros(timestamp), key, value)  # type: ignore[arg-type]
-    rows = [
-        {
-            **each._asdict(),
-            "partition": log.partition,
-            "timestamp": each.micros,
-            "interval_s": interval_s,
-            "cluster_id": "c",
-        }
-        for each in thinner.take()
-    ]
-    pq.write_table(pa.Table.from_pylist(rows, COMMITTED), folder / "committed.parquet")

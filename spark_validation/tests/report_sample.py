@@ -73,9 +73,6 @@ def verdict(
         paused_s=paused_s,
         paused_eager_s=240.0,
         paused_cooperative_s=None if strategy == "range" else paused_s,
-        rated=0,
-        rate_over_bound=None,
-        worst_rate_over_bound=None,
         failed=failed,
         failures=(f"generation 3: KeyError: {HOSTILE}",) * bool(failed),
     )

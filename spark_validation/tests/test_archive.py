@@ -14,13 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from pyspark.errors import PySparkException
-from pyspark.sql.streaming.query import StreamingQuery
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli.app import run
 from kafka_assignors_replay.archive import ArchiveError, ArchiveProgress
-from kafka_assignors_replay.archive.run import Run, run_archive
+from kafka_assignors_replay.archive.run import run_archive
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
@@ -34,15 +32,16 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
     assert (first.counts.offsets, first.counts.records, first.counts.offset_commits) == (48, 12, 36)
     assert first.counts.missing == 0
     assert first.complete
-    assert (first.batches, first.lag_offsets, first.lag_seconds) == (3, 0, 0.0)
+    assert (first.batches, first.lag_offsets) == (3, 0)
     assert first.total == first.counts
     json.dumps(first.to_json())
 
-    # A run without new records writes nothing. A run without its checkpoint continues where the archive ends.
+    # A run without new group records writes nothing. It reads the offset commits after the newest file again.
+    files = sorted(topic.archive.rglob("*.parquet"))
     again = topic.run()
-    assert (again.batches, again.counts.offsets, again.total) == (0, 0, first.total)
+    assert (again.batches, again.counts.records, again.total) == (0, 0, first.total)
+    assert sorted(topic.archive.rglob("*.parquet")) == files
     topic.write(8)
-    shutil.rmtree(topic.archive / "_archive" / "checkpoint")
     more = topic.run()
     assert topic.archived() == topic.expected()
     assert (more.counts.records, more.total.records) == (6, 18)
@@ -132,28 +131,9 @@ def test_an_archive_that_cannot_go_on_says_why(topic: ArchivedTopic) -> None:
     topic.kafka.create_topic(topic.name, partitions=3)
     with pytest.raises(ArchiveError, match="was recreated since"):
         topic.run()
-    shutil.rmtree(topic.archive / "_archive" / "ledger")
     (topic.archive / "archive.json").unlink()
     with pytest.raises(ArchiveError, match=r"(raw|topics).* is there already, and no archive\.json"):
         topic.run()
-
-
-def test_a_worker_that_spark_gave_up_on_is_started_again(
-    topic: ArchivedTopic, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start, starts = Run._start, []
-
-    def late_twice(run: Run) -> StreamingQuery:
-        starts.append(run)
-        if len(starts) <= 2:
-            raise PySparkException("Python worker failed to connect back.")
-        return start(run)
-
-    monkeypatch.setattr(Run, "_start", late_twice)
-    topic.write(4)
-    assert topic.run().complete
-    assert len(starts) == 3
-    assert topic.archived() == topic.expected()
 
 
 def test_a_cluster_that_does_not_answer_is_one_line(

@@ -21,9 +21,8 @@ from kafka_assignors_cli.app import command_line
 from kafka_assignors_ops import groups_command, lint_command
 from kafka_assignors_ops.live_group import LiveGroup
 from kafka_assignors_replay import archive_command
-from kafka_assignors_replay.archive import ArchiveResult
+from kafka_assignors_replay.archive import ArchiveResult, MessageCounts
 from kafka_assignors_replay.report.as_json import json_report
-from kafka_assignors_replay.source.messages import MessageCounts
 from spark_validation.tests.groups import Log, member, write_history
 from spark_validation.tests.report_sample import sample
 from tests.test_cli import COMMAND, GROUP, read_all
@@ -51,7 +50,7 @@ class OneGroupCluster:
 
 def archived(_: object) -> ArchiveResult:
     counts = MessageCounts()
-    return ArchiveResult("to", "id", "topic", 50, 1, counts, counts, None, 0, 0, 0.0, True, (), 1.0)
+    return ArchiveResult("to", "id", "topic", 50, 1, counts, counts, None, 0, 0, True, (), 1.0)
 
 
 @pytest.fixture

@@ -114,11 +114,6 @@ def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
             None,
             Choice("spark", "s3a://bucket/groups: a URL is read by Spark"),
         ),
-        (
-            {"path": None, "bootstrap_servers": "b:1"},
-            None,
-            Choice("spark", "a live cluster is read by Spark"),
-        ),
     ],
 )
 def test_the_engine_fits_the_history(
@@ -145,7 +140,6 @@ def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, t
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"path": None, "bootstrap_servers": "127.0.0.1:1"}, "a live cluster is read by Spark"),
         ({"path": "s3a://bucket/groups"}, "s3a://bucket/groups: a URL is read by Spark"),
         ({"checkpoint": "there"}, "a checkpoint is kept by Spark"),
     ],

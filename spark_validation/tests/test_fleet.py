@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timezone
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,16 @@ from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.consumer_offsets import group_partition
 from kafka_assignors_replay.folds.rebalances import HISTORY_STARTS
 from kafka_assignors_replay.folds.records import MemberDecoder, RecordKind, decode_record
-from kafka_assignors_replay.history import catalogue_rows, rates_of_history
+from kafka_assignors_replay.history import catalogue_rows
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import RECORDED, Mode, ReplayOptions, ReplayResult
 from spark_validation.fleet import history
-from spark_validation.fleet.commits import commits
 from spark_validation.fleet.life import Record, life
 from spark_validation.fleet.profile import (
     FleetOptions,
     GroupProfile,
     generations_of_each,
     profile_of,
-    topics_of,
 )
 from spark_validation.tests.folding import fold, raw_rows
 
@@ -89,37 +86,6 @@ def test_time_goes_on_in_every_group(lives: dict[GroupProfile, list[Record]]) ->
     for records in lives.values():
         times = [record.at_ms for record in records]
         assert times == sorted(set(times))
-
-
-def test_commits_follow_the_rates_and_the_partitions_of_the_moment() -> None:
-    options = FleetOptions(groups=40, generations=400, days=1.0, seed=4, committed_offsets_s=3600)
-    grown = 0
-    for profile in profiles(options):
-        rows = list(commits(options, profile))
-        assert rows == list(commits(options, profile))
-        by_place: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        for _, _, micros, group, topic, number, committed, interval_s in rows:
-            assert (group, interval_s) == (profile.group, 3600)
-            by_place.setdefault((topic, number), []).append((micros, committed))
-        for plan in topics_of(options, profile.topics):
-            last = plan.at(options.duration_ms)
-            grown += last != plan.topic
-            for number in range(last.partitions):
-                points = by_place.pop((plan.topic.name, number))
-                assert points == sorted(set(points))
-                assert len(points) == 24 or number >= plan.topic.partitions
-        assert by_place == {}
-    assert grown
-
-
-def test_committed_offsets_are_read_as_an_archive_s(spark: SparkSession, tmp_path: Path) -> None:
-    options = FleetOptions(groups=3, generations=30, days=0.05, committed_offsets_s=300)
-    history.write(spark, options, str(tmp_path / "out"))
-    for profile in profiles(options):
-        rates = rates_of_history(str(tmp_path / "out"), profile.group, 100)
-        topics = topics_of(options, profile.topics)
-        assert rates.keys() == {plan.topic.name for plan in topics}
-        assert all(rate and 0 < rate < 2_000_000 for of_topic in rates.values() for rate in of_topic[:1])
 
 
 @pytest.fixture(scope="module")

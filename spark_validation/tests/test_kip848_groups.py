@@ -11,7 +11,6 @@ import pytest
 
 from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.kip848_records import ConsumerGroupMemberState
-from kafka_assignors_replay.folds.records import topics_named
 from spark_validation.tests.folding import Folded, fold, raw_rows
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 from spark_validation.tests.test_kip848_fold import (
@@ -127,11 +126,6 @@ def test_how_far_members_have_come_is_a_table_of_its_own(folded: Folded) -> None
     elsewhere = fold(story().records, catalogue(payments=2)).rows("current", group="again")
     (strange,) = [row for row in elsewhere if row["epoch"] is not None]
     assert (strange["assigned"], strange["unknown_topics"]) == ({}, [topic_id("orders")])
-
-
-def test_the_topics_that_any_member_names_are_looked_up() -> None:
-    rows = story().records
-    assert topics_named(*([row[name] for row in rows] for name in ("key", "value"))) == {"orders"}  # type: ignore[misc]
 
 
 def test_a_part_that_does_not_decode_is_listed_and_leaves_its_group_in_doubt() -> None:

@@ -177,7 +177,7 @@ def client_config(file: Path | None) -> dict[str, str]:
 _EXTRAS = {
     "admin": ("confluent_kafka",),
     "watch": ("confluent_kafka", "prometheus_client"),
-    "replay": ("pyarrow", "jinja2"),
+    "replay": ("confluent_kafka", "pyarrow", "jinja2"),
     "spark": ("pyspark", "confluent_kafka", "pyarrow", "jinja2"),
 }
 

@@ -1,30 +1,27 @@
 """The archive: the group records of `__consumer_offsets`, copied to Parquet before the broker compacts them.
 
-    archive.json            the cluster and the topic of the records (`store`)
-    raw/date=2026-03-01/    the records, as `schemas.ARCHIVED`: a file for each batch (`store`)
-    committed/date=…/       committed offsets, thinned, as `schemas.COMMITTED`, if they are asked for
-    topics/                 the catalogue, as `schemas.TOPICS` (`store`)
-    _archive/ledger/        the archived offsets, and the counts of all records (`store`)
-    _archive/checkpoint/    Spark's own note of the batch under way
-    _archive/staging/       files before they are moved to their names
+    archive.json                                     the cluster and the topic of the records
+    raw/date=2026-03-01/0000000012-3fa9c1.parquet    a batch of records (`schemas.ARCHIVED`)
+    topics/0000000003-3fa9c1.parquet                 changes of the catalogue (`schemas.TOPICS`)
 
-Every record is in exactly one file under `raw/`, and every file there is complete. So any program that reads
-Parquet can read the archive, also while it is being written. `replay` reads the folder as it is.
+Every record is in exactly one file under `raw/`, and every file there is complete, so any program that reads
+Parquet can read the archive, also while it is being written. A file covers all partitions. Its footer has the
+`ArchiveState` after the batch: **the newest file is the ledger**, and no other file can disagree with it.
 
-This module has the options of an archiver (`ArchiveOptions`), its progress, its result, and its error
-(`ArchiveError`). Counts are records or offsets, times are seconds.
+`folder` writes and opens the files, `run` reads the topic. Counts are records or offsets, times are seconds.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_assignors.arguments import UserError
+from kafka_assignors_replay.folds.records import is_commit
 from kafka_assignors_replay.result import to_json
-from kafka_assignors_replay.source.messages import MessageCounts
 
 
 class ArchiveError(UserError):
@@ -33,16 +30,12 @@ class ArchiveError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveOptions:
-    """What to archive, and where.
+    """What to archive, and where: `path` is a folder, or a URL that pyarrow knows.
 
-    `path` is a folder of any file system that Hadoop knows. With `once` the archiver ends when it has all
-    records that were in the topic at its start. Otherwise it goes on until it is told to stop; once it has
-    caught up, it waits `interval_seconds` between batches. `max_offsets_per_batch` bounds a batch in offsets,
-    over all partitions of the topic. With `committed_offsets_s` the archive also keeps the last committed
-    offset of each partition of a group in each interval of this many seconds.
-
-    `client_config` has librdkafka's properties (security and the like), `timeout_seconds` is the longest wait
-    for a broker. `master` is Spark's; `spark_config` a file of properties for a session that is started.
+    With `once` the archiver ends when it has all records that were in the topic at its start. Otherwise it
+    goes on until it is told to stop, and writes a file every `interval_seconds`, if there are new records.
+    `max_offsets_per_batch` bounds a file in offsets of all partitions together. `client_config` has
+    librdkafka's properties, `timeout_seconds` is the longest wait for a broker.
     """
 
     path: str
@@ -53,43 +46,127 @@ class ArchiveOptions:
     topic: str = "__consumer_offsets"
     client_config: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float = 10.0
-    master: str | None = None
-    spark_config: str | None = None
-    committed_offsets_s: int | None = None
+
+
+@dataclass(slots=True)
+class MessageCounts:
+    """Counts of the offsets that were read.
+
+    Attributes:
+        group_records: records of groups, by the version of their key: 2 is a generation of a classic group, 3
+            and up groups of KIP-848 and other kinds, -1 a key that is too short for a version.
+        offset_commits: left out.
+        without_key: left out.
+        missing: offsets without a record: compacted away or deleted, or the marker of a transaction.
+        longest_gap: the most missing offsets in a row.
+    """
+
+    group_records: dict[int, int] = field(default_factory=dict)
+    offset_commits: int = 0
+    without_key: int = 0
+    missing: int = 0
+    longest_gap: int = 0
+
+    @property
+    def records(self) -> int:
+        """How many records of groups there are."""
+        return sum(self.group_records.values())
+
+    @property
+    def offsets(self) -> int:
+        return self.records + self.offset_commits + self.without_key + self.missing
+
+    def add(self, key: bytes | None) -> bool:
+        """Count a record with this key; returns whether it is one of a group."""
+        if key is None:
+            self.without_key += 1
+        elif is_commit(key):
+            self.offset_commits += 1
+        else:
+            version = int.from_bytes(key[:2], "big") if len(key) > 1 else -1
+            self.group_records[version] = self.group_records.get(version, 0) + 1
+            return True
+        return False
+
+    def add_gap(self, offsets: int) -> None:
+        """Count consecutive offsets without a record."""
+        self.missing += offsets
+        self.longest_gap = max(self.longest_gap, offsets)
+
+    def since(self, earlier: MessageCounts) -> MessageCounts:
+        """The counts since `earlier`, with the longest gap of all."""
+        kinds = (
+            (kind, count - earlier.group_records.get(kind, 0)) for kind, count in self.group_records.items()
+        )
+        return MessageCounts(
+            dict(sorted((kind, count) for kind, count in kinds if count)),
+            self.offset_commits - earlier.offset_commits,
+            self.without_key - earlier.without_key,
+            self.missing - earlier.missing,
+            self.longest_gap,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {**to_json(self), "records": self.records, "offsets": self.offsets}
+
+
+class Place(NamedTuple):
+    """How far a partition was read: the `next` offset to read, and the offset `after` the last record, which
+    is below `next` if no records follow it. The leader `epoch` of that record shows later whether the log
+    still has it; -1 if unknown."""
+
+    next: int
+    after: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class ArchiveState:
+    """All that an archiver has to know of the batches before: how many `batches` there are since the archive
+    was begun, which is also the number of the file, and the name of the file that it `follows`, "" in the
+    first. `counts` and `last_timestamp_ms` are of all offsets that were read."""
+
+    batches: int = 0
+    follows: str = ""
+    places: dict[int, Place] = field(default_factory=dict)
+    counts: MessageCounts = field(default_factory=MessageCounts)
+    last_timestamp_ms: int | None = None
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> ArchiveState:
+        """The inverse; `ValueError`, `TypeError`, `KeyError` or `AttributeError` for any other text."""
+        read: dict[str, Any] = json.loads(text)
+        counts = read.pop("counts")
+        kinds = {int(version): int(count) for version, count in counts.pop("group_records").items()}
+        places = {int(number): Place(*map(int, place)) for number, place in read.pop("places").items()}
+        return cls(places=places, counts=MessageCounts(kinds, **counts), **read)
+
+    def copy(self) -> ArchiveState:
+        counts = replace(self.counts, group_records=dict(self.counts.group_records))
+        return replace(self, places=dict(self.places), counts=counts)
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveProgress:
-    """One report of an archiver's progress.
-
-    Attributes:
-        phase: a short lower-case phrase, such as "archiving".
-        counts: of this run.
-        batches: written in this run.
-        lag_offsets: between the archive and the end of the topic; None while it is not known.
-        lag_seconds: the archive has all records that the topic had this long ago. It is measured from the
-            start of the run, so for an older backlog it is a lower bound.
-    """
+    """One report of an archiver's progress. `counts` and `batches` are those of this run, and `lag_offsets`
+    lie between what was read and the end of the topic; None while that is not known."""
 
     phase: str
     counts: MessageCounts = field(default_factory=MessageCounts)
     batches: int = 0
     lag_offsets: int | None = None
-    lag_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveResult:
-    """The result of a run, and the state of the archive after it.
+    """The result of a run: `counts` are of this run, `total` since the archive was begun.
 
-    Attributes:
-        counts: of this run.
-        total: since the archive was begun.
-        last_timestamp: of the latest record that was read, offset commits included; None before the first.
-        topics_changed: how many rows the catalogue got.
-        lag_offsets, lag_seconds: as in `ArchiveProgress`.
-        complete: whether the archive has all records that were in the topic when the run began.
-        warnings: risks for the archive, and lost records.
+    `last_timestamp` is that of the latest record, offset commits included. `topics_changed` counts the new
+    rows of the catalogue. `complete` says that the archive has all records that were in the topic when the
+    run began; `warnings` are risks for the archive, and lost records.
     """
 
     path: str
@@ -102,14 +179,9 @@ class ArchiveResult:
     last_timestamp: datetime | None
     topics_changed: int
     lag_offsets: int | None
-    lag_seconds: float
     complete: bool
     warnings: tuple[str, ...]
     seconds: float
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            **to_json(self),
-            "counts": {**to_json(self.counts), "records": self.counts.records},
-            "total": {**to_json(self.total), "records": self.total.records},
-        }
+        return {**to_json(self), "counts": self.counts.to_json(), "total": self.total.to_json()}

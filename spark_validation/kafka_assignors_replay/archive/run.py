@@ -1,270 +1,310 @@
 """The archiver, from a broker to a folder of Parquet.
 
-`run_archive` looks at the cluster, opens the archive (`store`), runs the stream (`Run`), and turns errors of
-Spark and of the clients into an `ArchiveError` of one line.
+One consumer reads all partitions from the places of the newest file on. It assigns them to itself, so it
+joins no group, commits nothing and leaves no trace in the topic. Group records are read uncommitted: they
+belong to no transaction, and an open one must not hold them back.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming.query import StreamingQuery
-
-from kafka_assignors_confluent.connection import Connection
-from kafka_assignors_confluent.topics import live_topics
-from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveProgress, ArchiveResult
-from kafka_assignors_replay.archive.store import (
-    CHECKPOINT,
-    Archive,
-    BatchWriter,
-    compaction_warnings,
-    identify,
-    require_same,
-    require_whole,
-    source_options,
+from kafka_assignors_confluent.connection import (
+    ClusterError,
+    Connection,
+    NoLeaderError,
+    NotAuthorizedError,
+    UnreachableError,
 )
-from kafka_assignors_replay.folds.records import from_micros
-from kafka_assignors_replay.live_catalogue import SourceError, source_errors
-from kafka_assignors_replay.result import ReplayError
-from kafka_assignors_replay.source import FORMAT, GroupRecordsSource
-from kafka_assignors_replay.source.messages import MessageCounts, RangeReport
-from kafka_assignors_replay.source.planning import Planner, SourceOptions
-from kafka_assignors_replay.spark.session import SPARK_ERRORS, is_late_worker, one_line, spark_session
+from kafka_assignors_confluent.topics import (
+    TopicIdentity,
+    identify_topic,
+    is_end,
+    list_offsets,
+    live_topics,
+    reader_config,
+)
+from kafka_assignors_replay.archive import (
+    ArchiveError,
+    ArchiveOptions,
+    ArchiveProgress,
+    ArchiveResult,
+    ArchiveState,
+    MessageCounts,
+    Place,
+)
+from kafka_assignors_replay.archive.folder import Archive, Folder, require_same
+from kafka_assignors_replay.folds.records import from_micros, millis_to_micros
 
-_MOST_LOOKS = 1_000
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError
 
+_MOST_BYTES = 32 << 20
+"""The most bytes of a batch: a generation of a large group has megabytes."""
 
-class Lag:
-    """The lag in offsets, which is None before the first look, and in seconds.
-
-    A look notes the end of the topic and the time. The lag in seconds is the age of the oldest look whose end
-    the archive has not reached.
-    """
-
-    def __init__(self) -> None:
-        self.offsets: int | None = None
-        self.seconds = 0.0
-        self._ahead: list[tuple[float, Mapping[int, int]]] = []
-
-    def look(self, ends: Mapping[int, int], next_: Mapping[int, int], now: float) -> None:
-        """Note that at `now`, in seconds, the topic ends at `ends` and the archive at `next_`."""
-        self._ahead.append((now, ends))
-        while self._ahead and all(next_[partition] >= end for partition, end in self._ahead[0][1].items()):
-            del self._ahead[0]
-        if len(self._ahead) > _MOST_LOOKS:
-            # A backlog of days: the oldest look stays, and half of the others go.
-            self._ahead = self._ahead[::2]
-        self.offsets = sum(max(0, end - next_[partition]) for partition, end in ends.items())
-        self.seconds = now - self._ahead[0][0] if self._ahead else 0.0
-
-
-_WATCH_SECONDS = 0.2
-_LOOK_SECONDS = 2.0
+_CONSUME_MESSAGES = 2_000
+_POLL_S = 0.2
+_LOOK_S = 2.0
 """The time between two looks at the end of the topic, which give the lag."""
 
-_CATALOGUE_SECONDS = 60.0
-_NOTING_SECONDS = 2.0
-"""How long Spark gets to note a batch as done; otherwise it would read the batch a second time."""
+_CATALOGUE_S = 60.0
+_LONGEST_PAUSE_S = 60.0
+_FIRST_WAIT_S = 5.0
+"""The first wait for the leaders' answers. After it, the brokers are asked again for the leaders, and it
+doubles: librdkafka waits for the leaders in its metadata, also for a dead one."""
 
-_TRIGGER_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 60.0
-_MOST_LATE_WORKERS = 30
-"""The most starts that may fail for lack of processor time in a run that otherwise ends with its first error.
-With fifteen busy processes for each core most starts fail, and each takes ten seconds."""
+_SAFE_LAG_MS = 24 * 3_600_000
+"""With less than a day, an archiver that stops in the evening loses history before the morning."""
+
+_SUGGESTED_LAG_MS = 7 * 24 * 3_600_000
 
 
-_OF_THE_STREAM: tuple[type[Exception], ...] = (SourceError, *SPARK_ERRORS)
+class TryAgainError(Exception):
+    """The run cannot go on, and a later attempt may: one line that says why."""
 
 
 class Run:
-    """A run, from the start of its stream to the end. Its counts can be read at any time."""
+    """A run, from the state of an archive to its end: `go` once. Its `state` may be ahead of the archive's.
+
+    A run that follows a failed one, `since`, goes on with its counts and warnings.
+    """
 
     def __init__(
         self,
         archive: Archive,
         options: ArchiveOptions,
+        connection: Connection,
         on_progress: Callable[[ArchiveProgress], None],
         on_warning: Callable[[str], None],
-        stop: threading.Event,
+        since: Run | None = None,
     ) -> None:
-        self._archive, self._options, self._stop = archive, options, stop
+        self.archive, self._options, self._connection = archive, options, connection
         self._on_progress, self._on_warning = on_progress, on_warning
-        self._begin = archive.entry
-        self._planner = Planner(SourceOptions.parse(source_options(options)))
-        self._worked = False
-        self._target = self._ends()
-        self._told_log_start: dict[int, int] = {}
-        self._writer = BatchWriter(
-            archive.folder, archive.ledger, archive.manifest.cluster_id, self._tell_of_deleted
-        )
-        self._next_look = self._next_catalogue = self._idle_since = 0.0
-        self._told = MessageCounts()
-        self.topics_changed = 0
-        self.lag = Lag()
-        self.warnings: list[str] = []
+        self.begin: ArchiveState = archive.state.copy() if since is None else since.begin
+        self.state = archive.state.copy()
+        self.worked: bool = since is not None and since.worked
+        """Whether a batch was written, or all was read once, so that another attempt may succeed."""
+        self.topics_changed: int = 0 if since is None else since.topics_changed
+        self._told: MessageCounts = MessageCounts() if since is None else since._told
+        self._complaints: deque[KafkaError] = deque(maxlen=1)
+        self._next_look = self._next_catalogue = 0.0
+        self._rows: list[tuple[Any, ...]] = []
+        self._bytes = 0
+        self._last_ms: int | None = None
+        log = self._offsets()
+        self._target = self._ends = {number: end for number, (_, end) in log.items()}
+        self._log_starts = {number: first for number, (first, _) in log.items()}
+        for number, (first, end) in sorted(log.items()):
+            self._begin_at(number, first, end)
 
-    @property
-    def batches(self) -> int:
-        return self._archive.entry.batches - self._begin.batches
-
-    @property
-    def counts(self) -> MessageCounts:
-        return self._archive.entry.counts.since(self._begin.counts)
+    def _begin_at(self, number: int, first: int, end: int) -> None:
+        place, where = self.state.places.get(number), f"{self._options.topic}[{number}]"
+        if place is None:
+            self.state.places[number] = Place(first, first, -1)
+        elif place.next > end:
+            raise ArchiveError(
+                f"{where}: the log ends at offset {end}, and {self.archive.folder.path} has it up to "
+                f"{place.next}: the log was truncated (an unclean leader election, or a broker that lost "
+                "its disk), and other records get these offsets now; begin another archive; this one stays "
+                "readable"
+            )
+        elif place.next < first:
+            self._on_warning(
+                f"{where}: the log begins at offset {first}, and the archive ended at {place.next}: "
+                f"{first - place.next} offsets were deleted before they were archived; run the archiver "
+                "without --once, or more often than records are deleted"
+            )
+            self.state.counts.add_gap(first - place.next)
+            self.state.places[number] = Place(first, first, -1)
 
     @property
     def complete(self) -> bool:
-        """Whether the archive has all records that were in the topic when the run began."""
-        next_ = self._archive.entry.next
-        return all(next_[partition] >= end for partition, end in self._target.items())
+        """Whether all records that were in the topic when the run began are read."""
+        return not self._behind(self._target)
 
-    def go(self) -> None:
-        """Archive until there is no more to do; start the stream again after an error that may pass."""
-        pause, late_workers = 1.0, 0
-        while True:
-            before = self._archive.entry.batches
-            try:
-                self._watch(self._start())
-                self._look()
-                self._tell_of_missing()
-                return
-            except _OF_THE_STREAM as error:
-                if self._writer.failure is not None:
-                    raise self._writer.failure from None
-                # A topic that was recreated or truncated ends the archiver; without an answer it goes on.
-                with contextlib.suppress(SourceError):
-                    require_same(self._archive.folder.path, self._archive.manifest, identify(self._options))
-                    self._ends()
-                late = is_late_worker(error)
-                late_workers += late
-                may_start = late and late_workers <= _MOST_LATE_WORKERS
-                if (self._options.once or not self._worked) and not may_start:
-                    raise
-                if late or self._archive.entry.batches > before:
-                    pause = 1.0
-                self._on_warning(f"{one_line(error)}; trying again in {pause:g} s")
-            self._report("waiting to try again")
-            if self._stop.wait(pause):
-                return
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    def _behind(self, ends: Mapping[int, int]) -> int:
+        places = self.state.places
+        return sum(max(0, end - places[number].next) for number, end in ends.items())
 
-    def _start(self) -> StreamingQuery:
-        spark, options, entry = self._archive.spark, self._options, self._archive.entry
-        given = {
-            **source_options(options),
-            "topicId": self._archive.manifest.topic_id,
-            "startingOffsets": json.dumps(entry.next),
-            "lastRead": json.dumps(entry.last_read),
-            "maxOffsetsPerBatch": str(options.max_offsets_per_batch),
-            "batchIntervalSeconds": str(0 if options.once else options.interval_seconds),
-            "reports": "true",
-        }
-        if options.committed_offsets_s is not None:
-            given["committedOffsetsSeconds"] = str(options.committed_offsets_s)
-        if options.once:
-            given["endingOffsets"] = json.dumps(self._target)
-        spark.dataSource.register(GroupRecordsSource)
-        return (
-            spark.readStream.format(FORMAT)
-            .options(**given)
-            .load()
-            .writeStream.queryName("kafka-assignors archive")
-            .option("checkpointLocation", self._archive.folder.at(CHECKPOINT))
-            .trigger(processingTime=f"{_TRIGGER_SECONDS} seconds")
-            .foreachBatch(self._writer)
-            .start()
-        )
+    @property
+    def lag(self) -> int:
+        return self._behind(self._ends)
 
-    def _watch(self, query: StreamingQuery) -> None:
-        """Return when the stream has nothing more to do; raise the error that it fails with."""
-        try:
-            while query.isActive:
-                now = time.monotonic()
-                if now >= self._next_catalogue:
-                    self._next_catalogue = now + _CATALOGUE_SECONDS
-                    self._note_topics()
-                if now >= self._next_look:
-                    self._next_look = now + _LOOK_SECONDS
-                    self._look()
-                self._worked = self._worked or query.lastProgress is not None
-                if self._may_end(query, now):
-                    return
-                self._report("finishing the last batch" if self._stop.is_set() else "archiving")
-                time.sleep(_WATCH_SECONDS)
-            if (error := query.exception()) is not None:
-                raise error
-        finally:
-            query.stop()
-
-    def _may_end(self, query: StreamingQuery, now: float) -> bool:
-        """Whether the run may end: nothing more to do, or told to stop, and no batch under way."""
-        done = self._options.once and self.complete
-        if not (done or self._stop.is_set()) or not self._writer.idle.is_set():
-            self._idle_since = now
-            return False
-        return not query.status["isTriggerActive"] or now > self._idle_since + _NOTING_SECONDS
-
-    def _note_topics(self) -> None:
+    def go(self, stop: threading.Event) -> None:
+        """Archive until there is no more to do, or until `stop` is set; the batch in hand is written."""
         options = self._options
-        with source_errors():
-            connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_seconds)
-            topics = [*live_topics(connection)]
-        self.topics_changed += self._archive.catalogue.note(topics, datetime.now(timezone.utc))
-
-    def _look(self) -> None:
-        # The archive first: while the brokers are asked, it may pass the ends that they return.
-        next_ = self._archive.entry.next
-        self.lag.look(self._ends(), next_, time.monotonic())
-        if self.complete:
+        consumer = self._consumer()
+        try:
+            consumer.assign([*self._assignment()])
+            heard = written = time.monotonic()
+            self._look(heard)
+            while not stop.is_set() and not (options.once and self.complete):
+                room = max(1, options.max_offsets_per_batch - self._in_hand())
+                messages = consumer.consume(min(room, _CONSUME_MESSAGES), timeout=_POLL_S)
+                now = time.monotonic()
+                for message in messages:
+                    self._add(message)
+                if messages or not self.lag:
+                    heard = now
+                elif now > heard + options.timeout_seconds:
+                    raise TryAgainError(self._silence())
+                if self._is_full() or (not options.once and now >= written + options.interval_seconds):
+                    self._write()
+                    written = now
+                self._look(now)
+                self.worked = self.worked or not self.lag
+            self._report("finishing the last batch")
+            self._write()
             self._tell_of_missing()
+        finally:
+            consumer.close()
+
+    def _consumer(self) -> Consumer:
+        from confluent_kafka import Consumer, KafkaException
+
+        options = self._options
+        waits = {} if options.once else {"fetch.wait.max.ms": "500"}
+        config = {**waits, **options.client_config}
+        try:
+            return Consumer(reader_config(options.bootstrap_servers, config, self._complaints.append))
+        except KafkaException as error:
+            raise self._connection.failure(f"cannot read topic {options.topic!r}", error.args[0]) from None
+
+    def _assignment(self) -> Iterator[Any]:
+        """The places to begin at. librdkafka first asks the leader whether its log still has the epoch of the
+        last record up to there (KIP-320): a log that was truncated and has grown again has not."""
+        from confluent_kafka import TopicPartition
+
+        topic = self._options.topic
+        for number, (next_, after, epoch) in self.state.places.items():
+            if epoch >= 0 and after >= self._log_starts[number]:
+                yield TopicPartition(topic, number, after, leader_epoch=epoch)
+            else:
+                yield TopicPartition(topic, number, next_)
+
+    def _add(self, message: Any) -> None:
+        if message.error() is not None:
+            self._add_error(message)
+            return
+        state, number, offset, key = self.state, message.partition(), message.offset(), message.key()
+        next_, _, epoch = state.places[number]
+        if offset < next_:
+            return
+        if offset > next_:
+            state.counts.add_gap(offset - next_)
+        told = message.leader_epoch()
+        state.places[number] = Place(offset + 1, offset + 1, epoch if told is None else told)
+        at_ms = message.timestamp()[1]
+        if self._last_ms is None or at_ms > self._last_ms:
+            self._last_ms = at_ms
+        if state.counts.add(key):
+            self._rows.append((number, offset, millis_to_micros(at_ms), key, message.value()))
+            self._bytes += len(message)
+
+    def _add_error(self, message: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        where, number = f"{self._options.topic}[{message.partition()}]", message.partition()
+        if message.error().code() == KafkaError._AUTO_OFFSET_RESET:
+            place = self.state.places[number]
+            if "truncat" in message.error().str().lower():
+                raise ArchiveError(
+                    f"{where}: the records before offset {place.next} are no longer those that were read: "
+                    "the log was truncated (an unclean leader election, or a broker that lost its disk) and "
+                    "has grown again; begin another archive; this one stays readable"
+                )
+            raise TryAgainError(
+                f"{where}: offset {place.next} is gone, the log was cleaned up while it was read"
+            )
+        if is_end(message, self._options.topic, self._options.bootstrap_servers):
+            place = self.state.places[number]
+            if (end := message.offset()) > place.next:
+                # The last offsets are markers of transactions, or were compacted away.
+                self.state.counts.add_gap(end - place.next)
+                self.state.places[number] = place._replace(next=end)
+
+    def _in_hand(self) -> int:
+        """The number of offsets that were read and are in no file."""
+        return self.state.counts.offsets - self.archive.state.counts.offsets
+
+    def _is_full(self) -> bool:
+        return self._in_hand() >= self._options.max_offsets_per_batch or self._bytes >= _MOST_BYTES
+
+    def _write(self) -> None:
+        """Write the batch in hand. Offsets without group records are read again after a restart, unless they
+        are as many as a batch may have."""
+        if not self._rows and not self._is_full():
+            return
+        # The topic has this id after the batch was read, so it had it meanwhile: an id does not come back.
+        require_same(self.archive.folder.path, self.archive.manifest, self._identity())
+        latest = [each for each in (self.state.last_timestamp_ms, self._last_ms) if each is not None]
+        self.state.last_timestamp_ms = max(latest, default=None)
+        self.archive.write(self._rows, self.state, millis_to_micros(self._last_ms or 0))
+        self.worked = True
+        self._rows, self._bytes, self._last_ms = [], 0, None
+
+    def _identity(self) -> TopicIdentity:
+        return identify_topic(self._connection, self._options.topic)
+
+    def _offsets(self) -> dict[int, tuple[int, int]]:
+        """The first and the next offset of each partition; asked again while a leader does not answer."""
+        connection, wait = self._connection, _FIRST_WAIT_S
+        deadline = time.monotonic() + self._options.timeout_seconds
+        while True:
+            left = deadline - time.monotonic()
+            connection.forget_complaints()
+            try:
+                partitions = range(self.archive.manifest.partitions)
+                return list_offsets(connection, self._options.topic, partitions, min(wait, left))
+            except (NoLeaderError, UnreachableError):
+                if left <= wait or time.monotonic() >= deadline:
+                    raise
+                wait *= 2
+
+    def _look(self, now: float) -> None:
+        if now >= self._next_catalogue:
+            self._next_catalogue = now + _CATALOGUE_S
+            topics = live_topics(self._connection)
+            self.topics_changed += self.archive.note(topics, datetime.now(timezone.utc))
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_S
+            if not self._options.once:
+                self._ends = {number: end for number, (_, end) in self._offsets().items()}
+            if self.complete:
+                self._tell_of_missing()
+        self._report("archiving")
+
+    def _silence(self) -> str:
+        late = next(each for each, end in self._ends.items() if end > self.state.places[each].next)
+        said = self._complaints[-1].str() if self._complaints else ""
+        why = f" ({self._connection.without_secrets(said)})" if said else ""
+        return (
+            f"{self._options.topic}[{late}]: no record within {self._options.timeout_seconds:g} s after "
+            f"offset {self.state.places[late].next - 1}, wanted up to {self._ends[late] - 1}{why}"
+        )
 
     def _tell_of_missing(self) -> None:
         """Warn of missing records once in a run, and again after a longer gap than ever."""
-        counts = self.counts
+        counts = self.state.counts.since(self.begin.counts)
         if not counts.missing or (self._told.missing and counts.longest_gap <= self._told.longest_gap):
             return
         self._told = counts
-        self._warn(
+        self._on_warning(
             f"{counts.missing} of {counts.offsets} offsets had no record any more, up to "
             f"{counts.longest_gap} in a row since the archive was begun: either compaction took them before "
             "they could be archived, or they are markers of transactions, one for each that commits offsets; "
             "the log does not say which"
         )
 
-    def _tell_of_deleted(self, reports: Sequence[RangeReport]) -> None:
-        """Warn once for each place where the log of a partition begins after the archived offsets."""
-        for report in sorted(reports, key=lambda report: (report.partition, report.start)):
-            partition, log_start = report.partition, report.log_start
-            if report.start >= log_start or self._told_log_start.get(partition) == log_start:
-                continue
-            self._told_log_start[partition] = log_start
-            self._warn(
-                f"{self._options.topic}[{partition}]: the log begins at offset {log_start}, and the archive "
-                f"ended at {report.start}: {log_start - report.start} offsets were deleted before they were "
-                "archived; run the archiver without --once, or more often than records are deleted"
-            )
-
-    def _warn(self, text: str) -> None:
-        self.warnings.append(text)
-        self._on_warning(text)
-
-    def _ends(self) -> dict[int, int]:
-        next_ = self._archive.entry.next
-        ends = {partition: end for partition, (_, end) in self._planner.offsets().items()}
-        archive = self._archive
-        require_same(archive.folder.path, archive.manifest, replace(archive.manifest, partitions=len(ends)))
-        require_whole(archive.folder.path, archive.manifest.topic, next_, ends)
-        return ends
-
     def _report(self, phase: str) -> None:
-        self._on_progress(
-            ArchiveProgress(phase, self.counts, self.batches, self.lag.offsets, self.lag.seconds)
-        )
+        counts = self.state.counts.since(self.begin.counts)
+        batches = self.archive.state.batches - self.begin.batches
+        self._on_progress(ArchiveProgress(phase, counts, batches, self.lag))
 
 
 def run_archive(
@@ -273,47 +313,65 @@ def run_archive(
     on_warning: Callable[[str], None],
     stop: threading.Event,
 ) -> ArchiveResult:
-    """Archive until all records are there (`once`), or until `stop` is set; the batch under way is finished.
+    """Archive until all records are there (`once`), or until `stop` is set; the batch in hand is written.
 
     `on_progress` is called often, `on_warning` for each risk for the archive and for each error after which
-    the run goes on. Raises `ArchiveError` for any problem with the cluster, the folder, the options or the
-    environment; a stream that fails after it has worked is started again.
+    the run goes on. Raises `ArchiveError` for any problem with the cluster, the folder or the options; a run
+    that fails after it has worked begins again at the newest file.
     """
-    started = time.monotonic()
+    started, pause = time.monotonic(), 1.0
     _check(options)
+    warnings: list[str] = []
+    run: Run | None = None
+
+    def warn(text: str) -> None:
+        warnings.append(text)
+        on_warning(text)
+
     on_progress(ArchiveProgress("asking the cluster"))
-    try:
-        found = identify(options)
-        warnings = compaction_warnings(options)
-        for warning in warnings:
-            on_warning(warning)
-        on_progress(ArchiveProgress("starting Spark"))
-        with (
-            spark_session(options.master, options.spark_config) as spark,
-            Archive.open(spark, options, found) as archive,
-        ):
-            run = Run(archive, options, on_progress, on_warning, stop)
-            run.go()
-    except (SourceError, ReplayError, OSError) as error:
-        raise ArchiveError(str(error)) from None
-    except SPARK_ERRORS as error:
-        raise ArchiveError(one_line(error)) from None
-    last = archive.entry.last_timestamp_ms
+    while True:
+        batches = run.archive.state.batches if run is not None else 0
+        try:
+            connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_seconds)
+            found = identify_topic(connection, options.topic)
+            if run is None:
+                for warning in compaction_warnings(connection, options.topic):
+                    warn(warning)
+            with Archive.open(Folder(options.path), found, warn) as archive:
+                run = Run(archive, options, connection, on_progress, warn, since=run)
+                run.go(stop)
+            break
+        except (ClusterError, TryAgainError, OSError) as error:
+            why = f"{options.path}: {error}" if isinstance(error, OSError) else str(error)
+            if options.once or run is None or not run.worked:
+                raise ArchiveError(why) from None
+        if run.archive.state.batches > batches:
+            pause = 1.0
+        warn(f"{why}; trying again in {pause:g} s")
+        on_progress(ArchiveProgress("waiting to try again"))
+        if stop.wait(pause):
+            break
+        pause = min(2 * pause, _LONGEST_PAUSE_S)
+    return _result(run, found, tuple(warnings), time.monotonic() - started)
+
+
+def _result(run: Run, found: TopicIdentity, warnings: tuple[str, ...], seconds: float) -> ArchiveResult:
+    state, begin = run.state, run.begin
+    last_ms = run.archive.state.last_timestamp_ms
     return ArchiveResult(
-        path=archive.folder.path,
+        path=run.archive.folder.path,
         cluster_id=found.cluster_id,
         topic=found.topic,
         partitions=found.partitions,
-        batches=run.batches,
-        counts=run.counts,
-        total=archive.entry.counts,
-        last_timestamp=None if last is None else from_micros(last * 1000),
+        batches=run.archive.state.batches - begin.batches,
+        counts=state.counts.since(begin.counts),
+        total=state.counts,
+        last_timestamp=None if last_ms is None else from_micros(millis_to_micros(last_ms)),
         topics_changed=run.topics_changed,
-        lag_offsets=run.lag.offsets,
-        lag_seconds=run.lag.seconds,
+        lag_offsets=run.lag,
         complete=run.complete,
-        warnings=(*warnings, *run.warnings),
-        seconds=time.monotonic() - started,
+        warnings=warnings,
+        seconds=seconds,
     )
 
 
@@ -322,7 +380,35 @@ def _check(options: ArchiveOptions) -> None:
         raise ArchiveError(f"a batch has at least one offset, not {options.max_offsets_per_batch}")
     if options.interval_seconds < 0:
         raise ArchiveError(f"the interval is a number of seconds from 0 up, not {options.interval_seconds:g}")
-    if options.committed_offsets_s is not None and options.committed_offsets_s < 1:
-        raise ArchiveError(
-            f"the interval of committed offsets has at least one second, not {options.committed_offsets_s}"
+
+
+def compaction_warnings(connection: Connection, topic: str) -> list[str]:
+    """Warnings with the settings that make records stay until they are archived; none if they do.
+
+    `ClusterError` if the cluster does not answer.
+    """
+    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
+
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    request = connection.admin.describe_configs([resource], request_timeout=connection.timeout_s)
+    right = f"DescribeConfigs on Topic {topic!r}"
+    try:
+        told = connection.result("its settings are not shown", request[resource], right)
+    except NotAuthorizedError as error:
+        return [f"cannot tell how long {topic} keeps its records: {error}"]
+    policy = str(told["cleanup.policy"].value)
+    lag_ms, retention_ms = (int(told[name].value) for name in ("min.compaction.lag.ms", "retention.ms"))
+    warnings = []
+    if "compact" in policy and lag_ms < _SAFE_LAG_MS:
+        warnings.append(
+            f"min.compaction.lag.ms of {topic} is {lag_ms}: records that the log cleaner removes while no "
+            "archiver runs are lost; to keep every record for a week: kafka-configs.sh --bootstrap-server "
+            f"{connection.servers} --alter --entity-type topics --entity-name {topic} --add-config "
+            f"min.compaction.lag.ms={_SUGGESTED_LAG_MS}"
         )
+    if "delete" in policy and 0 <= retention_ms < _SAFE_LAG_MS:
+        warnings.append(
+            f"cleanup.policy of {topic} is {policy} and retention.ms {retention_ms}: records that are "
+            "deleted while no archiver runs are lost"
+        )
+    return warnings

@@ -31,7 +31,6 @@ from kafka_assignors_replay.folds.generations import CONFLICT, LifeFold, Ownersh
 from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_replay.folds.kip848 import EpochFold
 from kafka_assignors_replay.folds.pause_model import PauseModel
-from kafka_assignors_replay.folds.rates import RecentRates
 from kafka_assignors_replay.folds.rebalances import CLASSIC, Generation
 from kafka_assignors_replay.folds.records import (
     MemberDecoder,
@@ -115,8 +114,7 @@ class FoldWork:
 
 class SortedRecord(NamedTuple):
     """A record on its way to a fold, sorted by these columns up to `micros`. `file` names the file of a
-    state, which is the value at `STATE_PLACE`. A record with a `topic` is a kept commit without a key:
-    `schemas.COMMIT` describes its columns."""
+    state, which is the value at `STATE_PLACE`."""
 
     group: bytes | None
     part: int
@@ -126,10 +124,6 @@ class SortedRecord(NamedTuple):
     micros: int
     value: bytes | None
     file: str | None = None
-    topic: str | None = None
-    topic_partition: int | None = None
-    committed: int | None = None
-    interval_s: int | None = None
 
 
 def sort_records(records: Iterable[SortedRecord]) -> list[SortedRecord]:
@@ -172,9 +166,7 @@ def _fold_groups(records: Iterable[SortedRecord], work: FoldWork, chunk: int) ->
             if fold is not None:
                 yield from fold.output(chunk)
             fold = _GroupFold(work, record.group, record.part, record.file)
-        if record.topic is not None:
-            fold.feed_commit(record)
-        elif record.offset == STATE_PLACE:
+        if record.offset == STATE_PLACE:
             fold.restore(record.value or b"")
         else:
             yield from fold.feed(record)
@@ -193,7 +185,6 @@ class _GroupState:
     ownership: OwnershipFold = field(default_factory=OwnershipFold)
     sums: GroupSums = field(default_factory=GroupSums)
     daily: table_rows.Daily = field(default_factory=table_rows.Daily)
-    rates: RecentRates = field(default_factory=RecentRates)
 
 
 _MOST_TABLE_ROWS = 2_000
@@ -231,7 +222,6 @@ class _GroupFold:
             work.guard,
             recorded=part.facts,
             state=state.replay,
-            rates=state.rates,
         )
 
     def restore(self, text: bytes) -> None:
@@ -256,23 +246,13 @@ class _GroupFold:
         if self._table_rows > _MOST_TABLE_ROWS:
             yield Output(*self.key, None, None, None, self._take_tables())
 
-    def feed_commit(self, commit: SortedRecord) -> None:
-        """Add a commit, in the order of the topic."""
-        self._fold_waiting()
-        assert commit.topic is not None
-        self._state.rates.add(
-            commit.topic, commit.topic_partition, commit.micros, commit.committed, commit.interval_s
-        )
-
     def output(self, chunk: int) -> Iterator[Output]:
-        """The state if more chunks follow, else the sums; nothing for a group that has commits alone."""
+        """The state if more chunks follow, else the sums."""
         self._fold_waiting()
         sums = self._state.sums
         if self._work.giants.get(self.key[0], 1) > chunk + 1:
             state = write_state(self._state, self._work.given)
             yield Output(*self.key, state, None, self._detail(()), self._take_tables())
-            return
-        if sums.group is None and not sums.records.records:
             return
         for row in self._replay.finish():
             self._add_row(row)

@@ -30,7 +30,6 @@ from kafka_assignors.group import (
     detached_partitions,
 )
 from kafka_assignors.leader import lead
-from kafka_assignors.loads import measure_loads
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
@@ -38,7 +37,6 @@ from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, runs_on_broker
 from kafka_assignors_replay.catalogue import Catalogue, leader_view
 from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
-from kafka_assignors_replay.folds.rates import RecentRates
 from kafka_assignors_replay.folds.rebalances import (
     CLASSIC,
     EAGER_STRATEGIES,
@@ -86,7 +84,7 @@ _UNGUARDED = StrategyGuard()
 _WITHOUT_CLAIMS = (Range, RoundRobin)
 """Strategies whose assignment depends on nothing that members own."""
 
-_NOT_MEASURED = (None,) * 18
+_NOT_MEASURED = (None,) * 15
 
 MOST_ROUNDS = 4
 """KIP-429 needs two rounds. A strategy that has not settled after four changes its assignment every time."""
@@ -98,11 +96,8 @@ class Replayed(NamedTuple):
     `problem` says why it could not be replayed, or how the strategy failed; the measures are then None.
     Rack misses are None where no racks are known. `vacated` counts partitions whose owner had left. The
     paused partition-seconds are those of `folds.pause_model`: as the strategy was replayed, if it
-    had run eagerly, and if it had run cooperatively; None where it cannot. `greatest_rate` is the greatest
-    rate of a member, in records a second by the rates before the rebalance, and `rate_bound` its lower bound
-    under any assignment; `unknown_rates` counts the partitions whose rate had to be assumed. All three are
-    None where no rate is known. `inferred_topics` are those whose partition count was taken from the recorded
-    assignment itself.
+    had run eagerly, and if it had run cooperatively; None where it cannot. `inferred_topics` are those whose
+    partition count was taken from the recorded assignment itself.
     """
 
     group: str
@@ -128,9 +123,6 @@ class Replayed(NamedTuple):
     paused_s: float | None = None
     paused_eager_s: float | None = None
     paused_cooperative_s: float | None = None
-    greatest_rate: float | None = None
-    rate_bound: float | None = None
-    unknown_rates: int | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
 
@@ -156,7 +148,7 @@ class ReplayState:
 
 class _Led(NamedTuple):
     """The outcome of one rebalance under one strategy: the measures in the order of `Replayed`, from
-    `partitions` to `unknown_rates`, or the problem."""
+    `partitions` to `paused_cooperative_s`, or the problem."""
 
     measures: tuple[Any, ...] = _NOT_MEASURED
     settled: Assignment | None = None
@@ -172,8 +164,7 @@ class GroupReplay:
     """The replay of one group: `feed` each record in order, then `finish`.
 
     It may pause after any record: another replay with its `state` continues there. Without `recorded`, the
-    recorded assignments are left out. `rates` has the commits before the next record; the topics of a
-    rebalance are weighed by them.
+    recorded assignments are left out.
     """
 
     def __init__(
@@ -186,7 +177,6 @@ class GroupReplay:
         *,
         recorded: bool = True,
         state: ReplayState | None = None,
-        rates: RecentRates | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._strategies = strategies
@@ -195,7 +185,6 @@ class GroupReplay:
         self._pauses = pauses
         self._guard = guard
         self._recorded = recorded
-        self._rates = rates or RecentRates()
         self.state = state or ReplayState()
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
@@ -233,7 +222,7 @@ class GroupReplay:
                 yield from (row(RECORDED, mode, _Led(problem=problem)) for mode in self._modes)
             self.state.own = dict.fromkeys(self._strategies, _Prior(rebalance.recorded, rebalance.generation))
             return
-        topics = self._rates.weigh(view.topics, rebalance.timestamp)
+        topics = view.topics
         one_step = _OneStep(self, rebalance, topics)
         for mode in self._modes:
             if self._recorded:
@@ -330,7 +319,6 @@ class GroupReplay:
             paused[ways[0]],
             paused.get(Consumption.EAGER),
             paused.get(Consumption.COOPERATIVE),
-            *_rates(group, settled),
         )
         return _Led(measures, settled)
 
@@ -381,32 +369,6 @@ class _OneStep:
             least = next((each for each in moves if each is not None), None)
             self._least = least_moved(self._group) if least is None else least
         return self._least
-
-
-_RATES_A_SECOND = 1_000
-"""A weight is in milli-records a second."""
-
-
-def _rates(group: Group, settled: Assignment) -> tuple[float | None, float | None, int | None]:
-    """`greatest_rate`, `rate_bound` and `unknown_rates` of a `Replayed`."""
-    if all(topic.weights is None for topic in group.topics.values()):
-        return None, None, None
-    loads = measure_loads(group, _known_to(group, settled))
-    return loads.makespan / _RATES_A_SECOND, loads.lower_bound / _RATES_A_SECOND, loads.unknown_weights
-
-
-def _known_to(group: Group, settled: Assignment) -> Assignment:
-    """The assignment without partitions that the group does not have, which a recorded one may contain."""
-    return Assignment(
-        {
-            member_id: {
-                name: [number for number in numbers if 0 <= number < group.topics[name].partitions]
-                for name, numbers in by_topic.items()
-                if name in group.topics
-            }
-            for member_id, by_topic in settled.members.items()
-        }
-    )
 
 
 def _same(one: _Prior, other: _Prior) -> bool:

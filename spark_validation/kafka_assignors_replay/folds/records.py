@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -39,9 +38,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     decode_key,
 )
 from kafka_assignors_replay.folds.kip848_records import (
-    ConsumerGroupMember,
     ConsumerGroupValue,
-    ResolvedRegularExpression,
     decode_consumer_group_value,
 )
 
@@ -230,17 +227,6 @@ def _generation(group: str, value: bytes, decoder: MemberDecoder) -> DecodedReco
         leader=metadata.leader,
         members=tuple(members),
     )
-
-
-def topics_named(keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> set[str]:
-    """The topics that the members in some records subscribe to."""
-    topics: set[str] = set()
-    for key, value in zip(keys, values, strict=True):
-        event = decode_record(key, value)
-        topics.update(*(member.topics for member in event.members))
-        if isinstance(event.said, (ConsumerGroupMember, ResolvedRegularExpression)):
-            topics.update(event.said.topics)
-    return topics
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -194,9 +194,6 @@ class Figures:
     paused_s: float = 0.0
     paused_eager_s: float | None = 0.0
     paused_cooperative_s: float | None = 0.0
-    rated: int = 0
-    rate_over_bound: float = 0.0
-    worst_rate_over_bound: float = 0.0
     failed: int = 0
     failures: dict[str, tuple[str, int]] = field(default_factory=dict)
 
@@ -225,11 +222,6 @@ class Figures:
             self.least_rack_misses = (self.least_rack_misses or 0) + row.least_rack_misses
         self.paused_eager_s = _added(self.paused_eager_s, row.paused_eager_s)
         self.paused_cooperative_s = _added(self.paused_cooperative_s, row.paused_cooperative_s)
-        if row.rate_bound is not None:
-            over_bound = row.greatest_rate / row.rate_bound if row.rate_bound else 1.0
-            self.rated += 1
-            self.rate_over_bound += over_bound
-            self.worst_rate_over_bound = max(self.worst_rate_over_bound, over_bound)
 
     def _fail(self, problem: str) -> None:
         self.failed += 1
@@ -368,8 +360,6 @@ def verdict_of(group: str, strategy: str, mode: str, sums: Figures) -> Verdict:
         load_stddev=sums.load_stddev / judged,
         paused_eager_s=sums.paused_eager_s if sums.rebalances else None,
         paused_cooperative_s=sums.paused_cooperative_s if sums.rebalances else None,
-        rate_over_bound=sums.rate_over_bound / sums.rated if sums.rated else None,
-        worst_rate_over_bound=sums.worst_rate_over_bound if sums.rated else None,
         failures=tuple(
             text if count == 1 else f"{text} (and {count - 1} more of this kind)"
             for text, count in sums.failures.values()

@@ -22,9 +22,7 @@ from kafka_assignors_replay.folds.records import group_bytes, group_of, is_commi
 from kafka_assignors_replay.history import (
     BATCH_ROWS,
     catalogue_rows,
-    committed_files,
     count_other_topics,
-    read_commits,
     read_records,
     record_files,
 )
@@ -97,7 +95,6 @@ class LocalEngine:
         self._options = options
         self._damaged = damaged
         self._place, self._files = record_files(options.path, damaged)
-        self._committed = committed_files(options.path, damaged)
         self._wanted = None if options.groups is None else set(map(group_bytes, options.groups))
         self._commits = 0
         self._records: Buckets[Bucket] = closing.enter_context(contextlib.closing(Buckets()))
@@ -126,18 +123,17 @@ class LocalEngine:
         self._commits = 0
         with contextlib.closing(Buckets[int]()) as contents:
             for record in self._read():
-                group, _, partition, offset, key, micros, value, _, topic, *_ = record
+                group, _, partition, offset, key, micros, value, _ = record
                 for name, each in (("partition", partition), ("offset", offset)):
                     misplaced[name] += each is None or each < 0
                 misplaced["timestamp"] += micros is None
                 size = len(value or b"") + RECORD_BYTES
                 sizes[group] += size
                 self._records.add((_hash(group), 0), record, size)
-                if topic is None:
-                    if partitions.setdefault(group, partition) != partition:
-                        torn.add(group)
-                    content = partition, offset, hash((micros, key, value))
-                    contents.add(hash(content[:2]) % _BUCKETS, content, RECORD_BYTES)
+                if partitions.setdefault(group, partition) != partition:
+                    torn.add(group)
+                content = partition, offset, hash((micros, key, value))
+                contents.add(hash(content[:2]) % _BUCKETS, content, RECORD_BYTES)
             if any(misplaced.values()):
                 return Survey(misplaced=misplaced)
             collided = frozenset(_collided(contents))
@@ -173,12 +169,6 @@ class LocalEngine:
                 chunk = bisect_right(bounds[group], (partition, offset))
                 self._records.add(self._chunks[group][chunk], row, size)
         self._records.remove(bucket)
-
-    def has_rates(self) -> bool:
-        return bool(self._committed)
-
-    def named_topics(self) -> Iterable[str]:
-        return ()
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
@@ -241,12 +231,7 @@ class LocalEngine:
         return count_other_topics(self._files, self._options.topic)
 
     def _read(self) -> Iterator[tuple[Any, ...]]:
-        """The records of groups, and the kept commits, with the columns of `SortedRecord`."""
-        for rows in read_commits(self._committed):
-            for partition, offset, micros, name, topic, *commit in rows:
-                named = group_bytes(name or "")
-                if self._wanted is None or named in self._wanted:
-                    yield (named, 0, partition, offset, None, micros, None, None, topic or "", *commit)
+        """The records of groups, with the columns of `SortedRecord`."""
         for rows in read_records(self._files, self._place, self._options.topic):
             for partition, offset, micros, key, value in rows:
                 if is_commit(key):
@@ -255,7 +240,7 @@ class LocalEngine:
                 group = group_of(key)
                 if self._wanted is None or group in self._wanted:
                     # The survey refuses null for a number.
-                    yield (group, 0, partition, offset, key, micros, value, None, None, None, None, None)
+                    yield group, 0, partition, offset, key, micros, value, None
 
 
 class _Places:

@@ -84,7 +84,6 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         result=result,
         history=result.history,
         mode=mode,
-        has_rates=any(verdict.rated for verdict in result.verdicts),
         modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
         totals={each: totals(result, each) for each in Mode},
         bars=plots.bars(totals(result, mode), names),

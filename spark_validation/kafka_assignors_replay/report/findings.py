@@ -142,8 +142,7 @@ class StrategyTotal:
     """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
 
     `least_moved` sums the fewest moves of each group from this strategy's own assignments. `groups` counts
-    its groups. Rack misses cover the groups with known racks, rates over bounds the rebalances with known
-    rates.
+    its groups. Rack misses cover the groups with known racks.
     """
 
     strategy: str
@@ -159,9 +158,6 @@ class StrategyTotal:
     rack_misses: int | None
     least_rack_misses: int | None
     paused_s: float
-    rated: int
-    rate_over_bound: float | None
-    worst_rate_over_bound: float | None
     failed: int
 
 
@@ -400,12 +396,10 @@ def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, flo
 
 
 def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
-    over_bounds = [verdict.worst_rate_over_bound or 0.0 for verdict in verdicts if verdict.rated]
     sums = {name: sum(getattr(verdict, name) for verdict in verdicts) for name in _SUMMED}
     could_stay = sum(verdict.could_stay for verdict in verdicts)
     stayed = sum(verdict.stickiness * verdict.could_stay for verdict in verdicts)
     max_over_means = sum(verdict.max_over_mean * verdict.rebalances for verdict in verdicts)
-    rates_over_bounds = sum((verdict.rate_over_bound or 0.0) * verdict.rated for verdict in verdicts)
     return StrategyTotal(
         strategy=strategy,
         mode=mode,
@@ -415,13 +409,11 @@ def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
         worst_max_over_mean=max((verdict.worst_max_over_mean for verdict in verdicts), default=1.0),
         rack_misses=_sum_of_known(verdict.rack_misses for verdict in verdicts),
         least_rack_misses=_sum_of_known(verdict.least_rack_misses for verdict in verdicts),
-        rate_over_bound=rates_over_bounds / sums["rated"] if sums["rated"] else None,
-        worst_rate_over_bound=max(over_bounds, default=None),
         **sums,
     )
 
 
-_SUMMED = ("rebalances", "moved", "least_moved", "second_rounds", "paused_s", "rated", "failed")
+_SUMMED = ("rebalances", "moved", "least_moved", "second_rounds", "paused_s", "failed")
 
 
 def _sum_of_known(counts: Iterable[int | None]) -> int | None:

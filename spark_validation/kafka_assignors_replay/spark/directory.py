@@ -17,20 +17,17 @@ names it.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors_replay.result import ReplayError
-from kafka_assignors_replay.spark.session import SPARK_ERRORS, one_line, settings
+from kafka_assignors_replay.spark.session import SPARK_ERRORS, one_line
 
-STAGING = "_archive/staging"
+STAGING = "_staging"
 
 IN_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 """Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
@@ -79,50 +76,12 @@ class Directory:
             stream.close()
         self.move(staged, name)
 
-    def write_parquet(self, rows: DataFrame, folder: str, name: str, *by: str) -> None:
-        """Write `rows`, of one partition, to the file `name`.parquet in a folder; with `by`, to one file in a
-        subfolder for each value. An existing file stays as it is."""
-        staging = f"{STAGING}/{name}"
-        writer = rows.write.mode("overwrite").option("compression", "zstd").option("maxRecordsPerFile", 0)
-        with settings(rows.sparkSession, IN_MICROSECONDS):
-            writer.partitionBy(*by).parquet(self.at(staging))
-        for below in [f"/{each}" for each in self.names(staging) if "=" in each] if by else [""]:
-            (staged,) = (file for file in self.names(staging + below) if file[0] not in "._")
-            target = f"{folder}{below}/{name}.parquet"
-            if not self.exists(target):
-                self.move(f"{staging}{below}/{staged}", target)
-        self.delete(staging)
-
     def move(self, source: str, target: str) -> None:
         """Move a file to its final name, which must be free."""
         path = self._hadoop_path(target)
         self._files.mkdirs(path.getParent())
         if not self._files.rename(self._hadoop_path(source), path):
             raise OSError(f"cannot move {self.at(source)} to {self.at(target)}")
-
-    @contextlib.contextmanager
-    def lock(self, name: str) -> Iterator[bool]:
-        """Lock a file of this name for the block; the value is False if another process or thread holds it.
-
-        The operating system releases the lock when the process ends in any way. Hadoop has no locks, so this
-        works on the local file system alone; elsewhere the value is always True.
-        """
-        self._files.mkdirs(self._hadoop_path(name).getParent())
-        where = self._files.resolvePath(self._hadoop_path(name).getParent()).toUri()
-        if where.getScheme() != "file":
-            yield True
-            return
-        with open(Path(str(where.getPath()), name.rpartition("/")[2]), "ab") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-            else:
-                yield True
-
-    def delete(self, name: str) -> None:
-        """Delete a file, or a folder with its content, if it exists."""
-        self._files.delete(self._hadoop_path(name), True)
 
     def _hadoop_path(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self.at(name))

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_assignors_replay.engine import RECORD_BYTES, Limits, OnTasks, Survey
 from kafka_assignors_replay.folds.group import (
@@ -27,21 +26,19 @@ from kafka_assignors_replay.folds.group import (
     fold_groups,
     sort_records,
 )
-from kafka_assignors_replay.folds.records import OFFSET_COMMITS, group_bytes, topics_named
-from kafka_assignors_replay.history import COMMITS, DamagedError
+from kafka_assignors_replay.folds.records import OFFSET_COMMITS, group_bytes
+from kafka_assignors_replay.history import DamagedError
 from kafka_assignors_replay.result import (
-    COMMITTED_NAMES,
     TOPICS_NAMES,
     WHOLE_GROUPS,
     ReplayError,
     ReplayOptions,
     TableFile,
 )
-from kafka_assignors_replay.schemas import COMMIT, OUTPUT, TABLES, TOPICS, record_batch
+from kafka_assignors_replay.schemas import OUTPUT, TABLES, TOPICS, record_batch
 from kafka_assignors_replay.spark.directory import FILE, IN_MICROSECONDS, Checkpoint
 from kafka_assignors_replay.spark.read import (
     count_other_topics,
-    live_records,
     read_first,
     recorded_records,
 )
@@ -80,16 +77,10 @@ class SparkEngine:
         self._options = options
         self._damaged = damaged
         self._cached = cached
-        if options.path is None:
-            # Kept, since the log keeps growing and every read would find other records.
-            raw, commits = self._keep(live_records(spark, options)), None
-        else:
-            raw = recorded_records(spark, options.path, damaged, options.topic)
-            found = read_first(spark, options.path, COMMITTED_NAMES, COMMITS, damaged)
-            commits = None if found is None else found[1]
+        assert options.path is not None
+        raw = recorded_records(spark, options.path, damaged, options.topic)
         self._raw = raw
-        self._has_rates = commits is not None
-        self._records = _group_records(raw, commits, options.groups)
+        self._records = _group_records(raw, options.groups)
         self._bytes = 0
         self._slices = 1
         self._bounds: dict[bytes | None, list[tuple[int, int]]] = {}
@@ -137,7 +128,7 @@ class SparkEngine:
         no_number = {name: F.col(name).isNull() | (F.col(name) < 0) for name in ("partition", "offset")}
         no_place = {**no_number, "timestamp": F.col("micros").isNull()}
         of_record = F.xxhash64(*self._records.columns[1:])
-        place = F.when(_is_record(), F.col("partition"))
+        place = F.col("partition")
         groups = self._records.groupBy("g").agg(
             F.sum(F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES).alias("bytes"),
             F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
@@ -154,13 +145,10 @@ class SparkEngine:
             F.collect_list(F.when(named & (F.col("bytes") > limits.chunk_bytes), F.col("g"))).alias("giants"),
         )
 
-    def has_rates(self) -> bool:
-        return self._has_rates
-
     def _collisions(self) -> DataFrame:
         """The places that have different records."""
         contents = F.xxhash64("micros", "key", "value")
-        records = self._records.where(_is_record()).withColumn("content", contents)
+        records = self._records.withColumn("content", contents)
         differ = (F.min("content") != F.max("content")).alias("differ")
         return records.groupBy("partition", "offset").agg(differ).where("differ").drop("differ")
 
@@ -180,17 +168,6 @@ class SparkEngine:
         for row in begins.where("chunk > 0").orderBy("g", "chunk").collect():
             bounds.setdefault(bytes(row["g"]), []).append((row["place"][0], row["place"][1]))
         return bounds
-
-    def named_topics(self) -> Iterable[str]:
-        def name(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                topics = topics_named(*(batch.column(each).to_pylist() for each in ("key", "value")))
-                yield pa.RecordBatch.from_pydict({"topic": pa.array(sorted(topics), pa.string())})
-
-        named = apply_to_batches(
-            self._records.select("key", "value"), name, pa.schema([("topic", pa.string())])
-        )
-        return [row[0] for row in named.distinct().collect()]
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
@@ -311,30 +288,22 @@ def _is_commit() -> Column:
     return F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
 
 
-def _is_record() -> Column:
-    """Whether a row is a record of a group, not a kept commit."""
-    return F.col("topic").isNull()
-
-
-def _group_records(raw: DataFrame, commits: DataFrame | None, groups: Sequence[str] | None) -> DataFrame:
+def _group_records(raw: DataFrame, groups: Sequence[str] | None) -> DataFrame:
     """The records of groups in the columns of a `SortedRecord`, with the bytes of the group's id as `g` (see
-    `folds.records`), and the kept commits. All other offset commits are left out in the JVM."""
+    `folds.records`). Offset commits are left out in the JVM."""
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
     group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))
-    micros = F.unix_micros("timestamp").alias("micros")
-    of_commit = (each for each in from_arrow_schema(COMMIT).fields if each.name != "group")
     records = raw.where(~_is_commit()).select(
-        *(group.alias("g"), "partition", "offset", "key", micros, "value"),
+        *(
+            group.alias("g"),
+            "partition",
+            "offset",
+            "key",
+            F.unix_micros("timestamp").alias("micros"),
+            "value",
+        ),
         F.lit(None).cast("string").alias(FILE),
-        *(F.lit(None).cast(each.dataType).alias(each.name) for each in of_commit),
     )
-    if commits is not None:
-        kept = commits.select(
-            F.encode(F.coalesce("group", F.lit("")), "UTF-8").alias("g"),
-            *("partition", "offset", micros, F.coalesce("topic", F.lit("")).alias("topic")),
-            *("topic_partition", "committed", "interval_s"),
-        )
-        records = records.unionByName(kept, allowMissingColumns=True)
     if groups is None:
         return records
     return records.where(_is_one_of(map(group_bytes, groups)))

@@ -1,4 +1,4 @@
-"""Reads a replay's records and catalogue with Spark, from Parquet of any origin or from a live cluster.
+"""Reads a replay's records and catalogue with Spark, from Parquet of any origin.
 
 Spark has no type for nanoseconds. With the setting of `spark.session` it reads them as integers, and only the
 footer of a file says that these are times. Milliseconds are also read as integers: as times they fail the job
@@ -8,7 +8,6 @@ each file is read, by Spark's Parquet library, which reaches every file system.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -44,11 +43,8 @@ from kafka_assignors_replay.history import (
     two_clusters,
     wrong_type,
 )
-from kafka_assignors_replay.live_catalogue import SourceError
 from kafka_assignors_replay.result import MANIFEST, OFFSETS_TOPIC, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW
-from kafka_assignors_replay.source import FORMAT, GroupRecordsReader, GroupRecordsSource
-from kafka_assignors_replay.source.planning import SourceOptions
 from kafka_assignors_replay.spark.directory import Directory
 from kafka_assignors_replay.spark.session import SPARK_ERRORS, one_line
 
@@ -234,8 +230,7 @@ def recorded_records(
 
 def count_other_topics(spark: SparkSession, options: ReplayOptions, damaged: Collection[Path]) -> int:
     """How many rows of a history are of other topics than the offsets topic."""
-    if options.path is None:
-        return 0
+    assert options.path is not None
     for name in (*RAW_NAMES, ""):
         place = f"{options.path.rstrip('/')}/{name}" if name else options.path
         if (rows := read_rows(spark, place, RAW, damaged)) is not None:
@@ -279,24 +274,6 @@ def _require_one_cluster(raw: DataFrame, path: str) -> None:
     assert row is not None  # an aggregate without groups has one row
     if row[0] != row[1]:
         raise two_clusters(path, row[0], row[1])
-
-
-def live_records(spark: SparkSession, options: ReplayOptions) -> DataFrame:
-    """The raw records of a live cluster as of now. `ReplayError` within seconds if no broker answers."""
-    assert options.bootstrap_servers is not None
-    given = {f"kafka.{name}": value for name, value in options.client_config.items()}
-    given["bootstrap.servers"] = options.bootstrap_servers
-    given["topic"] = options.topic
-    given["timeoutSeconds"] = str(options.timeout_seconds)
-    if options.groups is not None:
-        given["groups"] = json.dumps(options.groups)
-    try:
-        # An additional request, so that an unreachable cluster is a plain error, not a Java stack trace.
-        GroupRecordsReader(SourceOptions.parse(given)).partitions()
-    except SourceError as error:
-        raise ReplayError(str(error)) from None
-    spark.dataSource.register(GroupRecordsSource)
-    return spark.read.format(FORMAT).options(**given).load()
 
 
 def _conforming(rows: DataFrame, columns: pa.Schema, path: str) -> DataFrame:

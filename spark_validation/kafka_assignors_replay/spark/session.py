@@ -50,7 +50,7 @@ JVM_ENDED = (
     "spark.executor.memory on a cluster) in the file of --spark-config"
 )
 
-_OURS = re.compile(r"(?:SourceError|StateError|BatchError): (.+)")
+_OURS = re.compile(r"StateError: (.+)")
 """An error of this package in a worker or a callback, as text within an error of Spark."""
 
 _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
@@ -70,14 +70,6 @@ def is_damage(error: Exception) -> bool:
     except SPARK_ERRORS:
         return False
     return _FILE.search(text) is not None and "PARQUET_COLUMN_DATA_TYPE_MISMATCH" not in text
-
-
-def is_late_worker(error: Exception) -> bool:
-    """Whether Spark gave up on a Python process that was too slow to start.
-
-    The worker of a stream has ten seconds, which no property of Spark changes (`PythonWorkerFactory`).
-    """
-    return "Python worker failed to connect back" in str(error)
 
 
 def one_line(error: Exception) -> str:

@@ -1,0 +1,381 @@
+"""The files of an archive: each record is in exactly one, also if a process ends at any change of them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+from kafka_assignors.group import Topic
+from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity
+from kafka_assignors_replay.archive import ArchiveError, ArchiveState, MessageCounts, Place
+from kafka_assignors_replay.archive.folder import Archive, Folder
+from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
+from kafka_assignors_replay.folds.records import to_micros
+from kafka_assignors_replay.history import catalogue_of, catalogue_rows, read_records, record_files
+from kafka_assignors_replay.result import MANIFEST
+from spark_validation.tests.failing_files import FailingFiles, Killed
+
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=timezone.utc)
+IDENTITY = TopicIdentity("cluster", "__consumer_offsets", "topic-id", 1)
+RECORDS = 12
+IN_A_BATCH = 4
+TOPICS = (LiveTopic(Topic("orders", 2), complete=True),)
+
+Row = tuple[int, int, int, bytes, bytes]
+
+
+def row(offset: int) -> Row:
+    micros = to_micros(MIDNIGHT + timedelta(hours=offset - RECORDS // 2))
+    return 0, offset, micros, b"\0\2\0\1g", b"value of %d" % offset
+
+
+ALL = [row(offset) for offset in range(RECORDS)]
+
+
+def archive_next(archive: Archive, records: int = IN_A_BATCH) -> None:
+    """Write the records of the topic after those in the archive."""
+    state = archive.state.copy()
+    first = state.places.get(0, Place(0, 0, -1)).next
+    rows = ALL[first : first + records]
+    state.places[0] = Place(first + len(rows), first + len(rows), 3)
+    for each in rows:
+        state.counts.add(each[3])
+    archive.write(rows, state, rows[-1][2])
+
+
+def archive_all(folder: Folder) -> None:
+    with Archive.open(folder, IDENTITY) as archive:
+        archive.note(TOPICS, MIDNIGHT)
+        while archive.state.counts.records < RECORDS:
+            archive_next(archive)
+
+
+def read(path: Path) -> list[Row]:
+    """The records in the archive, as the replay reads them, by offset."""
+    place, files = record_files(str(path), ())
+    return sorted(each for rows in read_records(files, place, IDENTITY.topic) for each in rows)
+
+
+def readable(path: Path) -> list[int]:
+    """The offsets in the files that a reader can read."""
+    found: list[int] = []
+    for file in path.glob("raw/*/[!.]*.parquet"):
+        try:
+            found += pq.read_table(file, partitioning=None)["offset"].to_pylist()
+        except pa.ArrowInvalid:
+            continue
+    return found
+
+
+def failing(path: Path, at: int, *, renames: bool, half: bool, error: OSError | None = None) -> Folder:
+    files = fs.PyFileSystem(FailingFiles(at, half=half, error=error))
+    return Folder(str(path), files, renames=renames)
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["before", "half-way"])
+@pytest.mark.parametrize("renames", [True, False], ids=["rename", "upload"])
+def test_each_record_is_in_one_file_wherever_a_process_is_killed(
+    tmp_path: Path, renames: bool, half: bool
+) -> None:
+    for at in range(1, 100):
+        path = tmp_path / str(at)
+        dying = failing(path, at, renames=renames, half=half)
+        try:
+            archive_all(dying)
+        except Killed:
+            killed = True
+        else:
+            killed = False
+        seen = readable(path)
+        assert len(seen) == len(set(seen)), at
+        again = fs.PyFileSystem(FailingFiles(10_000))
+        archive_all(Folder(str(path), again, renames=renames))
+        assert read(path) == ALL, at
+        assert catalogue_rows(str(path)) is not None
+        assert not [file for file in path.rglob(".*") if file.name != ".lock"]
+        if not killed:
+            # The manifest, the catalogue and three batches: a write, an end, and a rename each.
+            assert at - 1 == 5 * (3 if renames else 2)
+            return
+    pytest.fail("an archive takes more than a hundred changes")
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["before", "half-way"])
+@pytest.mark.parametrize("renames", [True, False], ids=["rename", "upload"])
+def test_an_archive_goes_on_after_each_change_that_fails(tmp_path: Path, renames: bool, half: bool) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    for at in range(1, 100):
+        path = tmp_path / str(at)
+        folder = failing(path, at, renames=renames, half=half, error=full)
+        try:
+            archive_all(folder)
+        except OSError:
+            archive_all(folder)
+            assert read(path) == ALL, at
+        else:
+            return
+    pytest.fail("an archive takes more than a hundred changes")
+
+
+def truncated(length: float) -> Callable[[bytes], bytes]:
+    return lambda content: content[: int(length * len(content))]
+
+
+def with_zeros(begin: float, end: float) -> Callable[[bytes], bytes]:
+    def change(content: bytes) -> bytes:
+        first, last = int(begin * len(content)), int(end * len(content))
+        return content[:first] + bytes(last - first) + content[last:]
+
+    return change
+
+
+DAMAGES = {
+    "empty": truncated(0),
+    "short": truncated(0.5),
+    "without its last byte": lambda content: content[:-1],
+    "zeros": with_zeros(0, 1),
+    "zeros at the end": with_zeros(0.5, 1),
+    "zeros in a page": lambda content: content[:60] + bytes(20) + content[80:],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_newest_file_that_lost_bytes_with_the_power_is_no_ledger(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    folder, warnings = Folder(str(tmp_path)), list[str]()
+    archive_all(folder)
+    newest, catalogue = (max(tmp_path.glob(f"{kind}/*.parquet")) for kind in ("raw/*", "topics"))
+    for file in (newest, catalogue):
+        file.write_bytes(damage(file.read_bytes()))
+    with Archive.open(folder, IDENTITY, warnings.append) as archive:
+        assert archive.state.places[0].next == RECORDS - IN_A_BATCH
+        archive_next(archive)
+        assert archive.note(TOPICS, MIDNIGHT) == 1
+    assert [warning.partition(" ")[0] for warning in warnings] == [str(newest), str(catalogue)]
+    assert read(tmp_path) == ALL
+
+
+def test_two_damaged_files_are_no_work_of_an_archiver_and_stay(tmp_path: Path) -> None:
+    archive_all(Folder(str(tmp_path)))
+    files = sorted(tmp_path.glob("raw/*/*.parquet"), key=lambda file: file.name)
+    for file in files[-2:]:
+        file.write_bytes(b"")
+    with pytest.raises(ArchiveError, match=r"is damaged, and the file before it too"):
+        archive_all(Folder(str(tmp_path)))
+    assert sorted(tmp_path.glob("raw/*/*.parquet"), key=lambda file: file.name) == files
+
+
+def test_dates_are_deleted_from_either_end_without_harm(tmp_path: Path) -> None:
+    archive_all(Folder(str(tmp_path)))
+    oldest, newest = sorted((tmp_path / "raw").iterdir())
+    for file in oldest.iterdir():
+        file.unlink()
+    oldest.rmdir()
+    left = read(tmp_path)
+    archive_all(Folder(str(tmp_path)))
+    assert read(tmp_path) == left
+    for file in newest.iterdir():
+        file.unlink()
+    archive_all(Folder(str(tmp_path)))  # begins again with what the topic still has
+    assert read(tmp_path) == ALL
+
+
+def test_files_of_another_program_are_no_ledger(tmp_path: Path) -> None:
+    archive_all(Folder(str(tmp_path)))
+    for number, file in enumerate(tmp_path.glob("raw/*/*.parquet")):
+        file.rename(file.with_name(f"part-{number}.parquet"))
+    with pytest.raises(ArchiveError, match=r"raw: no file here is as an archiver wrote it"):
+        archive_all(Folder(str(tmp_path)))
+
+
+def test_one_archiver_at_a_time_on_a_disk(tmp_path: Path) -> None:
+    with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+        archive_next(archive)
+        with (
+            pytest.raises(ArchiveError, match="another archiver writes to this archive: stop it first"),
+            Archive.open(Folder(str(tmp_path)), IDENTITY),
+        ):
+            pass
+        archive_next(archive)
+    archive_all(Folder(str(tmp_path)))
+    assert read(tmp_path) == ALL
+
+
+def without_locks(path: Path) -> Folder:
+    return Folder(str(path), fs.PyFileSystem(FailingFiles(10_000)))
+
+
+@pytest.mark.parametrize("ahead", [1, 2], ids=["same batch", "an older batch"])
+def test_without_locks_the_second_archiver_takes_its_batch_back(tmp_path: Path, ahead: int) -> None:
+    with (
+        Archive.open(without_locks(tmp_path), IDENTITY) as one,
+        Archive.open(without_locks(tmp_path), IDENTITY) as other,
+    ):
+        for _ in range(ahead):
+            archive_next(one)
+        with pytest.raises(ArchiveError, match="another archiver writes to this archive"):
+            archive_next(other, records=2)
+        while one.state.counts.records < RECORDS:
+            archive_next(one)
+    assert read(tmp_path) == ALL
+
+
+@pytest.mark.parametrize("ahead", [1, 2], ids=["newest batch", "followed batch"])
+def test_a_batch_that_two_archivers_wrote_is_named_with_the_file_to_delete(
+    tmp_path: Path, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> bool:
+        raise Killed
+
+    with (
+        Archive.open(without_locks(tmp_path), IDENTITY) as one,
+        Archive.open(without_locks(tmp_path), IDENTITY) as other,
+    ):
+        for _ in range(ahead):
+            archive_next(one)
+        monkeypatch.setattr(other, "_other", killed)
+        with pytest.raises(Killed):
+            archive_next(other, records=2)
+    with pytest.raises(ArchiveError, match=r"two archivers wrote batch 1; .* delete (\S+): ") as refused:
+        archive_all(without_locks(tmp_path))
+    Path(str(refused.value).partition(" delete ")[2].partition(": ")[0]).unlink()
+    archive_all(without_locks(tmp_path))
+    assert read(tmp_path) == ALL
+
+
+def test_readers_see_whole_files_alone_while_an_archiver_writes(tmp_path: Path) -> None:
+    done, bad = threading.Event(), list[object]()
+
+    def look() -> None:
+        while not done.is_set():
+            try:
+                offsets = [each[1] for each in read(tmp_path)] if list(tmp_path.glob("raw/*/[!.]*")) else []
+            except FileNotFoundError:
+                continue
+            except Exception as error:
+                bad.append(error)
+                continue
+            if offsets != list(range(len(offsets))):
+                bad.append(offsets)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+            for _ in range(RECORDS):
+                archive_next(archive, records=1)
+    finally:
+        done.set()
+        reader.join()
+    assert bad == []
+
+
+def test_the_manifest_is_that_of_one_topic(tmp_path: Path) -> None:
+    archive_all(Folder(str(tmp_path)))
+    for other, why in (
+        (replace(IDENTITY, cluster_id="x"), "is the archive of cluster cluster, and this is cluster x"),
+        (replace(IDENTITY, topic="x"), "is the archive of topic __consumer_offsets, not of x"),
+        (replace(IDENTITY, topic_id="x"), "was recreated since"),
+        (replace(IDENTITY, partitions=2), "has 2 partitions, and had 1 when"),
+    ):
+        with pytest.raises(ArchiveError, match=why), Archive.open(Folder(str(tmp_path)), other):
+            pass
+
+
+def test_an_archive_of_the_old_format_is_refused_and_stays_readable(tmp_path: Path) -> None:
+    manifest = {"format": 1, "cluster_id": "c", "topic": "t", "topic_id": "i", "partitions": 1}
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest))
+    with (
+        pytest.raises(ArchiveError, match=r"archive\.json: this archive has format 1, .* begin another one"),
+        Archive.open(Folder(str(tmp_path)), IDENTITY),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "nothing", '{"format": 9}', '{"format": 2}', "\xff"])
+def test_a_manifest_that_no_archiver_wrote_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / MANIFEST).write_text(text, encoding="latin-1")
+    with pytest.raises(ArchiveError, match=MANIFEST), Archive.open(Folder(str(tmp_path)), IDENTITY):
+        pass
+
+
+def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("")
+    with (
+        pytest.raises(ArchiveError, match=r"thesis\.txt is there already, and no archive\.json"),
+        Archive.open(Folder(str(tmp_path)), IDENTITY),
+    ):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.parametrize("state", [b"", b"{}", b"[]", b'{"places": 1, "counts": {"group_records": {}}}'])
+def test_a_footer_that_no_archiver_wrote_is_refused(tmp_path: Path, state: bytes) -> None:
+    archive_all(Folder(str(tmp_path)))
+    newest = max(tmp_path.glob("raw/*/*.parquet"), key=lambda file: file.name)
+    table = pq.read_table(newest, partitioning=None).replace_schema_metadata({b"kafka-assignors": state})
+    pq.write_table(table, newest)
+    with pytest.raises(ArchiveError, match="its footer is not that of an archive"):
+        archive_all(Folder(str(tmp_path)))
+
+
+def test_a_url_of_an_unknown_kind_is_one_line_without_the_password() -> None:
+    with pytest.raises(ArchiveError, match=r"^nowhere://bucket/groups: ") as refused:
+        Folder("nowhere://user:secret@bucket/groups")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_state_survives_its_json() -> None:
+    state = ArchiveState(3, "x", {0: Place(9, 7, 2)}, MessageCounts({2: 5, -1: 1}, 7, 1, 2, 2), 17)
+    assert ArchiveState.from_json(state.to_json()) == state
+    assert state.counts.since(MessageCounts({2: 4, -1: 1}, 7)) == MessageCounts({2: 1}, 0, 1, 2, 2)
+    assert (state.counts.records, state.counts.offsets) == (6, 16)
+
+
+# The catalogue
+
+
+def changed(found: LiveTopic, known: CatalogueEntry | None) -> CatalogueEntry | None:
+    return changed_entry(known, found.topic, MIDNIGHT, racks_known=found.complete)
+
+
+def live(name: str, racks: list[set[str]], topic_id: str = "id", complete: bool = True) -> LiveTopic:
+    replica_racks = tuple(map(frozenset, racks)) if any(racks) else None
+    return LiveTopic(Topic(name, len(racks), replica_racks, topic_id), complete)
+
+
+def test_a_topic_has_changed_if_its_id_partitions_or_racks_have() -> None:
+    known = CatalogueEntry(None, Topic("t", 2, (frozenset("a"), frozenset("b")), "id"))
+    other_racks = live("t", [{"a"}, {"c"}])
+    assert changed(other_racks, known) == CatalogueEntry(MIDNIGHT, other_racks.topic)
+    assert changed(other_racks, None) == CatalogueEntry(None, other_racks.topic)
+    assert changed(live("t", [{"a"}, {"b"}]), known) is None
+    assert changed(live("t", [{"a"}, {"b"}, {"a"}]), known)
+    assert changed(live("t", [{"a"}, {"b"}], topic_id="other"), known)
+    assert changed(live("t", [{"a"}, set()], complete=False), known) is None
+    assert changed(live("t", [{"a"}, set()], complete=True), known)
+
+
+def test_the_catalogue_has_a_row_for_every_change_and_no_other(tmp_path: Path) -> None:
+    later = MIDNIGHT + timedelta(hours=1)
+    with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+        assert archive.note([live("t", [{"a"}]), live("u", [set()])], MIDNIGHT) == 2
+        assert archive.note([live("t", [{"a"}]), live("u", [set()])], MIDNIGHT) == 0
+    with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+        assert archive.note([live("t", [{"a"}, {"b"}])], later) == 1
+        assert archive.note([live("t", [{"a"}, {"b"}]), live("u", [set()])], later) == 0
+    catalogue = catalogue_of(catalogue_rows(str(tmp_path)))
+    assert catalogue.at("t", MIDNIGHT - timedelta(days=9)) == Topic("t", 1, (frozenset("a"),), "id")
+    assert catalogue.at("t", later) == Topic("t", 2, (frozenset("a"), frozenset("b")), "id")
+    assert catalogue.entries("u") == (Topic("u", 1, None, "id"),)
