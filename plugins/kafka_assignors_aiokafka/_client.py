@@ -1,60 +1,28 @@
 """What the cooperative consumer uses of aiokafka's internals. (What assignors read is in `_running_call`.)
 
-Checked with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0 (`kafka_assignors_aiokafka.CHECKED`). The list
-below holds for all of them.
+Checked with aiokafka 0.10.0 to 0.14.0. Subclasses replace the consumer's `_subscription` and `_coordinator`
+before they are used; the fetcher and the client are aiokafka's own. Beside what the tuples below list:
 
-Three classes of aiokafka have a subclass here: the consumer, which replaces its `_subscription` and
-`_coordinator` when they are assigned, before they are used; `SubscriptionState`, with its assignment and the
-partitions' states; and `GroupCoordinator`. The fetcher and the client are aiokafka's own.
-
-The consumer touches what `_TOUCHED_BY_COOPERATIVE_CONSUMER` and `_TOUCHED_OF_FETCHER` list, and
-
-    ClusterMetadata
-        brokers()                   nodeId, rack
-        _partitions                 {topic: {partition: PartitionMetadata}}, replaced as a whole
-    AIOKafkaConsumer
-        _subscription, _coordinator     assigned in its constructor and in `start`
-        _client, _fetcher, _closed
-        _group_id … _max_poll_interval_ms, _exclude_internal_topics, _partition_assignment_strategy
-                                        the settings that it passes to its coordinator
-    GroupCoordinator
-        _coordination_routine           the task that does everything; replaced
-        member_id, coordinator_id, coordinator_dead, _retry_backoff_ms
-        _enable_auto_commit, _auto_commit_interval_ms
-        check_errors                    replaced: raises the user's pending error
-        start_commit_offsets_refresh_task
-                                        extended: the end of the task wakes the coordination routine
-        commit_offsets, reset_generation, maybe_leave_group, close
-                                        replaced, and so are _send_req, request_rejoin
-    SubscriptionState
-        _subscription, _subscription_type, _loop, _listener
-        _change_subscription, _assigned_state, reassignment_in_progress, wait_for_assignment,
-        paused_partitions, subscription, assigned_partitions, is_assigned, subscribe, subscribe_pattern,
-        unsubscribe, fetch_context
-                                        replaced
-        partitions_auto_assigned, _fetch_count, _last_fetch_ended
-    Subscription._assignment
-    Assignment
-        _topic_partitions, _tp_state    changed in place
-    TopicPartitionState
-        _position, _position_fut, update_committed
-        pause, resume, fetch_committed, reset_to
-                                        replaced
-    AIOKafkaClient
-        send(group=…)                   any number names a connection; 0 and 1 are aiokafka's
-        _conns                          {(node, connection): …}; `close` fails the requests that wait
-        force_metadata_update
-        _metadata_update                replaced on the instance
-    AIOKafkaConnection
-        _request_timeout                longer on the connection of joins
-        _last_action                    when the last response came
-        _writer, send, close            a commit is written to the open connection itself
-    conn.CloseReason
-    util
-        wait_for                        as asyncio's, without a task of its own
-    protocol.api
-        RequestStruct or Request, Response
-                                        the bases of the structs in `cooperative.transport`
+    ClusterMetadata         brokers, _partitions ({topic: {partition: metadata}}, replaced as a whole)
+    AIOKafkaConsumer        _subscription, _coordinator (assigned), _client, _fetcher, _closed, and settings:
+                            _group_id, _partition_assignment_strategy, _exclude_internal_topics,
+                            _max_poll_interval_ms, _rebalance_timeout_ms
+    GroupCoordinator        replaced: _coordination_routine (the task that does everything), _send_req,
+                            check_errors, commit_offsets, reset_generation, maybe_leave_group, close,
+                            request_rejoin; extended: start_commit_offsets_refresh_task;
+                            read: member_id, coordinator_id, _retry_backoff_ms, _enable_auto_commit,
+                            _auto_commit_interval_ms
+    SubscriptionState       replaced: every method that changes or waits for the assignment, fetch_context;
+                            read: _loop, _listener, _fetch_count, _last_fetch_ended, partitions_auto_assigned
+    Subscription            _assignment
+    Assignment              _topic_partitions, _tp_state (changed in place)
+    TopicPartitionState     replaced: pause, resume, fetch_committed, reset_to;
+                            read: _position, _position_fut, update_committed
+    AIOKafkaClient          send(group=…) (any number names a connection; 0 and 1 are aiokafka's), _conns,
+                            force_metadata_update, _metadata_update (replaced on the instance)
+    AIOKafkaConnection      _request_timeout (longer for joins), _last_action (when the last response came),
+                            _writer, send, close (a commit is written to the open connection itself)
+    others                  conn.CloseReason, util.wait_for, protocol.api's bases of requests and responses
 """
 
 from __future__ import annotations

@@ -1,57 +1,25 @@
 """The inside of kafka-python 3 that the cooperative consumer touches. Checked with 3.0.12.
 
-The consumer's `_subscription`, `_fetcher` and `_coordinator` are properties, which replace kafka-python's
-objects by ours before they are used. The network, the cluster metadata and the requests are kafka-python's
-own.
+Properties of the consumer replace kafka-python's `_subscription`, `_fetcher` and `_coordinator` by ours
+before they are used; network, cluster metadata and requests are its own. Beside what the tuples below list:
 
-It also touches what `_TOUCHED_OF_COORDINATOR` and `_TOUCHED_OF_FETCHER` list, and
-
-    KafkaConsumer
-        _subscription, _fetcher, _coordinator   assigned in its constructor, in this order
-        _refresh_committed_offsets      replaced, except in `position`
-        _poll_once                      extended: notes whether records were returned
-        _client, _closed                to close a consumer that is refused
-    ConsumerCoordinator
-        _client, _lock, _metadata_snapshot
-        _assignors                      {name: assignor}
-        _generation, state              set for `group_metadata`
-        coordinator_unknown, coordinator_dead
-        ensure_coordinator_ready_async  replaced
-        group_metadata                  extended: joins wait until the next `poll`
-        poll, time_to_next_poll, commit_offsets_sync, commit_offsets_async, maybe_leave_group, close
-                                        replaced, except for partitions assigned by hand
-    SubscriptionState
-        set_reset_pending, reset_failed, set_validation_pending, validation_failed
-                                        extended: partitions may have left meanwhile
-        group_subscribe, group_subscription, reset_group_subscription   the topics that a leader watches
-        partitions_needing_validation   the partitions whose positions may be validated now
-    TopicPartitionState
-        is_fetchable                    extended: asked before each fetch and each delivery
-        position, awaiting_validation
-    Fetcher
-        in_flight_fetches               replaced
-        _subscriptions
-    KafkaConnectionManager (`_manager`)
-        send(node_id=…, request_timeout_ms=…), close(node_id=…), close(), get_connection
-    KafkaConnection
-        connected, paused, _reauth, send_request
-                                        a commit is written to the open connection itself
-    KafkaTCPTransport
-        _close                          closes the socket, without the pending writes
-        _sock, is_closing, last_read
-    ClusterMetadata
-        topics, topic_id, leader_for_partition, leader_epoch_for_partition, update_partition_leader
-        broker_metadata, request_update, partitions_for_topic, add_listener, remove_listener
-        set_topics, _topics, need_all_topic_metadata    the topics whose metadata are fetched
-        brokers, metadata_refresh_in_progress
-        _partitions                     {topic: {partition: MetadataResponsePartition}}: replaced as a whole
-        unauthorized_topics             only the user's while `_handle_metadata_update` runs
-    GroupCoordinatorMetrics, ConsumerCoordinatorMetrics
-        heartbeat_latency, join_latency, sync_latency, commit_latency: their sensors
-        metric_group_name
-    Metrics (`config["metrics"]` of the coordinator)
-        sensor, metric_name, add_metric; the statistics of `kafka.metrics.stats`
-    WakeupNotifier, Generation, MemberState, requests and responses of the group protocol
+    KafkaConsumer           _subscription, _fetcher, _coordinator (assigned in this order), _client, _closed;
+                            replaced, except in `position`: _refresh_committed_offsets; extended: _poll_once
+    ConsumerCoordinator     replaced: ensure_coordinator_ready_async; except where partitions are assigned by
+                            hand, poll, time_to_next_poll, commit_offsets_*, maybe_leave_group, close;
+                            extended: group_metadata; set for it: _generation, state;
+                            read: _client, _lock, _metadata_snapshot, _assignors ({name: assignor})
+    SubscriptionState       extended, since partitions may have left: set_reset_pending, reset_failed,
+                            set_validation_pending, validation_failed; read: the group's topics
+    TopicPartitionState     extended: is_fetchable (asked before each fetch and each delivery); position
+    Fetcher                 in_flight_fetches (replaced), _subscriptions
+    KafkaConnectionManager  send(node_id=…, request_timeout_ms=…), close, get_connection
+    KafkaConnection         connected, paused, _reauth, send_request (a commit goes to the open connection)
+    KafkaTCPTransport       _close (without the pending writes), _sock, is_closing, last_read
+    ClusterMetadata         topics, ids, leaders and their epochs, listeners, requests for metadata, _topics;
+                            _partitions (replaced as a whole), unauthorized_topics (while it is updated)
+    metrics                 the sensors of kafka-python's coordinator, and `kafka.metrics.stats`
+    others                  WakeupNotifier, Generation, MemberState, requests and responses of the protocol
 """
 
 from __future__ import annotations
