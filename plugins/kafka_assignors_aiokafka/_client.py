@@ -13,7 +13,7 @@ before they are used; the fetcher and the client are aiokafka's own. Beside what
                             read: member_id, coordinator_id, _retry_backoff_ms, _enable_auto_commit,
                             _auto_commit_interval_ms
     SubscriptionState       replaced: every method that changes or waits for the assignment, fetch_context;
-                            read: _loop, _listener, _fetch_count, _last_fetch_ended, partitions_auto_assigned
+                            read: _subscription_type, _loop, _listener, _fetch_count, _last_fetch_ended
     Subscription            _assignment
     Assignment              _topic_partitions, _tp_state (changed in place)
     TopicPartitionState     replaced: pause, resume, fetch_committed, reset_to;
