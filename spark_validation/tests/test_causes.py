@@ -129,9 +129,11 @@ def test_another_leader_is_a_cause_while_the_old_one_is_there() -> None:
 
 def test_a_group_that_changes_its_protocol_migrates() -> None:
     classic = generation(5, A, B)
-    same = of_broker(replace(classic, replacement=True), (Kip848Fact.MIGRATED, "classic to consumer"))
+    same = of_broker(
+        replace(classic, replacement=True, continues=True), (Kip848Fact.MIGRATED, "classic to consumer")
+    )
     assert causes(classic, same) == (Cause.MIGRATION,)
-    back = replace(classic, replacement=True)
+    back = replace(classic, replacement=True, continues=True)
     assert causes(of_broker(classic), back) == (Cause.MIGRATION,)
     assert causes(of_broker(classic), back, generation(6, A, B)) == (Cause.MIGRATION,)
     assert causes(of_broker(classic), back, generation(6, A)) == (Cause.DEPARTURE,)

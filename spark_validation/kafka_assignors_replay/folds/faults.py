@@ -1,32 +1,18 @@
 """Which clients and deployments make a group rebalance, as far as the members of its generations show it.
 
-Every generation is compared with the one before it: which members joined, which left, and which static member
-restarted in place. A member has a new id after every restart, so its identity is the instance id, else client
-id and host. Members that share these at one time are counted together, without `crash loop` and `came back`.
+A wave of changes that replaces *all* members is one deployment, and is not charged to a client. All other
+changes form *episodes*: the joins and leaves of one client, which a new member id after a restart does not
+hide. `docs/replay.md` defines deployments and the kinds of episodes.
 
-1. **Deployments** are taken out first. A wave of changes, each soon after the other, in which *all* members
-   are replaced by as many, and none of the new members leaves again, is one deployment, regardless of the
-   number of generations. A deployment is not charged to a client.
-2. All other changes form *episodes*: the joins and leaves of one identity, each within
-   `FaultRules.flapping_s` of the one before. The kind of an episode is the worst that applies:
-
-   * `crash loop`: the client returned within `back_again_s` of leaving at least `crash_loop` times in a row,
-     and never stayed longer than `short_stay_s` in between;
-   * `flapping`: the client joined at least `flapping` times within `flapping_s`;
-   * `session expired`: a static member, which sends no LeaveGroup, left, or an administrator removed it;
-   * `came back`: the client left and returned soon, once or twice: a restart, a late poll, …;
-   * `scaled`: the client joined or left.
-
-Not compared are a generation whose members do not decode or are not all known, one after lost records, and
-the first of a history that starts late. Memory is bounded by the group and the changes within one window.
+Pure Python without Spark. Memory is bounded by the group and the changes within one window.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 
 from kafka_assignors_replay.folds.rebalances import Generation
@@ -46,25 +32,16 @@ class FaultKind(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FaultRules:
-    """The thresholds, durations in seconds; `ValueError` names an invalid one.
+    """The thresholds, durations in seconds; `ValueError` names an invalid one."""
 
-    Attributes:
-        deployment_s: the longest that a deployment takes.
-        deployment_gap_s: the longest between two changes of one deployment.
-        back_again_s: a client that returns within it has restarted. Kubernetes waits up to five minutes
-            before it restarts a container that crashes, hence the default.
-        short_stay_s: a client that stays no longer than this has crashed. Kubernetes forgets crashes after
-            ten minutes.
-        crash_loop: restarts in a row that make a crash loop.
-        flapping, flapping_s: this number of joins within this time is flapping.
-    """
-
-    deployment_s: float = 1800.0
-    deployment_gap_s: float = 300.0
-    back_again_s: float = 300.0
-    short_stay_s: float = 600.0
-    crash_loop: int = 3
-    flapping: int = 4
+    deployment_s: float = 1800.0  # the longest that a deployment takes
+    deployment_gap_s: float = 300.0  # the longest between two changes of one deployment
+    # Kubernetes waits up to five minutes before it restarts a container that crashes, and forgets crashes
+    # after ten minutes.
+    back_again_s: float = 300.0  # a client that returns within it has restarted
+    short_stay_s: float = 600.0  # a client that stays no longer than this has crashed
+    crash_loop: int = 3  # restarts in a row, each after a short stay, that make a crash loop
+    flapping: int = 4  # joins within `flapping_s` that are flapping
     flapping_s: float = 3600.0
 
     def __post_init__(self) -> None:
@@ -73,7 +50,7 @@ class FaultRules:
                 raise ValueError(f"{name} is {value}, and has to be greater than 0")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, kw_only=True)
 class Fault:
     """A row of the table `faults`: an episode on one day (UTC), or a deployment.
 
@@ -86,18 +63,18 @@ class Fault:
 
     group: str
     date: date
-    kind: FaultKind
-    client_id: str | None
-    client_host: str | None
-    instance_id: str | None
-    member_id: str | None
+    kind: FaultKind = FaultKind.SCALED
+    client_id: str | None = None
+    client_host: str | None = None
+    instance_id: str | None = None
+    member_id: str | None = None
     members: int
-    joins: int
-    leaves: int
-    restarts: int
-    expiries: int
-    generations: int
-    alone: int
+    joins: int = 0
+    leaves: int = 0
+    restarts: int = 0
+    expiries: int = 0
+    generations: int = 0
+    alone: int = 0
     first_timestamp: datetime
     last_timestamp: datetime
 
@@ -108,304 +85,188 @@ _Who = tuple[str | None, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A generation in which a member joined or left. `before` is the number of members before it.
+    """A generation in which members joined or left."""
 
-    `number` counts changes, `rebalance` generations; `rebalanced` is False where a static member restarted
-    without one. `at_once` is, for each identity that joined or left, the greatest number of its members
-    before or after the change.
-    """
-
-    number: int
-    rebalance: int
+    number: int  # of changes
+    rebalance: int  # the number of generations
+    rebalanced: bool  # False where a static member restarted without a generation
     timestamp: datetime
-    came: tuple[MemberRecord, ...]
-    went: tuple[MemberRecord, ...]
-    before: int
-    rebalanced: bool
-    at_once: Mapping[_Who, int]
+    before: int  # members before it
+    # Of each identity: the last member, how many left, how many joined, the most at one time
+    clients: Mapping[_Who, tuple[MemberRecord, int, int, int]]
+
+
+@dataclass(slots=True)
+class _Episode:
+    """The joins and leaves of one client. `row`, `worst_streak` and `most_joins` are those of one day."""
+
+    row: Fault
+    joins: deque[datetime] = field(default_factory=deque)  # the last, and others within `flapping_s` of it
+    left: datetime | None = None
+    streak: int = 0  # restarts in a row
+    worst_streak: int = 0
+    most_joins: int = 0
+
+    def join(self, now: datetime, rules: FaultRules) -> None:
+        if self.left is not None and _seconds(self.left, now) <= rules.back_again_s:
+            self.row.restarts += 1
+            was_short = not self.joins or _seconds(self.joins[-1], self.left) <= rules.short_stay_s
+            self.streak = self.streak + 1 if was_short else 1
+        else:
+            self.streak = 0
+        self.worst_streak = max(self.worst_streak, self.streak)
+        self.joins.append(now)
+        while _seconds(self.joins[0], now) > rules.flapping_s:
+            self.joins.popleft()
+        self.most_joins = max(self.most_joins, len(self.joins))
+
+    def ended(self, rules: FaultRules) -> Fault:
+        row = self.row
+        if row.members > 1:
+            row.restarts = self.worst_streak = 0  # the records do not show which of the members came back
+        if self.worst_streak >= rules.crash_loop:
+            row.kind = FaultKind.CRASH_LOOP
+        elif self.most_joins >= rules.flapping:
+            row.kind = FaultKind.FLAPPING
+        elif row.expiries:
+            row.kind = FaultKind.EXPIRED
+        elif row.restarts:
+            row.kind = FaultKind.CAME_BACK
+        return row
 
 
 @dataclass(slots=True)
 class FaultFinder:
-    """Finds the episodes of one group: `feed` each record in order, then `finish`.
+    """Finds the faults of one group: `feed` each record in order, then `finish`.
 
     The fields, without the rules, are its whole state.
     """
 
     _rules: FaultRules
     _group: str = ""
-    _members: dict[str, MemberRecord] | None = None  # None: unknown
-    _incarnation: int | None = None
-    _born: dict[str, int] = field(default_factory=dict)  # by member id: the change with which it came
-    _present: Counter[_Who] = field(default_factory=Counter)
+    _last: Generation | None = None
+    _born: dict[str, int] = field(default_factory=dict)  # by member id: the change with which it came, sorted
     _changes: int = 0
     _rebalances: int = 0
     _youngest_gone: int = 0  # the latest birth of a member that has left
     _waiting: deque[_Change] = field(default_factory=deque)  # changes that may be part of a deployment
-    # Sorted by the last change, the oldest first.
-    _open: OrderedDict[_Who, _Episode] = field(default_factory=OrderedDict)
+    _open: dict[_Who, _Episode] = field(default_factory=dict)  # sorted by the last change
 
     def feed(self, record: Generation) -> Iterator[Fault]:
         """The episodes and deployments that this record ends."""
-        self._group = record.group
+        last, self._last, self._group = self._last, record, record.group
         self._rebalances += not record.replacement
-        if record.incarnation != self._incarnation:
-            yield from self._settle_all()
-            self._incarnation = record.incarnation
+        before = last.members if last is not None and last.is_known else None
+        if last is None or last.incarnation != record.incarnation or not record.is_comparable:
+            yield from self._settle()
             # A group that is created again starts without members, unless its start is not in the history.
-            self._members = None if record.starts_late else {}
-            self._born.clear()
-            self._present.clear()
-        if record.lost or not record.is_known:
-            yield from self._settle_all()
-            self._members = None
-        if not record.is_known:
-            return
-        before, self._members = self._members, dict(record.members)
+            before, self._born = {} if record.is_comparable else None, {}
         if before is None:
             self._born = dict.fromkeys(record.members, self._changes)
-            self._present = Counter(map(_who, record.members.values()))
-            return
-        came = tuple(member for name, member in record.members.items() if name not in before)
-        went = tuple(member for name, member in before.items() if name not in record.members)
-        if came or went:
-            yield from self._change(record, came, went, len(before))
+        elif before.keys() != record.members.keys():
+            yield from self._settle(record.timestamp)
+            self._waiting.append(self._change(before, record))
+            yield from self._settle_wave(is_over=False)
 
     def finish(self) -> Iterator[Fault]:
         """The remaining episodes and deployments, after the last record."""
-        yield from self._settle_all()
-        yield from map(self._fault, self._open.values())
-        self._open.clear()
+        yield from self._settle()
+        yield from (episode.ended(self._rules) for episode in self._open.values())
 
-    def _change(
-        self,
-        record: Generation,
-        came: tuple[MemberRecord, ...],
-        went: tuple[MemberRecord, ...],
-        before: int,
-    ) -> Iterator[Fault]:
-        yield from self._settle_older(record.timestamp)
+    def _change(self, before: Mapping[str, MemberRecord], record: Generation) -> _Change:
         self._changes += 1
-        for member in went:
+        left = [member for name, member in before.items() if name not in record.members]
+        joined = [member for name, member in record.members.items() if name not in before]
+        for member in left:
             self._youngest_gone = max(self._youngest_gone, self._born.pop(member.member_id, 0))
-        for member in came:
-            self._born[member.member_id] = self._changes
-        self._waiting.append(
-            _Change(
-                self._changes,
-                self._rebalances,
-                record.timestamp,
-                came,
-                went,
-                before,
-                rebalanced=not record.replacement,
-                at_once=self._count(came, went),
-            )
+        self._born.update((member.member_id, self._changes) for member in joined)
+        were, gone, new = (Counter(map(_who, members)) for members in (before.values(), left, joined))
+        clients = {}
+        for member in (*left, *joined):
+            who = _who(member)
+            clients[who] = member, gone[who], new[who], were[who] + max(new[who] - gone[who], 0)
+        return _Change(
+            self._changes, self._rebalances, not record.replacement, record.timestamp, len(before), clients
         )
-        starts = self._wave_starts()
-        # With fewer members than before, a further member may still join.
-        if starts and starts[0].before <= len(self._born):
-            yield from self._settle_wave(starts[0])
 
-    def _count(self, came: Iterable[MemberRecord], went: Iterable[MemberRecord]) -> dict[_Who, int]:
-        before, after = Counter(map(_who, went)), Counter(map(_who, came))
-        at_once = {who: self._present[who] for who in before | after}
-        self._present.update(after)
-        self._present.subtract(before)
-        for who, count in at_once.items():
-            at_once[who] = max(count, self._present[who])
-            if not self._present[who]:
-                del self._present[who]
-        return at_once
+    def _settle_wave(self, *, is_over: bool) -> Iterator[Fault]:
+        """Report the deployment that the last change completes, if any; the changes before it belong to none.
 
-    def _wave_starts(self) -> list[_Change]:
-        """The changes that can be the start of a deployment that the last change completes.
-
-        Every member of the group must have joined with that change or later, and none of these may have left
-        again.
+        Every member of the group must have joined in the wave, and none of these may have left again. While
+        the group has fewer members than before the wave, a further member may still join. Once the wave
+        `is_over`, a member may have left for good before a deployment of the others.
         """
-        oldest = min(self._born.values(), default=0)
-        if oldest <= self._youngest_gone:
-            return []
-        return [
-            change
-            for change in self._waiting
-            if self._youngest_gone < change.number <= oldest and change.before >= 2
-        ]
-
-    def _settle_wave(self, start: _Change) -> Iterator[Fault]:
-        """Report the changes from `start` on as a deployment; the changes before it belong to none."""
-        while self._waiting[0].number < start.number:
-            yield from self._settle(self._waiting.popleft())
-        yield self._deployment(tuple(self._waiting))
+        oldest, gone = next(iter(self._born.values()), 0), self._youngest_gone
+        if oldest <= gone:
+            return
+        starts = (each for each in self._waiting if each.before >= 2 and gone < each.number <= oldest)
+        first = next((each for each in starts if not is_over or each.before <= len(self._born)), None)
+        if first is None or first.before > len(self._born):
+            return
+        while self._waiting[0] is not first:
+            yield from self._charge(self._waiting.popleft())
+        row, last = self._row(first.timestamp, first.before), self._waiting[-1]
+        row.kind, row.last_timestamp = FaultKind.DEPLOYMENT, last.timestamp
+        for change in self._waiting:
+            row.leaves += sum(left for _, left, _, _ in change.clients.values())
+            row.joins += sum(joined for _, _, joined, _ in change.clients.values())
+        row.generations = last.rebalance - first.rebalance + first.rebalanced
+        yield row
         self._waiting.clear()
         self._youngest_gone = self._changes
 
-    def _settle_older(self, now: datetime) -> Iterator[Fault]:
-        """Settle the changes that are too old for a deployment that continues until now."""
-        if not self._waiting:
-            return
-        gap_s = (now - self._waiting[-1].timestamp).total_seconds()
-        if gap_s > self._rules.deployment_gap_s:
-            yield from self._settle_all()
-        while self._waiting and (now - self._waiting[0].timestamp).total_seconds() > self._rules.deployment_s:
-            yield from self._settle(self._waiting.popleft())
+    def _settle(self, now: datetime | None = None) -> Iterator[Fault]:
+        """Settle the changes that no deployment which continues `now` can include; without a time, all."""
+        rules, waiting = self._rules, self._waiting
+        if waiting and (now is None or _seconds(waiting[-1].timestamp, now) > rules.deployment_gap_s):
+            yield from self._settle_wave(is_over=True)
+            now = None
+        while waiting and (now is None or _seconds(waiting[0].timestamp, now) > rules.deployment_s):
+            yield from self._charge(waiting.popleft())
 
-    def _settle_all(self) -> Iterator[Fault]:
-        """Settle all waiting changes: no later change is close enough to belong to them."""
-        # A member may have left for good before a deployment of the others.
-        starts = [start for start in self._wave_starts() if start.before <= len(self._born)]
-        if starts:
-            yield from self._settle_wave(starts[0])
-        while self._waiting:
-            yield from self._settle(self._waiting.popleft())
-
-    def _settle(self, change: _Change) -> Iterator[Fault]:
-        """Add a change that belongs to no deployment to the episodes of its clients. Yields the episodes that
-        are over by then, or belong to an earlier day."""
-        now = change.timestamp
-        yield from self._close_silent(now)
-        went = {_who(member): member for member in change.went}
-        came = {_who(member): member for member in change.came}
-        both = went | came
-        for who, member in both.items():
-            episode = self._open.get(who)
-            if episode is None:
-                episode = self._open[who] = _Episode(member, now, now)
-            elif episode.last.date() != now.date():
-                yield self._fault(episode)
-                episode.first, episode.counts = now, FaultCounts()
-                episode.worst_streak, episode.most_joins = episode.streak, 0
-            self._open.move_to_end(who)
-            episode.member, episode.last = member, now
-            episode.at_once = max(episode.at_once, change.at_once[who])
-            if change.rebalanced:
-                episode.counts.generations += 1
-                episode.counts.alone += len(both) == 1
-            if who in went:
-                self._left(episode, went[who], now, stays_static=who in came)
-            if who in came:
-                self._joined(episode, now)
-
-    def _left(self, episode: _Episode, member: MemberRecord, now: datetime, *, stays_static: bool) -> None:
-        episode.counts.leaves += 1
-        episode.left = now
-        episode.stay_s = None if episode.joined is None else (now - episode.joined).total_seconds()
-        episode.counts.expiries += _went_without_goodbye(member) and not stays_static
-
-    def _joined(self, episode: _Episode, now: datetime) -> None:
-        rules = self._rules
-        episode.counts.joins += 1
-        if episode.left is not None and (now - episode.left).total_seconds() <= rules.back_again_s:
-            episode.counts.restarts += 1
-            short = episode.stay_s is None or episode.stay_s <= rules.short_stay_s
-            episode.streak = episode.streak + 1 if short else 1
-        else:
-            episode.streak = 0
-        episode.worst_streak = max(episode.worst_streak, episode.streak)
-        episode.joined = now
-        episode.times.append(now)
-        while (now - episode.times[0]).total_seconds() > rules.flapping_s:
-            episode.times.popleft()
-        episode.most_joins = max(episode.most_joins, len(episode.times))
-
-    def _close_silent(self, now: datetime) -> Iterator[Fault]:
+    def _charge(self, change: _Change) -> Iterator[Fault]:
+        """Add a change to the episodes of its clients; yields those that are over, or of an earlier day."""
+        now, rules = change.timestamp, self._rules
         while self._open:
-            who, episode = next(iter(self._open.items()))
-            if (now - episode.last).total_seconds() <= self._rules.flapping_s:
-                return
+            who, silent = next(iter(self._open.items()))
+            if _seconds(silent.row.last_timestamp, now) <= rules.flapping_s:
+                break
             del self._open[who]
-            yield self._fault(episode)
+            yield silent.ended(rules)
+        for who, (member, left, joined, at_once) in change.clients.items():
+            episode = self._open.pop(who, None) or _Episode(self._row(now))
+            if episode.row.date != now.date():
+                yield episode.ended(rules)
+                episode.row = self._row(now, episode.row.members)
+                episode.worst_streak, episode.most_joins = episode.streak, 0
+            self._open[who] = episode
+            row = episode.row
+            row.client_id, row.client_host = member.client_id, member.client_host
+            row.instance_id, row.member_id = member.instance_id, member.member_id
+            row.members, row.last_timestamp = max(row.members, at_once), now
+            row.joins += joined > 0
+            row.leaves += left > 0
+            # Only an expired session, or an administrator, removes static members: they do not leave when
+            # they close (KIP-345). Those of aiokafka do.
+            is_static = member.instance_id is not None and member.client not in (AIOKAFKA, AIOKAFKA_OURS)
+            row.expiries += is_static and not joined
+            row.generations += change.rebalanced
+            row.alone += change.rebalanced and len(change.clients) == 1
+            episode.left = now if left else episode.left
+            if joined:
+                episode.join(now, rules)
 
-    def _fault(self, episode: _Episode) -> Fault:
-        member = episode.member
-        counts = episode.counts if episode.at_once == 1 else replace(episode.counts, restarts=0)
+    def _row(self, now: datetime, members: int = 1) -> Fault:
         return Fault(
-            group=self._group,
-            date=episode.first.date(),
-            kind=self._kind(episode),
-            client_id=member.client_id,
-            client_host=member.client_host,
-            instance_id=member.instance_id,
-            member_id=member.member_id,
-            members=episode.at_once,
-            **asdict(counts),
-            first_timestamp=episode.first,
-            last_timestamp=episode.last,
-        )
-
-    def _kind(self, episode: _Episode) -> FaultKind:
-        alone = episode.at_once == 1
-        if alone and episode.worst_streak >= self._rules.crash_loop:
-            return FaultKind.CRASH_LOOP
-        if episode.most_joins >= self._rules.flapping:
-            return FaultKind.FLAPPING
-        if episode.counts.expiries:
-            return FaultKind.EXPIRED
-        return FaultKind.CAME_BACK if alone and episode.counts.restarts else FaultKind.SCALED
-
-    def _deployment(self, changes: tuple[_Change, ...]) -> Fault:
-        first, last = changes[0], changes[-1]
-        counts = FaultCounts(
-            joins=sum(len(change.came) for change in changes),
-            leaves=sum(len(change.went) for change in changes),
-            generations=last.rebalance - first.rebalance + first.rebalanced,
-        )
-        return Fault(
-            group=self._group,
-            date=first.timestamp.date(),
-            kind=FaultKind.DEPLOYMENT,
-            client_id=None,
-            client_host=None,
-            instance_id=None,
-            member_id=None,
-            members=first.before,
-            **asdict(counts),
-            first_timestamp=first.timestamp,
-            last_timestamp=last.timestamp,
+            group=self._group, date=now.date(), members=members, first_timestamp=now, last_timestamp=now
         )
 
 
-@dataclass(slots=True)
-class FaultCounts:
-    """The counts of a `Fault`, while they grow."""
-
-    joins: int = 0
-    leaves: int = 0
-    restarts: int = 0
-    expiries: int = 0
-    generations: int = 0
-    alone: int = 0
-
-
-@dataclass(slots=True)
-class _Episode:
-    """The joins and leaves of one identity. The counts are those of one day; all else continues over
-    midnight."""
-
-    member: MemberRecord
-    first: datetime
-    last: datetime
-    joined: datetime | None = None
-    left: datetime | None = None
-    stay_s: float | None = None  # the last one that ended
-    streak: int = 0  # restarts in a row
-    at_once: int = 1
-    times: deque[datetime] = field(default_factory=deque)  # of joins, within `flapping_s`
-    worst_streak: int = 0
-    most_joins: int = 0
-    counts: FaultCounts = field(default_factory=FaultCounts)
+def _seconds(since: datetime, until: datetime) -> float:
+    return (until - since).total_seconds()
 
 
 def _who(member: MemberRecord) -> _Who:
     if member.instance_id is not None:
         return (member.instance_id, "", "")
     return (None, member.client_id, member.client_host)
-
-
-def _went_without_goodbye(member: MemberRecord) -> bool:
-    """Whether only an expired session, or an administrator, can have removed the member from the group.
-
-    Static members do not leave when they close (KIP-345). Static members of aiokafka do leave.
-    """
-    return member.instance_id is not None and member.client not in (AIOKAFKA, AIOKAFKA_OURS)

@@ -23,6 +23,8 @@ of a few.
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
@@ -106,7 +108,13 @@ class Generation:
     @property
     def is_known(self) -> bool:
         """Whether all its members and their partitions are known."""
-        return self.decodes and self.problem is None
+        return self.reason is None and self.problem is None
+
+    @property
+    def is_comparable(self) -> bool:
+        """Whether it and what happened right before it are known, so that its members can be compared with
+        those before."""
+        return not (self.lost or self.starts_late) and self.is_known
 
     @property
     def holds(self) -> bool:
@@ -179,17 +187,20 @@ class _Open:
 class GivenBefore:
     """The assignments of a group's last few records; a claim beyond them shows that records are lost.
 
-    `given` has the assignments by member id, the oldest first.
+    `given` has those of each record by member id, the oldest first.
     """
 
-    given: dict[str, tuple[TopicPartitions, ...]] = field(default_factory=dict)
+    given: deque[Mapping[str, TopicPartitions]] = field(default_factory=deque)
 
     def remember(self, record: Generation) -> None:
-        """Note the assignments of the record, and forget members that have left the group."""
-        self.given = {
-            member.member_id: (*self.given.get(member.member_id, ()), member.assigned)[-_REMEMBERED:]
-            for member in record.members.values()
-        }
+        self.given.append({name: member.assigned for name, member in record.members.items()})
+        if len(self.given) > _REMEMBERED:
+            self.given.popleft()
+
+    def _given_to(self, member_id: str) -> list[TopicPartitions]:
+        """The assignments of a member since it joined the group."""
+        there = itertools.takewhile(lambda members: member_id in members, reversed(self.given))
+        return [members[member_id] for members in there]
 
     def shows_loss(self, record: Generation, last_generation: int) -> bool:
         """Whether a record between the last one and this one is missing.
@@ -202,9 +213,9 @@ class GivenBefore:
         """
         return record.lost > 0 or any(
             last_generation < member.owned_generation < record.generation
-            and not _were_given(member.owned, self.given.get(member.member_id, ()))
-            for member in record.members.values()
-            if record.skipped and member.owned
+            and not _were_given(member.owned, self._given_to(member.member_id))
+            for member in (record.members.values() if record.skipped else ())
+            if member.owned
         )
 
 

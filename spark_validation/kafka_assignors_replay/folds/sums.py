@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from kafka_assignors_replay.folds.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
 from kafka_assignors_replay.folds.causes import Cause
-from kafka_assignors_replay.folds.faults import Fault, FaultCounts, FaultKind
+from kafka_assignors_replay.folds.faults import Fault, FaultKind
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.group_replay import Replayed
 from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Generation
@@ -236,24 +236,26 @@ def _added(total: float | None, value: float | None) -> float | None:
     return None if total is None or value is None else total + value
 
 
-@dataclass(slots=True, kw_only=True)
-class FaultSums(FaultCounts):
-    """The episodes of one kind and client: see `result.Culprit`."""
+_OF_FAULTS = ("joins", "leaves", "restarts", "expiries", "generations", "alone")
+"""The counts of a `Fault`, which add up."""
 
-    member_id: str | None
-    first_timestamp: datetime
-    last_timestamp: datetime
-    episodes: int = 0
-    members: int = 0
+
+@dataclass(slots=True)
+class FaultSums:
+    """The episodes of one kind and client as one `total`: see `result.Culprit`."""
+
+    total: Fault
+    episodes: int = 1
 
     def add(self, fault: Fault) -> None:
-        if fault.last_timestamp >= self.last_timestamp:
-            self.member_id, self.last_timestamp = fault.member_id, fault.last_timestamp
-        self.first_timestamp = min(self.first_timestamp, fault.first_timestamp)
+        total = self.total
+        if fault.last_timestamp >= total.last_timestamp:
+            total.member_id, total.last_timestamp = fault.member_id, fault.last_timestamp
+        total.first_timestamp = min(total.first_timestamp, fault.first_timestamp)
+        total.members = max(total.members, fault.members)
+        for name in _OF_FAULTS:
+            setattr(total, name, getattr(total, name) + getattr(fault, name))
         self.episodes += 1
-        self.members = max(self.members, fault.members)
-        for each in fields(FaultCounts):
-            setattr(self, each.name, getattr(self, each.name) + getattr(fault, each.name))
 
 
 Agreement = tuple[str, str, str, str | None]
@@ -304,13 +306,10 @@ class GroupSums:
 
     def add_fault(self, fault: Fault) -> None:
         key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
-        if key not in self.culprits:
-            self.culprits[key] = FaultSums(
-                member_id=fault.member_id,
-                first_timestamp=fault.first_timestamp,
-                last_timestamp=fault.last_timestamp,
-            )
-        self.culprits[key].add(fault)
+        if key in self.culprits:
+            self.culprits[key].add(fault)
+        else:
+            self.culprits[key] = FaultSums(replace(fault))
 
     def worst(self) -> list[tuple[Charged, FaultSums]]:
         """The culprits that a result names; no others leave the process."""
@@ -318,7 +317,7 @@ class GroupSums:
         def place(item: tuple[Charged, FaultSums]) -> tuple[Any, ...]:
             (kind, *names), found = item
             named = ((name is not None, name or "") for name in names)
-            return (-found.generations, kind.value, found.first_timestamp, *named)
+            return (-found.total.generations, kind.value, found.total.first_timestamp, *named)
 
         return sorted(self.culprits.items(), key=place)[:_MOST_CULPRITS]
 
@@ -446,7 +445,7 @@ def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
 def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
     """The clients and deployments that made each group rebalance most often."""
     return tuple(
-        Culprit(sums.group or "", *who, **asdict(found)) for sums in groups for who, found in sums.worst()
+        _built(Culprit, found.total, episodes=found.episodes) for sums in groups for _, found in sums.worst()
     )
 
 
