@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_replay.archive import ArchiveError, ArchiveProgress
 from kafka_assignors_replay.archive.run import run_archive
@@ -111,6 +113,34 @@ class TestTruncatedLog:
             own_kafka.restart(1)
         assert topic.run().complete
         assert topic.archived() == topic.expected()
+
+
+@pytest.mark.exhaustive
+def test_an_archiver_whose_broker_is_away_goes_on_when_it_is_back(
+    own_kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    topic, stop, warnings = ArchivedTopic(own_kafka, tmp_path / "archive"), threading.Event(), list[str]()
+    killed: list[int] = []
+    deadline = time.monotonic() + HANG_S
+
+    def on_progress(step: ArchiveProgress) -> None:
+        if step.batches == 1 and not killed:
+            killed.append(1)
+            own_kafka.kill(1)
+        if step.counts.records == 6 or time.monotonic() > deadline:
+            stop.set()
+
+    def on_warning(text: str) -> None:
+        if "trying again" in text and not warnings:
+            warnings.append(text)
+            own_kafka.start(1)
+            topic.write(4)
+
+    topic.write(4)
+    options = replace(topic.options, once=False, interval_seconds=0.1, timeout_seconds=2)
+    run_archive(options, on_progress, on_warning, stop)
+    assert warnings
+    assert topic.archived() == topic.expected()
 
 
 @pytest.mark.exhaustive
