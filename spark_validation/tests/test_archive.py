@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli.app import run
 from kafka_assignors_replay.archive import ArchiveError, ArchiveProgress
+from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.run import run_archive
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
@@ -134,6 +135,25 @@ def test_an_archive_that_cannot_go_on_says_why(topic: ArchivedTopic) -> None:
     (topic.archive / "archive.json").unlink()
     with pytest.raises(ArchiveError, match=r"(raw|topics).* is there already, and no archive\.json"):
         topic.run()
+
+
+def test_a_topic_that_gets_partitions_while_no_record_comes_ends_the_archiver(
+    topic: ArchivedTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "_CATALOGUE_S", 0.1)
+    stop, deadline, grown = threading.Event(), time.monotonic() + HANG_S, threading.Event()
+
+    def on_progress(step: ArchiveProgress) -> None:
+        if step.batches == 1 and not grown.is_set():
+            grown.set()
+            topic.kafka.add_partitions(topic.name, 4)
+        if time.monotonic() > deadline:
+            stop.set()
+
+    topic.write(4)
+    options = replace(topic.options, once=False, interval_seconds=0.1)
+    with pytest.raises(ArchiveError, match=r"has 4 partitions, and had 3 when .* was begun"):
+        run_archive(options, on_progress, lambda _: None, stop)
 
 
 def test_a_cluster_that_does_not_answer_is_one_line(

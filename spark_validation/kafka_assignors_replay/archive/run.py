@@ -22,7 +22,6 @@ from kafka_assignors_confluent.connection import (
     UnreachableError,
 )
 from kafka_assignors_confluent.topics import (
-    TopicIdentity,
     identify_topic,
     is_end,
     list_offsets,
@@ -54,6 +53,9 @@ _LOOK_S = 2.0
 
 _CATALOGUE_S = 60.0
 _LONGEST_PAUSE_S = 60.0
+_MOST_WARNINGS = 100
+"""The most warnings in a result: the latest ones, for a process that runs for months."""
+
 _FIRST_WAIT_S = 5.0
 """The first wait for the leaders' answers. After it, the brokers are asked again for the leaders, and it
 doubles: librdkafka waits for the leaders in its metadata, also for a dead one."""
@@ -241,15 +243,16 @@ class Run:
         if not self._rows and not self._is_full():
             return
         # The topic has this id after the batch was read, so it had it meanwhile: an id does not come back.
-        require_same(self.archive.folder.path, self.archive.manifest, self._identity())
+        self._require_same_topic()
         latest = [each for each in (self.state.last_timestamp_ms, self._last_ms) if each is not None]
         self.state.last_timestamp_ms = max(latest, default=None)
         self.archive.write(self._rows, self.state, millis_to_micros(self._last_ms or 0))
         self.worked = True
         self._rows, self._bytes, self._last_ms = [], 0, None
 
-    def _identity(self) -> TopicIdentity:
-        return identify_topic(self._connection, self._options.topic)
+    def _require_same_topic(self) -> None:
+        archive, found = self.archive, identify_topic(self._connection, self._options.topic)
+        require_same(archive.folder.path, archive.manifest, found)
 
     def _offsets(self) -> dict[int, tuple[int, int]]:
         """The first and the next offset of each partition; asked again while a leader does not answer."""
@@ -269,6 +272,7 @@ class Run:
     def _look(self, now: float) -> None:
         if now >= self._next_catalogue:
             self._next_catalogue = now + _CATALOGUE_S
+            self._require_same_topic()  # also while no record comes, as all may be in new partitions
             topics = live_topics(self._connection)
             self.topics_changed += self.archive.note(topics, datetime.now(timezone.utc))
         if now >= self._next_look:
@@ -321,7 +325,7 @@ def run_archive(
     """
     started, pause = time.monotonic(), 1.0
     _check(options)
-    warnings: list[str] = []
+    warnings: deque[str] = deque(maxlen=_MOST_WARNINGS)
     run: Run | None = None
 
     def warn(text: str) -> None:
@@ -352,11 +356,11 @@ def run_archive(
         if stop.wait(pause):
             break
         pause = min(2 * pause, _LONGEST_PAUSE_S)
-    return _result(run, found, tuple(warnings), time.monotonic() - started)
+    return _result(run, tuple(warnings), time.monotonic() - started)
 
 
-def _result(run: Run, found: TopicIdentity, warnings: tuple[str, ...], seconds: float) -> ArchiveResult:
-    state, begin = run.state, run.begin
+def _result(run: Run, warnings: tuple[str, ...], seconds: float) -> ArchiveResult:
+    state, begin, found = run.state, run.begin, run.archive.manifest
     last_ms = run.archive.state.last_timestamp_ms
     return ArchiveResult(
         path=run.archive.folder.path,
