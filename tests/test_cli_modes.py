@@ -21,7 +21,7 @@ CLUSTER = frozenset({"bootstrap_server", "command_config", "timeout"})
 OUTPUT = frozenset({"json_file", "junit", "github"})
 BROKER = ("--bootstrap-server", "127.0.0.1:1")
 REPLAYED = frozenset({"group", "strict", "pause", "json_file", "engine", "strategy_timeout", "history"})
-ON_DISK = frozenset({"skip_corrupt", "checkpoint"})
+ON_DISK = frozenset({"skip_corrupt"})
 """The replay itself refuses these options for a running cluster, with an explanation."""
 SPARK = frozenset({"master", "spark_config"})
 WATCHED = CLUSTER | {"json_file", "matching", "max_groups", "forget_empty"}

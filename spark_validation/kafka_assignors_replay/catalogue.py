@@ -14,8 +14,6 @@ well, the view has a `problem`.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -24,7 +22,7 @@ from typing import Any
 
 from kafka_assignors.group import InvalidGroupError, Topic, TopicPartitions, quoted
 from kafka_assignors.group_json import MOST_PARTITIONS
-from kafka_assignors_replay.folds.records import from_micros, to_micros
+from kafka_assignors_replay.folds.records import from_micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +115,6 @@ class Catalogue:
     def entries(self, topic: str) -> tuple[Topic, ...]:
         """The topic in each of its entries, in order."""
         return tuple(entry.topic for entry in self._entries.get(topic, ()))
-
-    def digest(self) -> str:
-        """A digest that is equal for the same entries in any order, and differs for other entries."""
-        entries = (entry for history in self._entries.values() for entry in history)
-        said = sorted(json.dumps(entry.row(), default=to_micros) for entry in entries)
-        return hashlib.sha256("\n".join(said).encode()).hexdigest()
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:

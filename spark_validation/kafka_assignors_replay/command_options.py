@@ -59,14 +59,6 @@ SparkConfig = Annotated[
         help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
     ),
 ]
-Checkpoint = Annotated[
-    str | None,
-    spark_option(
-        metavar="DIR",
-        help="Keep finished work here: after an interruption, give the same directory to continue. A path or "
-        "URL that Spark can write.",
-    ),
-]
 StrategyTimeout = Annotated[
     float,
     model_option(
@@ -124,7 +116,6 @@ def replay_options(
         timeout_seconds=given["timeout"] or TIMEOUT_S,
         master=given["master"],
         spark_config=properties,
-        checkpoint=given["checkpoint"],
         pauses=parse_parameters("--pause", given["pause"], ReplayOptions().pauses),
         strategy_timeout_s=given["strategy_timeout"],
     )

@@ -52,7 +52,7 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Survey:
     """The facts about all records that a fold needs first. `folds.group.FoldWork` defines `giants`, `torn`
-    and `collided`. `digest` is equal for the same records in any order.
+    and `collided`.
 
     `misplaced` counts, for each column, the records in which it is null, negative or too large.
     """
@@ -62,7 +62,6 @@ class Survey:
     torn: frozenset[bytes | None] = frozenset()
     collided: frozenset[tuple[int, int]] = frozenset()
     misplaced: Mapping[str, int] = field(default_factory=dict)
-    digest: str = ""
 
 
 class Engine(Protocol):
@@ -77,12 +76,12 @@ class Engine(Protocol):
         microseconds."""
         ...
 
-    def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
-        """Set the work; `describes` has everything that a result depends on, for a checkpoint."""
+    def begin(self, work: FoldWork) -> None:
+        """Set the work."""
         ...
 
-    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
-        """Fold a slice of the records: for each group, the place that an error names, and the sums."""
+    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[bytes]:
+        """Fold a slice of the records: the sums of each group."""
         ...
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, list[bytes]]:
@@ -111,8 +110,6 @@ def only_spark(options: ReplayOptions) -> str | None:
     assert options.path is not None
     if "://" in options.path:
         return f"{options.path}: a URL is read by Spark"
-    if options.checkpoint is not None:
-        return "a checkpoint is kept by Spark"
     if (table := table_on_disk(options.path)) is not None:
         return f"{table[0]}: a table of the format {table[1]} is read by Spark"
     return None

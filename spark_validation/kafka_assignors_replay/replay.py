@@ -12,9 +12,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
@@ -112,7 +111,7 @@ def run_replay(
         catalogue, warnings = _catalogue(opened), _without_weights(options)
         work = _work(options, survey, catalogue, notes)
         phases.begin()
-        opened.begin(work, _description(options, survey, catalogue, limits))
+        opened.begin(work)
         everything = _fold(opened, survey, work, phases)
         result = _result(opened, options, work, everything, phases)
     return replace(
@@ -252,8 +251,8 @@ def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> li
     nameless: list[GroupSums] = []
     for number in range(survey.slices):
         phases.detail(f"slice {number + 1} of {survey.slices}" if survey.slices > 1 else "")
-        for place, text in engine.run_slice(number, phases.tasks):
-            sums = _read_sums(place, text, work)
+        for text in engine.run_slice(number, phases.tasks):
+            sums = read_state(GroupSums, text)
             if sums.group is None:
                 nameless.append(sums)
             elif sums.group not in by_group:
@@ -265,20 +264,6 @@ def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> li
     return [*nameless, *(sums for _, sums in sorted((name or "", sums) for name, sums in by_group.items()))]
 
 
-def _read_sums(place: str, text: bytes, work: FoldWork) -> GroupSums:
-    """The sums that a fold wrote; they may lie in a file that another program has changed."""
-    try:
-        sums = read_state(GroupSums, text)
-        names = {(mode.value, name) for mode in work.modes for name in (RECORDED, *work.strategies)}
-        if strange := sums.figures.keys() - names:
-            raise StateError(f"{' and '.join(min(strange))} are not of this replay")
-    except StateError as error:
-        raise ReplayError(
-            f"{place}: sums of a group do not read: {error}; remove the checkpoint and start again"
-        ) from None
-    return sums
-
-
 def _catalogue(engine: Engine) -> Catalogue:
     """The catalogue beside the records; it is empty for Parquet without one."""
     return catalogue_of(engine.catalogue_rows())
@@ -288,26 +273,6 @@ def _without_weights(options: ReplayOptions) -> tuple[str, ...]:
     """A warning where strategies weigh partitions: a history has no weights."""
     weighing = [name for name in options.strategies if load_strategy(name).name == "weighted"]
     return (f"{', '.join(weighing)} counts partitions here: a history has no weights",) if weighing else ()
-
-
-def _description(
-    options: ReplayOptions, survey: Survey, catalogue: Catalogue, limits: Limits
-) -> dict[str, Any]:
-    """Everything that a row of a slice depends on. The version of a user's strategy stands for its code."""
-    return {
-        "version": kafka_assignors.__version__,
-        "history": options.path,
-        "records": survey.digest,
-        "catalogue": catalogue.digest(),
-        "groups": options.groups,
-        "strategies": [[name, load_strategy(name).version] for name in options.strategies],
-        "modes": [mode.value for mode in options.modes],
-        "pauses": asdict(options.pauses),
-        "faults": asdict(options.fault_rules),
-        "tables": options.tables is not None,
-        "strategy_timeout_s": options.strategy_timeout_s,
-        "limits": [limits.chunk_bytes, limits.slice_bytes],
-    }
 
 
 def _source(options: ReplayOptions) -> str:
@@ -362,8 +327,6 @@ def _check(options: ReplayOptions) -> None:
             raise ReplayError(str(error)) from None
     if options.tables is not None:
         _check_folder(options.tables)
-    if options.checkpoint is not None and options.path is None:
-        raise ReplayError("a checkpoint needs a history: a live cluster has other records in each replay")
     if options.path is not None and options.on_disk and not Path(options.path).exists():
         raise ReplayError(f"{options.path}: there is no such file or directory")
 

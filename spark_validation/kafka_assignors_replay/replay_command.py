@@ -99,7 +99,6 @@ def replay(
     fault: FaultParameters = None,
     master: shared.Master = None,
     spark_config: shared.SparkConfig = None,
-    checkpoint: shared.Checkpoint = None,
     engine: shared.EngineName = None,
     strategy_timeout: shared.StrategyTimeout = 60.0,
 ) -> None:

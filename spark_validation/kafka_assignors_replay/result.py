@@ -61,9 +61,8 @@ class ReplayOptions:
     the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
     started.
 
-    `checkpoint` is a directory, anywhere that Spark can write, in which the replay keeps finished slices, and
-    from which it continues after it was killed. `sample_groups` is the number of groups, drawn with
-    `sample_seed`, that are also replayed without Spark; 0 for none.
+    `sample_groups` is the number of groups, drawn with `sample_seed`, that are also replayed without Spark; 0
+    for none.
 
     `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
     groups rebalance. `tables` is a folder that the tables are written into as Parquet.
@@ -85,7 +84,6 @@ class ReplayOptions:
     timeout_seconds: float = 10.0
     master: str | None = None
     spark_config: str | None = None
-    checkpoint: str | None = None
     sample_groups: int = 3
     sample_seed: int = 0
     pauses: PauseModel = field(default_factory=PauseModel)

@@ -79,7 +79,6 @@ def validate(
     github: options.Github = False,
     master: shared.Master = None,
     spark_config: shared.SparkConfig = None,
-    checkpoint: shared.Checkpoint = None,
     engine: shared.EngineName = None,
     strategy_timeout: shared.StrategyTimeout = 60.0,
 ) -> int:

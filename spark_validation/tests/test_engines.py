@@ -106,7 +106,6 @@ def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
     ("options", "wanted", "choice"),
     [
         ({}, "local", Choice("local", "as asked for")),
-        ({"checkpoint": "there"}, None, Choice("spark", "a checkpoint is kept by Spark")),
         ({"master": "local[1]"}, None, Choice("spark", "Spark's master or its properties are given")),
         ({}, None, Choice("local", "the history has 1 MiB, and up to 256 MiB need no Spark")),
         (
@@ -141,7 +140,6 @@ def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, t
     ("options", "said"),
     [
         ({"path": "s3a://bucket/groups"}, "s3a://bucket/groups: a URL is read by Spark"),
-        ({"checkpoint": "there"}, "a checkpoint is kept by Spark"),
     ],
 )
 def test_the_local_engine_refuses_options_that_only_spark_can_serve(

@@ -62,22 +62,3 @@ def test_a_topic_that_no_member_got_was_not_seen_by_the_leader() -> None:
 def test_partitions_that_a_leader_left_out_do_not_change_the_count() -> None:
     view = leader_view(CATALOGUE, START, ["orders"], {"a": {"orders": [0, 3]}})
     assert view.topics == (Topic("orders", 4),)
-
-
-def test_a_catalogue_has_the_same_digest_in_any_order_and_another_one_after_any_change() -> None:
-    entries = [
-        CatalogueEntry(None, Topic("t", 1, (frozenset("a"),), "id")),
-        CatalogueEntry(START, Topic("t", 2, (frozenset("a"), frozenset("b")), "id")),
-        CatalogueEntry(None, Topic("u", 1)),
-    ]
-    digest = Catalogue(entries).digest()
-    assert Catalogue(reversed(entries)).digest() == digest
-    changed = [
-        CatalogueEntry(None, Topic("u", 2)),
-        CatalogueEntry(None, Topic("u", 1, None, "other")),
-        CatalogueEntry(START, Topic("u", 1)),
-        CatalogueEntry(None, Topic("u", 1, (frozenset("a"),))),
-        CatalogueEntry(None, Topic("v", 1)),
-    ]
-    digests = {Catalogue([*entries[:2], each]).digest() for each in changed}
-    assert len(digests | {digest, Catalogue(entries[:2]).digest()}) == 7

@@ -51,7 +51,7 @@ def test_no_task_has_more_records_than_a_chunk_and_every_record_is_in_one(tmp_pa
         survey = engine.survey(LIMITS)
         assert survey.slices == survey.giants[b"group-0"] > 3
         work = work_on((), ORDERS, giants=survey.giants, strategies=("range",))
-        engine.begin(work, {})
+        engine.begin(work)
         found: dict[int, list[int]] = {}
         most = LIMITS.chunk_bytes + VALUE + RECORD_BYTES  # a chunk ends with the record that fills it
         for number in range(survey.slices):
@@ -71,7 +71,7 @@ def peak(given: ReplayOptions) -> int:
     try:
         with LocalEngine.opened(given) as engine:
             survey = engine.survey(LIMITS)
-            engine.begin(work_on((), ORDERS, giants=survey.giants, strategies=("range",)), {})
+            engine.begin(work_on((), ORDERS, giants=survey.giants, strategies=("range",)))
             for number in range(survey.slices):
                 for task in engine._tasks(number):
                     task.records()

@@ -5,19 +5,13 @@ Spark's results equal those of a plain loop, or the run fails.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_replay.engine import Limits, check_sample, draw
 from kafka_assignors_replay.engine_choice import ENGINES
 from kafka_assignors_replay.folds.group import FoldWork, fold_groups
@@ -27,7 +21,6 @@ from kafka_assignors_replay.local.engine import LocalEngine
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.report.as_json import json_report
 from kafka_assignors_replay.result import Mode, ReplayError, ReplayOptions, ReplayResult, SampleCheck, Verdict
-from kafka_assignors_replay.spark.directory import Checkpoint
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.folding import work_on
@@ -82,101 +75,6 @@ def test_a_replay_in_pieces_is_the_replay_in_one(path: str, in_one: ReplayResult
     assert text(in_pieces) == text(in_one)
 
 
-KILLED = """
-import sys
-from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.result import Mode, ReplayOptions
-from kafka_assignors_replay.engine import Limits
-path, checkpoint, names, chunk_bytes, slice_bytes = sys.argv[1:]
-strategies, modes = tuple(names.split(",")), (Mode.STEADY_STATE,)
-options = ReplayOptions(path, strategies=strategies, modes=modes, master="local[1]", checkpoint=checkpoint)
-run_replay(options, lambda step: None, Limits(int(chunk_bytes), int(slice_bytes)), engine="spark")
-"""
-
-
-class Stopped(Exception):
-    """Ends a replay after its first slice."""
-
-
-@pytest.mark.exhaustive
-def test_a_replay_that_was_stopped_goes_on_where_it_was(
-    path: str, in_one: ReplayResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    keep = Checkpoint.keep
-
-    def keep_the_first(self: Checkpoint, number: int, rows: DataFrame) -> DataFrame:
-        if number > 0:
-            raise Stopped
-        return keep(self, number, rows)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Checkpoint, "keep", keep_the_first)
-        with pytest.raises(Stopped):
-            run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
-    (first,) = checkpoint.glob("slice=*/_rows.json")
-    written_at = first.stat().st_mtime_ns
-    resumed = run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
-    assert len(list(checkpoint.glob("slice=*/_rows.json"))) > 1
-    assert first.stat().st_mtime_ns == written_at
-    assert list(resumed.verdicts) == of_mode(in_one.verdicts, Mode.STEADY_STATE)
-
-
-@pytest.mark.slow
-def test_a_replay_in_one_mode_that_was_killed_goes_on_where_it_was(
-    spark: SparkSession, path: str, in_one: ReplayResult, tmp_path: Path
-) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    limits = (str(CHUNKS.chunk_bytes), str(CHUNKS.slice_bytes))
-    process = subprocess.Popen(
-        [sys.executable, "-c", KILLED, path, str(checkpoint), ",".join(NAMES), *limits],
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + HANG_S
-        while not list(checkpoint.glob("slice=*/_rows.json")):
-            assert process.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-    done = {marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")}
-    resumed = run(path, CHUNKS, checkpoint=str(checkpoint), modes=(Mode.STEADY_STATE,))
-    after = {
-        marker.parent.name: marker.stat().st_mtime_ns for marker in checkpoint.glob("slice=*/_rows.json")
-    }
-    assert len(after) > len(done)
-    assert {name: when for name, when in after.items() if name in done} == done
-    assert list(resumed.verdicts) == of_mode(in_one.verdicts, Mode.STEADY_STATE)
-    assert resumed.groups == in_one.groups
-    assert resumed.timeline == tuple(row for row in in_one.timeline if row.mode is Mode.STEADY_STATE)
-
-    # The same records in another place, with another catalogue.
-    changed = tmp_path / "changed"
-    changed.mkdir()
-    (changed / "raw").symlink_to(Path(path) / "raw")
-    topics = spark.read.parquet(f"{path}/topics.parquet")
-    topics.limit(topics.count() - 1).write.parquet(str(changed / "topics.parquet"))
-    with pytest.raises(ReplayError, match="another replay: catalogue, history, strategies differ;"):
-        run(
-            str(changed),
-            CHUNKS,
-            checkpoint=str(checkpoint),
-            modes=(Mode.STEADY_STATE,),
-            strategies=("range",),
-        )
-
-
-def test_a_checkpoint_needs_a_history() -> None:
-    options = ReplayOptions(bootstrap_servers="127.0.0.1:1", checkpoint="somewhere")
-    with pytest.raises(ReplayError, match="a checkpoint needs a history"):
-        run_replay(options, lambda _: None)
-
-
 # The check of a sample
 
 
@@ -190,8 +88,8 @@ def folded(tmp_path: Path) -> Iterator[Folded]:
     with LocalEngine.opened(options) as engine:
         work = work_on(engine.records_of(["g", "again", "old"]), ORDERS, strategies=NAMES)
         engine.survey(Limits())
-        engine.begin(work, {})
-        sums = [read_state(GroupSums, each) for _, each in engine.run_slice(0, lambda done, total: None)]
+        engine.begin(work)
+        sums = [read_state(GroupSums, each) for each in engine.run_slice(0, lambda done, total: None)]
         yield engine, work, {each.group or "": each for each in sums}
 
 

@@ -160,7 +160,6 @@ REPLAY_OPTIONS = [
     ("--pause", "resume_s=1"),
     ("--master", "local[1]"),
     ("--spark-config", "spark.properties"),
-    ("--checkpoint", "checkpoint"),
     ("--engine", "local"),
     ("--strategy-timeout", "60"),
 ]

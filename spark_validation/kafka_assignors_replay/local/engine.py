@@ -174,12 +174,12 @@ class LocalEngine:
         assert self._options.path is not None
         return catalogue_rows(self._options.path, self._damaged)
 
-    def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
+    def begin(self, work: FoldWork) -> None:
         self._work = work
         if work.tables and self._options.tables is not None:
             self._tables = TableWriter(self._options.tables)
 
-    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
+    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[bytes]:
         tasks = self._tasks(number)
         on_tasks(0, len(tasks))
         folded = fold_tasks(self._work, tasks, number, os.cpu_count() or 1)
@@ -188,7 +188,7 @@ class LocalEngine:
             for output in outputs:
                 self._keep(output)
                 if output.sums is not None:
-                    yield "", output.sums
+                    yield output.sums
 
     def _tasks(self, number: int) -> list[Task]:
         """The tasks of a slice, the largest first: a chunk of each giant for each part of the work on it, and

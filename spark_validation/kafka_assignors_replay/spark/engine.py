@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,6 @@ from kafka_assignors_replay.result import (
     TableFile,
 )
 from kafka_assignors_replay.schemas import OUTPUT, TABLES, TOPICS, record_batch
-from kafka_assignors_replay.spark.directory import FILE, IN_MICROSECONDS, Checkpoint
 from kafka_assignors_replay.spark.read import (
     count_other_topics,
     read_first,
@@ -59,6 +58,9 @@ _MOST_TASKS_A_CORE = 32
 
 _ROWS_IN_A_BATCH, _BYTES_IN_A_BATCH = 64, 8 << 20
 """The limits of a batch that a task returns."""
+
+_IN_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
 
 _SORTED = ("g", "part", "partition", "offset", "key", "micros")
 
@@ -86,7 +88,6 @@ class SparkEngine:
         self._bounds: dict[bytes | None, list[tuple[int, int]]] = {}
         self._done: list[DataFrame] = []
         self._work: FoldWork
-        self._keep_slice: Callable[[int, DataFrame], DataFrame]
 
     @classmethod
     @contextlib.contextmanager
@@ -120,26 +121,21 @@ class SparkEngine:
             chunks,
             frozenset(bytes(each) for each in found["torn"]),
             frozenset((row[0], row[1]) for row in self._collisions().collect()),
-            digest=str(found["digest"] or 0),
         )
 
     def _by_group(self, limits: Limits) -> DataFrame:
         """One row about all groups."""
         no_number = {name: F.col(name).isNull() | (F.col(name) < 0) for name in ("partition", "offset")}
         no_place = {**no_number, "timestamp": F.col("micros").isNull()}
-        of_record = F.xxhash64(*self._records.columns[1:])
         place = F.col("partition")
         groups = self._records.groupBy("g").agg(
             F.sum(F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES).alias("bytes"),
             F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
-            F.bit_xor(of_record).alias("digest"),
-            F.count("*").alias("records"),
             *(F.count(F.when(wrong, 1)).alias(name) for name, wrong in no_place.items()),
         )
         named = F.col("g").isNotNull()
         return groups.agg(
             F.sum("bytes").alias("bytes"),
-            F.concat_ws(" ", F.bit_xor("digest"), F.sum("records")).alias("digest"),
             *(F.sum(name).alias(name) for name in no_place),
             F.collect_list(F.when(named & F.col("several"), F.col("g"))).alias("torn"),
             F.collect_list(F.when(named & (F.col("bytes") > limits.chunk_bytes), F.col("g"))).alias("giants"),
@@ -174,14 +170,10 @@ class SparkEngine:
         found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
         return found and (found[0], collect_with_micros(found[1]))
 
-    def begin(self, work: FoldWork, describes: Mapping[str, Any]) -> None:
+    def begin(self, work: FoldWork) -> None:
         self._work = work
-        if self._options.checkpoint is None:
-            self._keep_slice = lambda _, rows: self._keep(rows).withColumn(FILE, F.lit(""))
-        else:
-            self._keep_slice = Checkpoint(self._spark, self._options.checkpoint, describes).keep
 
-    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[tuple[str, bytes]]:
+    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[bytes]:
         cores = self._spark.sparkContext.defaultParallelism
         size = self._bytes // self._slices
         tasks = min(max(cores, size // _TASK_BYTES), _MOST_TASKS_A_CORE * cores)
@@ -189,10 +181,10 @@ class SparkEngine:
         folded = apply_to_batches(
             rows, _fold_batches(self._work, number), OUTPUT if self._work.tables else OUTPUT_OF_SUMS
         )
-        kept = self._keep_slice(number, folded)
+        kept = self._keep(folded)
         self._done.append(kept)
-        for row in kept.where(F.col("sums").isNotNull()).select(FILE, "sums").collect():
-            yield row[0], bytes(row[1])
+        for row in kept.where(F.col("sums").isNotNull()).select("sums").collect():
+            yield bytes(row[0])
 
     def _slice(self, number: int) -> DataFrame:
         """The records of a slice. The chunks of giants are repeated for each part, with their states."""
@@ -215,7 +207,7 @@ class SparkEngine:
         place = F.lit(STATE_PLACE)
         states = states.select(
             *("g", "part", place.alias("partition"), place.cast("long").alias("offset")),
-            *(F.lit(0).cast("long").alias("micros"), F.col("state").alias("value"), FILE),
+            *(F.lit(0).cast("long").alias("micros"), F.col("state").alias("value")),
         )
         return rows.unionByName(states, allowMissingColumns=True)
 
@@ -244,7 +236,7 @@ class SparkEngine:
 
     def write_tables(self, folder: str) -> tuple[TableFile, ...]:
         folder = folder.rstrip("/")
-        with settings(self._spark, IN_MICROSECONDS):
+        with settings(self._spark, _IN_MICROSECONDS):
             for name in TABLES:
                 frames = (done.where(F.col(name).isNotNull()).select(f"{name}.*") for done in self._done)
                 reduce(DataFrame.unionAll, frames).write.mode("overwrite").parquet(f"{folder}/{name}")
@@ -302,7 +294,7 @@ def _group_records(raw: DataFrame, groups: Sequence[str] | None) -> DataFrame:
             F.unix_micros("timestamp").alias("micros"),
             "value",
         ),
-        F.lit(None).cast("string").alias(FILE),
+        F.lit(None).cast("string").alias("file"),
     )
     if groups is None:
         return records
