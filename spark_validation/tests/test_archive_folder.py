@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -125,6 +126,24 @@ def test_an_archive_goes_on_after_each_change_that_fails(tmp_path: Path, renames
         else:
             return
     pytest.fail("an archive takes more than a hundred changes")
+
+
+def test_on_a_disk_a_file_gets_its_name_after_it_is_synced_and_its_folder_is_synced_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[str, bool]] = []
+    sync = os.fsync
+
+    def fsync(opened: int) -> None:
+        name = Path(os.readlink(f"/proc/self/fd/{opened}")).name
+        synced.append((name, bool(list(tmp_path.glob("raw/*/[0-9]*.parquet")))))
+        sync(opened)
+
+    with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+        monkeypatch.setattr(os, "fsync", fsync)
+        archive_next(archive)
+    (file,) = tmp_path.glob("raw/*/*.parquet")
+    assert synced == [(f".{file.name}", False), (file.parent.name, True)]
 
 
 def truncated(length: float) -> Callable[[bytes], bytes]:
