@@ -23,8 +23,9 @@ from typing import Any
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
+from kafka_assignors_replay.folds.measures import FIGURES, Mode
 from kafka_assignors_replay.report.as_json import ReplayReport, ReportedGroup
-from kafka_assignors_replay.result import RECORDED, Mode
+from kafka_assignors_replay.result import RECORDED
 
 LEAST = "least"
 """The value of `relative_to` for the least possible."""
@@ -36,25 +37,11 @@ class PolicyError(UserError):
     """The policy is invalid: the message names the rule, the key, and the allowed values."""
 
 
-METRICS = {
-    "moved": True,
-    "stickiness": False,
-    "second_rounds": True,
-    "rack_misses": True,
-    "paused_s": True,
-    "paused_eager_s": True,
-    "paused_cooperative_s": True,
-    "max_over_mean": False,
-    "worst_max_over_mean": False,
-    "max_minus_min": False,
-    "worst_max_minus_min": False,
-    "load_stddev": False,
-    "failed": True,
-}
-"""The figures of a verdict that a rule may be about (`result.Verdict` defines them), and whether a figure
-adds up over rebalances, so that it can be taken per rebalance or per day."""
+METRICS = {each.name: each.adds_up for each in FIGURES.values() if each.judged} | {"failed": True}
+"""The figures of a `Verdict` that a rule may be about, and whether a figure adds up over rebalances, so that
+it can be taken per rebalance or per day."""
 
-LEAST_OF = {"moved": "least_moved", "rack_misses": "least_rack_misses"}
+LEAST_OF = {name: f"least_{name}" for name in METRICS if f"least_{name}" in FIGURES}
 """The figure of a verdict that is the least possible value of a metric, where that is known."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -18,18 +18,19 @@ from kafka_assignors_cli.console import (
     indented,
     printable,
 )
+from kafka_assignors_replay.folds.measures import Figure, Mode, Shown, Verdict
 from kafka_assignors_replay.report.findings import (
     GroupFinding,
-    StrategyTotal,
     find,
     headline,
     leading_mode,
     reasons_not_replayed,
     sentence,
+    shown_columns,
     strategies_in_order,
     totals,
 )
-from kafka_assignors_replay.result import RECORDED, Mode, ReplayResult, SampleCheck, TruthCheck, Verdict
+from kafka_assignors_replay.result import RECORDED, ReplayResult, SampleCheck, TruthCheck
 
 _SHOWN_FINDINGS = 5
 _SHOWN_GROUPS = 50
@@ -46,19 +47,6 @@ _TRUTH_COLUMNS = (
     Column("explained", leave_out=2),  # each explanation has a line under the table
     Column("unexplained"),
     Column("must match", ColumnKind.TOKEN),
-)
-
-Figures = Verdict | StrategyTotal
-"""The values of a row: of one group, or of all groups."""
-
-_FIGURES: tuple[tuple[Column, Callable[[Figures], str]], ...] = (
-    (Column("kept", leave_out=3), lambda row: f"{row.stickiness:.0%}"),
-    (
-        Column("fullest / mean (worst)"),
-        lambda row: f"{row.max_over_mean:.2f} ({row.worst_max_over_mean:.2f})",
-    ),
-    (Column("second rounds", leave_out=6), lambda row: f"{row.second_rounds:,}"),
-    (Column("paused, s (model)", leave_out=1), lambda row: f"{row.paused_s:,.0f}"),
 )
 
 
@@ -84,7 +72,7 @@ def replay_renderables(result: ReplayResult) -> list[RenderableType]:
 
 def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
     """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
-    verdicts: dict[str, dict[str, dict[Mode, Figures]]] = defaultdict(lambda: defaultdict(dict))
+    verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
     best = {each.group: {each.best.strategy, *each.equals} for each in found}
@@ -117,10 +105,10 @@ def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[Rendera
 
 
 def _totals_table(result: ReplayResult) -> FittedTable:
-    by_strategy: dict[str, dict[Mode, Figures]] = defaultdict(dict)
+    by_strategy: dict[str, dict[Mode, Verdict]] = defaultdict(dict)
     for mode in Mode:
         for total in totals(result, mode):
-            by_strategy[total.strategy][mode] = total
+            by_strategy[total.verdict.strategy][mode] = total.verdict
     table = _Strategies("All groups together", result, ("strategy",))
     for strategy, figures in by_strategy.items():
         table.add((strategy,), figures)
@@ -134,6 +122,11 @@ class _Strategies:
         self._leading = leading_mode(result)
         self._modes = [mode for mode in Mode if mode in result.options.modes]
         self._failures = any(verdict.failed for verdict in result.verdicts)
+        self._figures = [
+            (figure, shown)
+            for figure, shown in shown_columns()
+            if shown.on_terminal and figure.name != "moved"
+        ]
         columns = [Column(name, ColumnKind.NAME) for name in names]
         for mode in self._modes:
             # The leading mode shows the effect of a change of strategy.
@@ -141,13 +134,16 @@ class _Strategies:
             name = mode.value.replace("-", " ")  # a heading may break at a blank
             columns.append(Column(f"{name}: moved", leave_out=0 if leads else 4))
             columns.append(Column("least", leave_out=2 if leads else 5, label=f"{name}: least"))
-        columns += [column for column, _ in _FIGURES]
+        columns += [
+            Column(shown.terminal_heading or shown.title, leave_out=shown.leave_out)
+            for _, shown in self._figures
+        ]
         if self._failures:
             columns.append(Column("failed"))
         self.table = FittedTable(columns, title)
 
     def add(
-        self, names: Sequence[str], figures: Mapping[Mode, Figures], *, best: bool = False, last: bool = False
+        self, names: Sequence[str], figures: Mapping[Mode, Verdict], *, best: bool = False, last: bool = False
     ) -> None:
         *others, strategy = map(printable, names)
         cells: list[str | Text] = [*map(Text, others), Text(f"{strategy} *" if best else strategy)]
@@ -155,11 +151,18 @@ class _Strategies:
             own = figures.get(mode)
             cells += [f"{own.moved:,}", f"{own.least_moved:,}"] if own and own.rebalances else ["–"] * 2
         leading = figures.get(self._leading)
-        cells += [cell(leading) if leading and leading.rebalances else "–" for _, cell in _FIGURES]
+        cells += [_cell(leading, figure, shown) for figure, shown in self._figures]
         if self._failures and leading is not None:
             cells.append(Text(f"{leading.failed}", style="bold red" if leading.failed else ""))
         style = "bold" if best else "dim" if names[-1] == RECORDED else ""
         self.table.add(cells, style=style, end_section=last)
+
+
+def _cell(verdict: Verdict | None, figure: Figure, shown: Shown) -> str:
+    if verdict is None or not verdict.rebalances or (value := getattr(verdict, figure.name)) is None:
+        return "–"
+    text = (shown.terminal_format or shown.format).format(value)
+    return f"{text} ({shown.format.format(getattr(verdict, shown.beside))})" if shown.beside else text
 
 
 def _truth(truth: TruthCheck) -> list[RenderableType]:

@@ -16,6 +16,9 @@ from typing import Any
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors_replay.folds.faults import FaultKind, FaultRules
+from kafka_assignors_replay.folds.measures import ON_TIMELINE, Measures
+from kafka_assignors_replay.folds.measures import Mode as Mode
+from kafka_assignors_replay.folds.measures import Verdict as Verdict
 from kafka_assignors_replay.folds.pause_model import PauseModel
 
 RECORDED = "recorded"
@@ -35,17 +38,6 @@ WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
 
 class ReplayError(UserError):
     """The replay cannot run as asked: one line that says what is wrong, where, and what to do."""
-
-
-class Mode(str, enum.Enum):
-    """The starting point of each rebalance in a replay."""
-
-    ONE_STEP = "one-step"
-    """Each rebalance starts from the recorded owners before it."""
-
-    STEADY_STATE = "steady-state"
-    """Each rebalance starts from the strategy's own last assignment, as if it had been in use from the
-    start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,53 +190,6 @@ class GroupSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
-
-    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that
-    any optimally balanced assignment would have needed from the same starting points. A `moved` below it
-    means worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if
-    none could. The three balance figures are means over the rebalances of each assignment's own figure, the
-    `worst_` one is the largest. `second_rounds` counts the rebalances after which the cooperative protocol
-    needs another round to hand partitions over; it is 0 for a strategy that runs eagerly. `rack_misses` sums
-    the partitions that a member consumes from another rack after each rebalance, `least_rack_misses` the
-    fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
-    known. `vacated` sums the partitions whose owner had left.
-
-    The paused partition-seconds come from a model (`folds.pause_model`), not a measurement:
-    `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
-    strategy cannot run under it.
-
-    `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
-    the first few reasons.
-    """
-
-    group: str
-    strategy: str
-    mode: Mode
-    rebalances: int
-    generations: int
-    moved: int
-    least_moved: int
-    could_stay: int
-    stickiness: float
-    max_over_mean: float
-    worst_max_over_mean: float
-    max_minus_min: float
-    worst_max_minus_min: int
-    load_stddev: float
-    second_rounds: int
-    rack_misses: int | None
-    least_rack_misses: int | None
-    vacated: int
-    paused_s: float
-    paused_eager_s: float | None
-    paused_cooperative_s: float | None
-    failed: int
-    failures: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class TimelineRow:
     """One rebalance under one strategy: the points that plots are drawn from.
 
@@ -257,17 +202,7 @@ class TimelineRow:
     timestamp: datetime
     generation: int
     members: int
-    partitions: int
-    moved: int
-    least_moved: int
-    could_stay: int
-    min_load: int
-    max_load: int
-    max_over_mean: float
-    load_stddev: float
-    rack_misses: int | None
-    paused_s: float
-    second_round: bool
+    measures: Measures
 
 
 @dataclass(frozen=True, slots=True)
@@ -451,6 +386,10 @@ def to_json(value: Any) -> Any:
         }
         if isinstance(value, ReplayOptions):
             result["client_config"] = sorted(value.client_config)
+        if isinstance(value, TimelineRow):
+            del result["measures"]
+            result |= {name: getattr(value.measures, name) for name in ON_TIMELINE}
+            result["second_round"] = value.measures.rounds > 1
         if isinstance(value, TruthCheck):
             result["holds"] = value.holds
         return result

@@ -33,10 +33,10 @@ from kafka_assignors.group import TopicPartitions
 from kafka_assignors_replay.folds.accuracy import CheckedGeneration
 from kafka_assignors_replay.folds.faults import Fault, FaultKind
 from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.folds.measures import Measures, Mode, Verdict
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import MemberRecord
 from kafka_assignors_replay.folds.table_rows import GENERATIONS, MEMBERS
-from kafka_assignors_replay.result import Mode, Verdict
 
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
@@ -80,6 +80,12 @@ def _columns(
         return next(types[each] for each in (hints[name], *get_args(hints[name])) if each in types)
 
     return _schema(**{name: type_of(name) for name in names or (*hints, *own)})
+
+
+def _replayed() -> pa.Schema:
+    """The columns for the fields of a `Replayed`, with one for each measure in place of `measures`."""
+    *place, inferred, problem = _columns(Replayed, [each for each in Replayed._fields if each != "measures"])
+    return pa.schema([*place, *_columns(Measures), inferred, problem])
 
 
 RAW = _schema(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
@@ -129,14 +135,14 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # `causes` are of class `folds.causes.Cause`, in its order; never empty.
     "causes": _schema(**_PLACE, generation=_INT, timestamp=_TIMESTAMP, causes=_STRINGS),
-    "replayed": _columns(Replayed),
+    "replayed": _replayed(),
     "metrics": _columns(Verdict, whole=_LONG, date=_DATE),
     "churn": _schema(date=_DATE, group=_STRING, cause=_STRING, generations=_LONG),
     "faults": _columns(Fault),
     "checked": _columns(CheckedGeneration),
 }
 """The tables that a replay writes as Parquet, a folder each; the classes of their rows say what columns mean.
-A row of `metrics` is a `result.Verdict` of one day."""
+A row of `metrics` is a `folds.measures.Verdict` of one day."""
 
 OUTPUT = pa.schema(
     [

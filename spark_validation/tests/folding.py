@@ -13,6 +13,7 @@ from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRecord, fold_groups, sort_records
 from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
+from kafka_assignors_replay.folds.measures import Measures
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import group_of, is_commit, to_micros
 from kafka_assignors_replay.folds.replay_state import read_state
@@ -102,6 +103,12 @@ def raw_rows(path: Path | str) -> Iterator[dict[str, Any]]:
     folder = Path(path)
     place = folder / "raw" if (folder / "raw").exists() else folder / "raw.parquet"
     yield from pq.read_table(place, partitioning=None).to_pylist()
+
+
+def measured(row: Replayed) -> Measures:
+    """The measures of a row that has no problem."""
+    assert row.measures is not None, row.problem
+    return row.measures
 
 
 def replay_group(

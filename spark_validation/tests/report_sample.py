@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 from kafka_assignors_replay.folds.faults import FaultKind
+from kafka_assignors_replay.folds.measures import Measures
 from kafka_assignors_replay.result import (
     RECORDED,
     Churn,
@@ -151,17 +152,23 @@ def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[Timeline
             timestamp=_START + timedelta(seconds=70 * index),
             generation=index + 1,
             members=2 + index % 5,
-            partitions=24,
-            moved=moved * (index % 3),
-            least_moved=index % 3,
-            could_stay=24,
-            min_load=3,
-            max_load=6,
-            max_over_mean=1.0 + 0.1 * moved,
-            load_stddev=0.5,
-            rack_misses=None,
-            paused_s=2.5 * moved * (index % 3),
-            second_round=index % 4 == 0,
+            measures=Measures(
+                partitions=24,
+                moved=moved * (index % 3),
+                least_moved=index % 3,
+                could_stay=24,
+                min_load=3,
+                max_load=6,
+                max_over_mean=1.0 + 0.1 * moved,
+                load_stddev=0.5,
+                rounds=2 if index % 4 == 0 else 1,
+                rack_misses=None,
+                least_rack_misses=None,
+                vacated=0,
+                paused_s=2.5 * moved * (index % 3),
+                paused_eager_s=None,
+                paused_cooperative_s=None,
+            ),
         )
         for index in range(10)
     ]

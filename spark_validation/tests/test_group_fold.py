@@ -16,12 +16,11 @@ from kafka_assignors_replay.folds.group import (
     read_detail,
     sort_records,
 )
-from kafka_assignors_replay.folds.group_replay import Replayed
-from kafka_assignors_replay.folds.replay_state import StateError, read_state
-from kafka_assignors_replay.folds.sums import Figures, GroupSums, verdict_of
-from kafka_assignors_replay.result import Mode
+from kafka_assignors_replay.folds.measures import Mode, Sums, total_of
+from kafka_assignors_replay.folds.replay_state import StateError, read_state, write_state
+from kafka_assignors_replay.folds.sums import GroupSums
 from spark_validation.tests.folding import collect, sorted_records, work_on
-from spark_validation.tests.groups import START
+from spark_validation.tests.report_sample import timeline
 from spark_validation.tests.test_bad_histories import bad
 from spark_validation.tests.test_kip848_fold import ORDERS
 from spark_validation.tests.test_kip848_groups import story
@@ -99,18 +98,33 @@ def test_details_that_no_fold_writes_are_named(text: bytes) -> None:
         read_detail("g", [text], 1)
 
 
-def failed(problem: str) -> Replayed:
-    return Replayed("g", 1, 1, START, "mine", Mode.ONE_STEP.value, 1, 1, problem=problem)
-
-
 def test_failures_of_one_kind_are_one_text() -> None:
-    figures = Figures()
+    sums = Sums()
     for number in range(919):
-        figures.add(failed(f"ValueError: no room for partition {number} of 'orders-{number}'"))
-    figures.add(failed("KeyError: 'x'"))
-    verdict = verdict_of("g", "mine", Mode.ONE_STEP.value, figures)
+        sums.fail(f"ValueError: no room for partition {number} of 'orders-{number}'")
+    sums.fail("KeyError: 'x'")
+    verdict = sums.verdict("g", "mine", Mode.ONE_STEP)
     assert verdict.failed == 920
     assert verdict.failures == (
         "ValueError: no room for partition 0 of 'orders-0' (and 918 more of this kind)",
         "KeyError: 'x'",
     )
+
+
+def test_a_sum_is_unknown_where_its_measures_are() -> None:
+    [row, *_] = timeline("g", "mine", Mode.ONE_STEP, 2)
+    eager = replace(row.measures, moved=3, max_load=4, paused_eager_s=2.5)
+    broker = replace(row.measures, moved=1, max_load=6, rounds=1, rack_misses=7)
+    sums = Sums()
+    for measures in (eager, broker, eager):
+        sums.add(measures)
+    verdict = sums.verdict("g", "mine", Mode.ONE_STEP)
+    assert (verdict.rebalances, verdict.generations, verdict.second_rounds) == (3, 5, 2)
+    assert (verdict.moved, verdict.stickiness) == (7, 1 - 7 / (3 * 24))
+    assert (verdict.max_minus_min, verdict.worst_max_minus_min) == (5 / 3, 3)
+    assert (verdict.rack_misses, verdict.least_rack_misses) == (7, None)
+    assert verdict.paused_eager_s is None
+    assert read_state(Sums, write_state(sums)) == sums
+    none = Sums().verdict("g", "mine", Mode.ONE_STEP)
+    assert (none.moved, none.stickiness, none.max_over_mean, none.paused_eager_s) == (0, 1.0, 0.0, None)
+    assert replace(total_of("mine", Mode.ONE_STEP, [verdict, none]), group="g") == verdict

@@ -9,7 +9,7 @@ from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_replay.folds.group_replay import Replayed
-from spark_validation.tests.folding import replay_group
+from spark_validation.tests.folding import measured, replay_group
 from spark_validation.tests.test_rebalances import generation, had
 from tests.hostile_strategy import HOSTILE, RuiningLater
 
@@ -32,7 +32,7 @@ def test_the_rows_of_the_others_and_of_what_was_recorded_are_the_same(hostile: t
     expected = rows(others)
     found = rows({"first": hostile(), **others, "last": hostile()})
     assert [row for row in found if row.strategy not in ("first", "last")] == expected
-    assert any(row.moved for row in expected if row.strategy == "recorded")
+    assert any(measured(row).moved for row in expected if row.strategy == "recorded")
     own = [row for row in found if row.strategy in ("first", "last")]
     if hostile is RuiningLater:
         optimal = [row._replace(strategy="") for row in expected if row.strategy == "cooperative-sticky"]

@@ -271,7 +271,7 @@ def test_the_timeline_adds_up_to_the_verdicts(result: ReplayResult) -> None:
     moved: dict[tuple[str, str, Mode], int] = {}
     for row in result.timeline:
         key = row.group, row.strategy, row.mode
-        moved[key] = moved.get(key, 0) + row.moved
+        moved[key] = moved.get(key, 0) + row.measures.moved
     assert moved == {(v.group, v.strategy, v.mode): v.moved for v in result.verdicts}
 
 

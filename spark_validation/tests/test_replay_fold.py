@@ -15,7 +15,7 @@ from kafka_assignors_replay.folds.group_replay import Replayed
 from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.result import RECORDED, Mode
-from spark_validation.tests.folding import replay_group
+from spark_validation.tests.folding import measured, replay_group
 from spark_validation.tests.test_rebalances import generation, had
 
 FOUR = Catalogue([CatalogueEntry(None, Topic("orders", 4))])
@@ -48,8 +48,12 @@ def test_every_rebalance_has_a_row_for_each_strategy_in_each_mode_and_for_what_w
 def test_a_join_moves_what_balance_asks_for_and_a_leave_moves_nothing_of_those_who_stay() -> None:
     rows = replayed(*JOIN_AND_LEAVE)
     for name in (*NAMES, RECORDED):
-        joined, left = rows[name, "one-step", 2], rows[name, "one-step", 3]
-        assert (joined.moved, joined.least_moved, joined.could_stay) == (2, 2, 4)
+        joined, left = measured(rows[name, "one-step", 2]), measured(rows[name, "one-step", 3])
+        assert (joined.moved, joined.least_moved, joined.could_stay) == (
+            2,
+            2,
+            4,
+        )
         assert (left.moved, left.least_moved, left.could_stay) == (0, 0, 2)
         assert (joined.min_load, joined.max_load) == (2, 2)
 
@@ -58,8 +62,8 @@ def test_only_a_strategy_that_runs_cooperatively_needs_a_second_round_and_only_w
     None
 ):
     rows = replayed(*JOIN_AND_LEAVE)
-    assert [rows["cooperative-sticky", "one-step", g].rounds for g in (1, 2, 3)] == [1, 2, 1]
-    assert [rows["sticky", "one-step", g].rounds for g in (1, 2, 3)] == [1, 1, 1]
+    assert [measured(rows["cooperative-sticky", "one-step", g]).rounds for g in (1, 2, 3)] == [1, 2, 1]
+    assert [measured(rows["sticky", "one-step", g]).rounds for g in (1, 2, 3)] == [1, 1, 1]
 
 
 def test_one_step_starts_from_what_production_had_and_steady_state_from_its_own_last_assignment() -> None:
@@ -72,14 +76,19 @@ def test_one_step_starts_from_what_production_had_and_steady_state_from_its_own_
     )
     rows = replayed(*records)
     # Range wants 0 and 1 for a: after production's swap it moves all four, after its own assignment none.
-    assert rows["range", "one-step", 3].moved == 4
-    assert rows["range", "steady-state", 3].moved == 0
-    assert rows["sticky", "one-step", 3].moved == rows["sticky", "steady-state", 3].moved == 0
+    assert measured(rows["range", "one-step", 3]).moved == 4
+    assert measured(rows["range", "steady-state", 3]).moved == 0
+    assert (
+        measured(rows["sticky", "one-step", 3]).moved
+        == measured(rows["sticky", "steady-state", 3]).moved
+        == 0
+    )
 
 
 def test_an_eager_strategy_pauses_everything_and_a_cooperative_one_what_moves() -> None:
     rows = replayed(*JOIN_AND_LEAVE)
-    eager, cooperative = rows["sticky", "steady-state", 2], rows["cooperative-sticky", "steady-state", 2]
+    eager = measured(rows["sticky", "steady-state", 2])
+    cooperative = measured(rows["cooperative-sticky", "steady-state", 2])
     everything = 4 * PAUSES.pause_s(Consumption.EAGER, 2)
     assert eager.paused_s == eager.paused_eager_s == cooperative.paused_eager_s == everything
     assert eager.paused_cooperative_s is None
@@ -90,34 +99,44 @@ def test_an_eager_strategy_pauses_everything_and_a_cooperative_one_what_moves() 
 def test_partitions_of_a_member_that_left_pause_under_both_protocols() -> None:
     rows = replayed(*JOIN_AND_LEAVE)
     for name in ("sticky", "cooperative-sticky"):
-        assert rows[name, "steady-state", 3].vacated == 2
+        assert measured(rows[name, "steady-state", 3]).vacated == 2
     vacancy = 2 * PAUSES.vacancy_s(Consumption.COOPERATIVE, 1)
-    assert rows["cooperative-sticky", "steady-state", 3].paused_s == vacancy
-    assert rows["sticky", "steady-state", 3].paused_s == vacancy + 2 * PAUSES.pause_s(Consumption.EAGER, 1)
+    assert measured(rows["cooperative-sticky", "steady-state", 3]).paused_s == vacancy
+    assert measured(rows["sticky", "steady-state", 3]).paused_s == vacancy + 2 * PAUSES.pause_s(
+        Consumption.EAGER, 1
+    )
 
 
 def test_the_first_generation_pauses_nothing() -> None:
     rows = replayed(*JOIN_AND_LEAVE)
-    assert {rows[name, "one-step", 1].paused_s for name in (*NAMES, RECORDED)} == {0.0}
+    assert {measured(rows[name, "one-step", 1]).paused_s for name in (*NAMES, RECORDED)} == {0.0}
 
 
 def test_a_recorded_rebalance_pauses_under_the_protocol_with_which_its_members_joined() -> None:
     keeps = had("a", {"orders": [0, 1]}, owned=ALL, since=1)
     second = generation(3, had("a", {"orders": [0, 1]}, since=2), had("b", {"orders": [2, 3]}))
     records = (generation(1, had("a", ALL)), generation(2, keeps, had("b", {})), second)
-    eager = replayed(*(replace(each, protocol="range") for each in records))[RECORDED, "steady-state", 3]
-    assert (eager.paused_s, eager.paused_cooperative_s) == (eager.paused_eager_s, None)
+    ran_eagerly = replayed(*(replace(each, protocol="range") for each in records))
+    eager = measured(ran_eagerly[RECORDED, "steady-state", 3])
+    assert (eager.paused_s, eager.paused_cooperative_s) == (
+        eager.paused_eager_s,
+        None,
+    )
     holding = had("a", {"orders": [0, 1]}, owned={"orders": [0, 1]}, since=2)
     last = replace(second, members={**second.members, "a": holding})
     cooperative = replayed(*(replace(each, protocol="own") for each in (*records[:2], last)))
     row = cooperative[RECORDED, "steady-state", 3]
-    assert row.paused_s == row.paused_cooperative_s == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
+    assert (
+        measured(row).paused_s
+        == measured(row).paused_cooperative_s
+        == 2 * PAUSES.pause_s(Consumption.COOPERATIVE, 2)
+    )
 
 
 def test_an_assignment_of_the_broker_pauses_only_partitions_that_move_until_the_next_heartbeat() -> None:
     row = replayed(*(replace(each, type="consumer") for each in JOIN_AND_LEAVE))[RECORDED, "steady-state", 2]
-    assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
-    assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
+    assert measured(row).paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
+    assert (measured(row).paused_eager_s, measured(row).paused_cooperative_s) == (None, None)
 
 
 def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
@@ -128,8 +147,13 @@ def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
     strategies = {name: load_strategy(name) for name in ("sticky", "rack-aware-sticky")}
     records = (generation(1, *members), generation(2, *members))
     rows = {
-        (row.strategy, row.generation): (row.rack_misses, row.least_rack_misses, row.moved)
+        (row.strategy, row.generation): (
+            measured(row).rack_misses,
+            measured(row).least_rack_misses,
+            measured(row).moved,
+        )
         for row in replay_group(records, catalogue, strategies, [Mode.ONE_STEP])
+        for of in [measured(row)]
     }
     assert rows[RECORDED, 2] == (2, 0, 0)
     assert rows["sticky", 2] == (2, 0, 0)
@@ -138,7 +162,7 @@ def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
 
 def test_without_racks_there_are_no_rack_misses_to_speak_of() -> None:
     row = replayed(*JOIN_AND_LEAVE)["sticky", "steady-state", 2]
-    assert (row.rack_misses, row.least_rack_misses) == (None, None)
+    assert (measured(row).rack_misses, measured(row).least_rack_misses) == (None, None)
 
 
 def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -> None:
@@ -153,8 +177,8 @@ def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -
 
     rows = replay_group(JOIN_AND_LEAVE, FOUR, {"broker": OfTheBroker()}, [Mode.STEADY_STATE], pauses=PAUSES)
     [row] = [row for row in rows if row.strategy == "broker" and row.generation == 2]
-    assert row.paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
-    assert (row.paused_eager_s, row.paused_cooperative_s) == (None, None)
+    assert measured(row).paused_s == 2 * PAUSES.pause_s(Consumption.BROKER_ASSIGNED, 2)
+    assert (measured(row).paused_eager_s, measured(row).paused_cooperative_s) == (None, None)
 
 
 def test_a_restarted_static_member_keeps_in_steady_state_what_it_had_under_its_old_id() -> None:
@@ -165,8 +189,8 @@ def test_a_restarted_static_member_keeps_in_steady_state_what_it_had_under_its_o
         generation(2, had("a2", low, instance="pod-0"), had("b", high, instance="pod-1")),
     )
     rows = replayed(*records)
-    assert rows["sticky", "steady-state", 2].could_stay == 4
-    assert rows["sticky", "steady-state", 2].moved == 0
+    assert measured(rows["sticky", "steady-state", 2]).could_stay == 4
+    assert measured(rows["sticky", "steady-state", 2]).moved == 0
 
 
 def test_a_steady_state_starts_again_from_the_record_after_a_rebalance_that_cannot_be_judged() -> None:
@@ -177,13 +201,13 @@ def test_a_steady_state_starts_again_from_the_record_after_a_rebalance_that_cann
     )
     assert rows[RECORDED, "steady-state", 7].problem is not None
     assert ("range", "steady-state", 7) not in rows
-    assert rows["range", "steady-state", 8].moved == 4
+    assert measured(rows["range", "steady-state", 8]).moved == 4
 
 
 def test_a_topic_without_an_entry_takes_its_count_from_the_record_and_is_marked() -> None:
     rows = replayed(*JOIN_AND_LEAVE, catalogue=Catalogue(()))
     assert {tuple(row.inferred_topics) for row in rows.values()} == {("orders",)}
-    assert rows["sticky", "one-step", 2].partitions == 4
+    assert measured(rows["sticky", "one-step", 2]).partitions == 4
 
 
 def test_a_count_that_cannot_be_inferred_is_not_guessed() -> None:
@@ -268,5 +292,10 @@ def test_the_brokers_assignors_have_one_target_and_no_rounds() -> None:
     )
     for name in names:
         first, second = (row for row in rows if row.strategy == name)
-        assert (first.problem, first.rounds, first.max_load) == (None, 1, 4)
-        assert (second.problem, second.rounds, second.moved, second.max_load) == (None, 1, 2, 2)
+        assert (first.problem, measured(first).rounds, measured(first).max_load) == (None, 1, 4)
+        assert (
+            second.problem,
+            measured(second).rounds,
+            measured(second).moved,
+            measured(second).max_load,
+        ) == (None, 1, 2, 2)

@@ -320,9 +320,9 @@ def test_totals_sum_up_and_weigh_by_rebalances() -> None:
     one = verdict("one", "range", moved=3, max_over_mean=1.0)
     many = replace(verdict("many", "range", moved=4, max_over_mean=2.0), rebalances=30, could_stay=300)
     [total] = totals(result_of(one, many), Mode.STEADY_STATE)
-    assert (total.groups, total.rebalances, total.moved) == (2, 40, 7)
-    assert total.max_over_mean == pytest.approx(1.75)
-    assert total.stickiness == pytest.approx((0.97 * 100 + 0.96 * 300) / 400)
+    assert (total.groups, total.verdict.rebalances, total.verdict.moved) == (2, 40, 7)
+    assert total.verdict.max_over_mean == pytest.approx(1.75)
+    assert total.verdict.stickiness == pytest.approx((0.97 * 100 + 0.96 * 300) / 400)
 
 
 class Elements(HTMLParser):

@@ -16,11 +16,15 @@ BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 NAMES = (RECORDED, "range", "sticky")
 
 
+def measured(row: TimelineRow, **measures: float) -> TimelineRow:
+    return replace(row, measures=replace(row.measures, **measures))  # type: ignore[arg-type]
+
+
 def rows(strategy: str, *points: tuple[int, int]) -> list[TimelineRow]:
     """Rebalances of one strategy: the seconds since `BEGIN`, and the number of moved partitions."""
     [like, *_] = timeline("g", strategy, Mode.STEADY_STATE, 0)
     return [
-        replace(like, timestamp=BEGIN + timedelta(seconds=second), generation=number, moved=moved)
+        replace(measured(like, moved=moved), timestamp=BEGIN + timedelta(seconds=second), generation=number)
         for number, (second, moved) in enumerate(points, 1)
     ]
 
@@ -57,7 +61,7 @@ def test_moves_are_summed_up_to_a_line_of_steps() -> None:
 
 def test_balance_begins_at_one() -> None:
     perfect = [
-        replace(row, max_over_mean=value)
+        measured(row, max_over_mean=value)
         for row, value in zip(rows("range", (0, 0), (10, 0)), (1.0, 1.3), strict=True)
     ]
     plot = plots.balance_over_time(perfect, NAMES)
@@ -89,7 +93,7 @@ def test_rebalances_of_one_thousandth_are_one_dot_and_one_step() -> None:
 
 def test_a_line_shows_the_worst_balance_of_a_thousandth() -> None:
     spike = [
-        replace(row, max_over_mean=3.0 if row.generation == 2 else 1.0)
+        measured(row, max_over_mean=3.0 if row.generation == 2 else 1.0)
         for row in rows("range", (0, 0), (1, 0), (2, 0), (100_000, 0))
     ]
     plot = plots.balance_over_time(spike, NAMES)

@@ -87,7 +87,7 @@ def tables_of(steps: Iterable[Step]) -> dict[str, list[str]]:
             rows["generations"] += table_rows.of_generation(generation)["generations"]
             if generation.is_of_consumers:
                 rows["causes"].append(table_rows.causes(generation, causes))
-        rows["replayed"] += map(table_rows.values, step.rebalances)
+        rows["replayed"] += map(table_rows.replayed, step.rebalances)
     return {
         name: sorted(map(repr, record_batch(found, TABLES[name]).to_pylist())) for name, found in rows.items()
     }
@@ -118,8 +118,8 @@ def test_the_counts_are_the_sums_of_these_rows(history: Path) -> None:
             expected.update((generation.group, f"cause {cause.value}") for cause in causes)
         for row in step.rebalances:
             expected[row.group, "rebalances"] += 1
-            expected[row.group, "moved"] += row.moved or 0
-            expected[row.group, "least"] += row.least_moved or 0
+            expected[row.group, "moved"] += 0 if row.measures is None else row.measures.moved
+            expected[row.group, "least"] += 0 if row.measures is None else row.measures.least_moved
             expected[row.group, "unjudged"] += row.problem is not None
     found: Counter[tuple[str, str]] = Counter()
     for group in fleet.snapshot(NOW).groups:

@@ -202,11 +202,11 @@ class WatchedGroup:
             counts.causes.update(cause.value for cause in causes)
         for row in step.rebalances:
             counts.rebalances += 1
-            if row.moved is None or row.least_moved is None:
+            if row.measures is None:
                 counts.unjudged += 1
             else:
-                counts.moved += row.moved
-                counts.least_moved += row.least_moved
+                counts.moved += row.measures.moved
+                counts.least_moved += row.measures.least_moved
         if step.undecodable is not None:
             counts.undecodable[step.undecodable] += 1
 

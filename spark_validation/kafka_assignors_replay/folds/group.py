@@ -14,9 +14,8 @@ import json
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafka_assignors.group import quoted
@@ -30,6 +29,7 @@ from kafka_assignors_replay.folds.faults import FaultFinder, FaultRules
 from kafka_assignors_replay.folds.generations import CONFLICT, LifeFold, OwnershipFold, Record
 from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed, ReplayState
 from kafka_assignors_replay.folds.kip848 import EpochFold
+from kafka_assignors_replay.folds.measures import Measures, Mode, values_of
 from kafka_assignors_replay.folds.pause_model import PauseModel
 from kafka_assignors_replay.folds.rebalances import CLASSIC, Generation
 from kafka_assignors_replay.folds.records import (
@@ -42,7 +42,7 @@ from kafka_assignors_replay.folds.records import (
 from kafka_assignors_replay.folds.replay_state import StateError, read_state, write_state
 from kafka_assignors_replay.folds.strategy_guard import StrategyGuard
 from kafka_assignors_replay.folds.sums import GroupSums
-from kafka_assignors_replay.result import Mode, OwnershipSpan, TimelineRow
+from kafka_assignors_replay.result import OwnershipSpan, TimelineRow
 
 MOST_TIMELINE_ROWS = 1_000
 """The most rows of a timeline: the latest rebalances of a strategy and mode."""
@@ -329,13 +329,15 @@ class _GroupFold:
     def _add_row(self, row: Replayed) -> None:
         self._state.sums.add_row(row, self._first_mode)
         if self._work.tables:
-            self._table("replayed", [table_rows.values(row)])
+            self._table("replayed", [table_rows.replayed(row)])
             self._state.daily.add_row(row)
-        if row.problem is None:
+        if row.measures is not None:
             series = row.mode, row.strategy
             if series not in self._timeline:
                 self._timeline[series] = deque(maxlen=MOST_TIMELINE_ROWS)
-            self._timeline[series].append(_timeline_values(row))
+            self._timeline[series].append(
+                (row.offset, to_micros(row.timestamp), row.generation, row.members, *values_of(row.measures))
+            )
 
     def _table(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
         before = self._tables.setdefault(name, [])
@@ -354,20 +356,10 @@ class _GroupFold:
             (span.topic, span.partition, span.member, to_micros(span.begin), to_micros(span.end))
             for span in spans
         ]
-        return zlib.compress(json.dumps([timeline, owned]).encode(), 1)
+        return zlib.compress(json.dumps([timeline, owned], separators=(",", ":")).encode(), 1)
 
 
 # The details of a group, for the plots of a report
-
-_OF_TIMELINE = [each.name for each in fields(TimelineRow)]
-_MEASURES = [
-    name for name in _OF_TIMELINE if name not in ("group", "strategy", "mode", "timestamp", "second_round")
-]
-_measures_of = attrgetter(*_MEASURES)
-
-
-def _timeline_values(row: Replayed) -> tuple[Any, ...]:
-    return (row.offset, to_micros(row.timestamp), *_measures_of(row), row.rounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,15 +392,9 @@ def _read_detail(group: str, texts: Iterable[bytes], most: int) -> Detail:
             spans.append(OwnershipSpan(group, topic, partition, member, from_micros(begin), from_micros(end)))
 
     def row(mode: str, strategy: str, values: Sequence[Any]) -> TimelineRow:
-        _, micros, *measures, rounds = values
-        return TimelineRow(
-            group=group,
-            strategy=strategy,
-            mode=Mode(mode),
-            timestamp=from_micros(micros),
-            second_round=rounds > 1,
-            **dict(zip(_MEASURES, measures, strict=True)),
-        )
+        _, micros, generation, members, *measures = values
+        place = (group, strategy, Mode(mode), from_micros(micros), generation, members)
+        return TimelineRow(*place, Measures(*measures))
 
     return Detail(
         {

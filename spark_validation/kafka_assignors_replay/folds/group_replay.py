@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafka_assignors.group import (
     NO_GENERATION,
@@ -36,6 +36,7 @@ from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, runs_on_broker
 from kafka_assignors_replay.catalogue import Catalogue, leader_view
+from kafka_assignors_replay.folds.measures import Measures, Mode
 from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
 from kafka_assignors_replay.folds.rebalances import (
     CLASSIC,
@@ -46,7 +47,7 @@ from kafka_assignors_replay.folds.rebalances import (
     Replacement,
 )
 from kafka_assignors_replay.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
-from kafka_assignors_replay.result import RECORDED, Mode
+from kafka_assignors_replay.result import RECORDED
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
@@ -84,8 +85,6 @@ _UNGUARDED = StrategyGuard()
 _WITHOUT_CLAIMS = (Range, RoundRobin)
 """Strategies whose assignment depends on nothing that members own."""
 
-_NOT_MEASURED = (None,) * 15
-
 MOST_ROUNDS = 4
 """KIP-429 needs two rounds. A strategy that has not settled after four changes its assignment every time."""
 
@@ -93,11 +92,9 @@ MOST_ROUNDS = 4
 class Replayed(NamedTuple):
     """A row of the table `replayed`: a rebalance under one strategy.
 
-    `problem` says why it could not be replayed, or how the strategy failed; the measures are then None.
-    Rack misses are None where no racks are known. `vacated` counts partitions whose owner had left. The
-    paused partition-seconds are those of `folds.pause_model`: as the strategy was replayed, if it
-    had run eagerly, and if it had run cooperatively; None where it cannot. `inferred_topics` are those whose
-    partition count was taken from the recorded assignment itself.
+    `problem` says why it could not be replayed, or how the strategy failed; `measures` is then None, and a
+    column of the table for each of its fields is null. `inferred_topics` are those whose partition count was
+    taken from the recorded assignment itself.
     """
 
     group: str
@@ -108,21 +105,7 @@ class Replayed(NamedTuple):
     mode: str
     generations: int
     members: int
-    partitions: int | None = None
-    moved: int | None = None
-    least_moved: int | None = None
-    could_stay: int | None = None
-    min_load: int | None = None
-    max_load: int | None = None
-    max_over_mean: float | None = None
-    load_stddev: float | None = None
-    rounds: int | None = None
-    rack_misses: int | None = None
-    least_rack_misses: int | None = None
-    vacated: int | None = None
-    paused_s: float | None = None
-    paused_eager_s: float | None = None
-    paused_cooperative_s: float | None = None
+    measures: Measures | None = None
     inferred_topics: Sequence[str] = ()
     problem: str | None = None
 
@@ -147,17 +130,15 @@ class ReplayState:
 
 
 class _Led(NamedTuple):
-    """The outcome of one rebalance under one strategy: the measures in the order of `Replayed`, from
-    `partitions` to `paused_cooperative_s`, or the problem."""
+    """The outcome of one rebalance under one strategy: the measures, or the problem."""
 
-    measures: tuple[Any, ...] = _NOT_MEASURED
+    measures: Measures | None = None
     settled: Assignment | None = None
     problem: str | None = None
 
     @property
     def moved(self) -> int | None:
-        moved: int | None = self.measures[1]
-        return moved
+        return None if self.measures is None else self.measures.moved
 
 
 class GroupReplay:
@@ -215,7 +196,7 @@ class GroupReplay:
         def row(strategy: str, mode: Mode, led: _Led) -> Replayed:
             place = (rebalance.group, rebalance.offset, rebalance.generation, rebalance.timestamp)
             what = (strategy, mode.value, rebalance.generations, len(rebalance.members))
-            return Replayed._make((*place, *what, *led.measures, view.inferred, led.problem))
+            return Replayed._make((*place, *what, led.measures, view.inferred, led.problem))
 
         if problem:
             if self._recorded:
@@ -303,22 +284,22 @@ class GroupReplay:
             )
             for each in ways
         }
-        measures = (
-            quality.partitions,
-            quality.moved,
-            least,
-            could_stay,
-            quality.min_load,
-            quality.max_load,
-            quality.max_over_mean,
-            quality.load_stddev,
-            rounds,
-            quality.rack_misses,
-            least_misses,
-            vacated,
-            paused[ways[0]],
-            paused.get(Consumption.EAGER),
-            paused.get(Consumption.COOPERATIVE),
+        measures = Measures(
+            partitions=quality.partitions,
+            moved=quality.moved,
+            least_moved=least,
+            could_stay=could_stay,
+            min_load=quality.min_load,
+            max_load=quality.max_load,
+            max_over_mean=quality.max_over_mean,
+            load_stddev=quality.load_stddev,
+            rounds=rounds,
+            rack_misses=quality.rack_misses,
+            least_rack_misses=least_misses,
+            vacated=vacated,
+            paused_s=paused[ways[0]],
+            paused_eager_s=paused.get(Consumption.EAGER),
+            paused_cooperative_s=paused.get(Consumption.COOPERATIVE),
         )
         return _Led(measures, settled)
 

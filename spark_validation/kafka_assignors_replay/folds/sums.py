@@ -6,7 +6,6 @@ folds a group, with the details for plots. `docs/replay.md` defines every figure
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -17,6 +16,7 @@ from kafka_assignors_replay.folds.causes import Cause
 from kafka_assignors_replay.folds.faults import Fault, FaultKind
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.folds.measures import Mode, Sums, Verdict
 from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Generation
 from kafka_assignors_replay.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
@@ -32,10 +32,8 @@ from kafka_assignors_replay.result import (
     Difference,
     GroupSummary,
     HistorySummary,
-    Mode,
     TruthCheck,
     UndecodableRecord,
-    Verdict,
 )
 
 MOST_LISTED = 1_000
@@ -43,11 +41,6 @@ MOST_LISTED = 1_000
 
 _MOST_CULPRITS = 20
 """The most culprits of a group that a result names; the table `faults` has all."""
-
-_SHOWN_FAILURES = 5
-
-_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
-"""The parts that differ between texts of one kind of failure: numbers, addresses and quoted names."""
 
 
 @dataclass(slots=True)
@@ -162,78 +155,11 @@ class JudgedFacts:
     def add(self, row: Replayed) -> None:
         self.rebalances += 1
         self.inferred_topics.update(row.inferred_topics)
-        if row.problem is None:
+        if row.measures is not None:
             self.replayed += 1
-            self.max_partitions = max(self.max_partitions, row.partitions or 0)
-        else:
+            self.max_partitions = max(self.max_partitions, row.measures.partitions)
+        elif row.problem is not None:
             self.not_replayed[row.problem] = self.not_replayed.get(row.problem, 0) + 1
-
-
-@dataclass(slots=True)
-class Figures:
-    """The sums of the rows of one strategy in one mode; `result.Verdict` has the meaning of each.
-
-    `failures` has the first text of each kind, and how many there are of the kind. A rebalance in which the
-    strategy failed counts only as its failure.
-    """
-
-    rebalances: int = 0
-    generations: int = 0
-    moved: int = 0
-    least_moved: int = 0
-    could_stay: int = 0
-    max_over_mean: float = 0.0
-    worst_max_over_mean: float = 0.0
-    spread: int = 0
-    worst_spread: int = 0
-    load_stddev: float = 0.0
-    second_rounds: int = 0
-    rack_misses: int | None = None
-    least_rack_misses: int | None = None
-    vacated: int = 0
-    paused_s: float = 0.0
-    paused_eager_s: float | None = 0.0
-    paused_cooperative_s: float | None = 0.0
-    failed: int = 0
-    failures: dict[str, tuple[str, int]] = field(default_factory=dict)
-
-    def add(self, replayed: Replayed) -> None:
-        if replayed.problem is not None:
-            self._fail(replayed.problem)
-            return
-        row: Any = replayed  # without a problem it has all measures
-        self.rebalances += 1
-        self.generations += row.rounds
-        self.moved += row.moved
-        self.least_moved += row.least_moved
-        self.could_stay += row.could_stay
-        self.max_over_mean += row.max_over_mean
-        self.load_stddev += row.load_stddev
-        self.vacated += row.vacated
-        self.paused_s += row.paused_s
-        self.worst_max_over_mean = max(self.worst_max_over_mean, row.max_over_mean)
-        spread = row.max_load - row.min_load
-        self.spread += spread
-        self.worst_spread = max(self.worst_spread, spread)
-        self.second_rounds += row.rounds > 1
-        if row.rack_misses is not None:
-            self.rack_misses = (self.rack_misses or 0) + row.rack_misses
-        if row.least_rack_misses is not None:
-            self.least_rack_misses = (self.least_rack_misses or 0) + row.least_rack_misses
-        self.paused_eager_s = _added(self.paused_eager_s, row.paused_eager_s)
-        self.paused_cooperative_s = _added(self.paused_cooperative_s, row.paused_cooperative_s)
-
-    def _fail(self, problem: str) -> None:
-        self.failed += 1
-        kind = _VARIES.sub("", problem)
-        text, count = self.failures.get(kind, (problem, 0))
-        if count or len(self.failures) < _SHOWN_FAILURES:
-            self.failures[kind] = (text, count + 1)
-
-
-def _added(total: float | None, value: float | None) -> float | None:
-    """The sum; None if a value is None."""
-    return None if total is None or value is None else total + value
 
 
 _OF_FAULTS = ("joins", "leaves", "restarts", "expiries", "generations", "alone")
@@ -265,6 +191,21 @@ Charged = tuple[FaultKind, str | None, str | None, str | None]
 """Kind, client id, client host and instance id."""
 
 
+_Key = TypeVar("_Key")
+
+
+def add_row(sums: dict[_Key, Sums], key: _Key, row: Replayed) -> None:
+    """Add a row to the sums with its key; no strategy has failed where the recorded rebalance is unknown."""
+    if row.measures is None and row.strategy == RECORDED:
+        return
+    if key not in sums:
+        sums[key] = Sums()
+    if row.measures is not None:
+        sums[key].add(row.measures)
+    elif row.problem is not None:
+        sums[key].fail(row.problem)
+
+
 @dataclass(slots=True)
 class GroupSums:
     """The sums of one group, or of the records that name no group. `rows` counts the rows of its replay."""
@@ -273,7 +214,7 @@ class GroupSums:
     records: RecordCounts = field(default_factory=RecordCounts)
     facts: GroupFacts = field(default_factory=GroupFacts)
     judged: JudgedFacts = field(default_factory=JudgedFacts)
-    figures: dict[tuple[str, str], Figures] = field(default_factory=dict)  # by mode and strategy
+    figures: dict[tuple[str, str], Sums] = field(default_factory=dict)  # by mode and strategy
     churn: dict[Cause, int] = field(default_factory=dict)
     culprits: dict[Charged, FaultSums] = field(default_factory=dict)
     agreement: dict[Agreement, int] = field(default_factory=dict)
@@ -290,15 +231,9 @@ class GroupSums:
 
     def add_row(self, row: Replayed, first_mode: str) -> None:
         self.rows += 1
-        if row.strategy == RECORDED:
-            if row.mode == first_mode:
-                self.judged.add(row)
-            if row.problem is not None:
-                return
-        key = row.mode, row.strategy
-        if key not in self.figures:
-            self.figures[key] = Figures()
-        self.figures[key].add(row)
+        if row.strategy == RECORDED and row.mode == first_mode:
+            self.judged.add(row)
+        add_row(self.figures, (row.mode, row.strategy), row)
 
     def add_causes(self, causes: tuple[Cause, ...]) -> None:
         for cause in causes:
@@ -343,29 +278,6 @@ _Made = TypeVar("_Made")
 _COUNTS = [each.name for each in fields(RecordCounts) if not each.name.endswith("_micros")]
 
 
-def verdict_of(group: str, strategy: str, mode: str, sums: Figures) -> Verdict:
-    """The verdict on a strategy; its figures are zeros if it failed every time."""
-    judged = sums.rebalances or 1
-    return _built(
-        Verdict,
-        sums,
-        group=group,
-        strategy=strategy,
-        mode=Mode(mode),
-        stickiness=1 - sums.moved / sums.could_stay if sums.could_stay else 1.0,
-        max_over_mean=sums.max_over_mean / judged,
-        max_minus_min=sums.spread / judged,
-        worst_max_minus_min=sums.worst_spread,
-        load_stddev=sums.load_stddev / judged,
-        paused_eager_s=sums.paused_eager_s if sums.rebalances else None,
-        paused_cooperative_s=sums.paused_cooperative_s if sums.rebalances else None,
-        failures=tuple(
-            text if count == 1 else f"{text} (and {count - 1} more of this kind)"
-            for text, count in sums.failures.values()
-        ),
-    )
-
-
 def _built(kind: Callable[..., _Made], said_by: object, **own: Any) -> _Made:
     """A value of the dataclass `kind`: its `own` fields, and those that `said_by` has under the same name."""
     names = (each.name for each in fields(cast(Any, kind)))
@@ -375,7 +287,7 @@ def _built(kind: Callable[..., _Made], said_by: object, **own: Any) -> _Made:
 def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
     """The verdicts in the order of groups, modes and strategies."""
     return tuple(
-        verdict_of(sums.group or "", strategy, mode, figures)
+        figures.verdict(sums.group or "", strategy, Mode(mode))
         for sums in groups
         for (mode, strategy), figures in sorted(sums.figures.items())
     )

@@ -19,10 +19,10 @@ from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.group_replay import Replayed
 from kafka_assignors_replay.folds.kip848_records import AssignedPartitions, CurrentAssignment
+from kafka_assignors_replay.folds.measures import Mode, Sums, values_of
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import DecodedRecord, RecordKind, to_micros
-from kafka_assignors_replay.folds.sums import Figures, verdict_of
-from kafka_assignors_replay.result import RECORDED
+from kafka_assignors_replay.folds.sums import add_row
 
 Rows = list[tuple[Any, ...]]
 
@@ -62,6 +62,15 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return [(topic, list(numbers)) for topic, numbers in value.items()]
     return value
+
+
+def replayed(row: Replayed) -> tuple[Any, ...]:
+    """The row of `replayed`, in which each measure is a column."""
+    place, rest = row[:_MEASURES_AT], row[_MEASURES_AT + 1 :]
+    return (*map(_plain, place), *values_of(row.measures), *map(_plain, rest))
+
+
+_MEASURES_AT = Replayed._fields.index("measures")
 
 
 def of_generation(record: Generation) -> dict[str, Rows]:
@@ -131,16 +140,11 @@ def _by_name(
 class Daily:
     """The figures and the causes of each day, in UTC."""
 
-    figures: dict[tuple[date, str, str], Figures] = field(default_factory=dict)  # with mode and strategy
+    figures: dict[tuple[date, str, str], Sums] = field(default_factory=dict)  # with mode and strategy
     churn: dict[tuple[date, Cause], int] = field(default_factory=dict)
 
     def add_row(self, row: Replayed) -> None:
-        if row.problem is not None and row.strategy == RECORDED:
-            return
-        key = row.timestamp.date(), row.mode, row.strategy
-        if key not in self.figures:
-            self.figures[key] = Figures()
-        self.figures[key].add(row)
+        add_row(self.figures, (row.timestamp.date(), row.mode, row.strategy), row)
 
     def add_causes(self, when: datetime, found: Sequence[Cause]) -> None:
         for cause in found:
@@ -151,7 +155,7 @@ class Daily:
         """The rows of `metrics` and `churn`."""
         metrics: Rows = []
         for (day, mode, strategy), sums in self.figures.items():
-            metrics.append((*values(verdict_of(group or "", strategy, mode, sums)), day))
+            metrics.append((*values(sums.verdict(group or "", strategy, Mode(mode))), day))
         return {
             "metrics": metrics,
             "churn": [(day, group, cause.value, count) for (day, cause), count in self.churn.items()],

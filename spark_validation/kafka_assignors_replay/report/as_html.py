@@ -26,6 +26,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_assignors_replay.folds.faults import FaultKind
+from kafka_assignors_replay.folds.measures import FIGURES, Mode, Verdict
 from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.findings import (
     PLOTTED_GROUPS,
@@ -38,10 +39,11 @@ from kafka_assignors_replay.report.findings import (
     period,
     reasons_not_replayed,
     sentence,
+    shown_columns,
     strategies_in_order,
     totals,
 )
-from kafka_assignors_replay.result import RECORDED, Churn, Mode, ReplayResult, Verdict
+from kafka_assignors_replay.result import RECORDED, Churn, ReplayResult
 from kafka_assignors_replay.schemas import TABLES
 
 _SHOWN_GROUPS = 200
@@ -84,9 +86,10 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         result=result,
         history=result.history,
         mode=mode,
+        columns=shown_columns(),
         modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
         totals={each: totals(result, each) for each in Mode},
-        bars=plots.bars(totals(result, mode), names),
+        bars=plots.bars([total.verdict for total in totals(result, mode)], names),
         sections=sections,
         shown_findings=_SHOWN_FINDINGS,
         others=len(every) - len(sections),
@@ -179,18 +182,19 @@ class _Change(NamedTuple):
 def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
     recorded, best = finding.recorded, finding.best
     figures = (
-        ("moved partitions", recorded.moved, best.moved, 0),
-        ("paused partition-seconds", *finding.paused_s_per_day, 0),
-        ("rack misses", recorded.rack_misses, best.rack_misses, 0),
-        ("fullest / mean", recorded.max_over_mean, best.max_over_mean, 2),
+        ("moved", recorded.moved, best.moved, 0),
+        ("paused_s", *finding.paused_s_per_day, 0),
+        ("rack_misses", recorded.rack_misses, best.rack_misses, 0),
+        ("max_over_mean", recorded.max_over_mean, best.max_over_mean, 2),
     )
     changes = []
-    for title, before, after, digits in figures:
+    for name, before, after, digits in figures:
+        title = FIGURES[name].title
         if before is None or after is None:
             changes.append(_Change(title, "–", "–", "", None))
             continue
         was, would_be = f"{before:,.{digits}f}", f"{after:,.{digits}f}"
-        if was == would_be or (title == "paused partition-seconds" and finding.pauses_as_long):
+        if was == would_be or (name == "paused_s" and finding.pauses_as_long):
             changes.append(_Change(title, was, was, "", None))
             continue
         # The difference of the rounded figures, so that the shown figures add up.

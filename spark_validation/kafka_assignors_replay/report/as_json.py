@@ -15,8 +15,9 @@ from typing import Any
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group_json import InvalidFieldError, Path
-from kafka_assignors_replay.report.findings import find, sentence, totals
-from kafka_assignors_replay.result import RECORDED, Mode, ReplayResult, Verdict, to_json
+from kafka_assignors_replay.folds.measures import FIGURES, Mode
+from kafka_assignors_replay.report.findings import StrategyTotal, find, sentence, totals
+from kafka_assignors_replay.result import RECORDED, ReplayResult, to_json
 
 FORMAT = 1
 """The version of the schema, which docs/command-line.md describes. New keys leave it as it is; any other
@@ -38,7 +39,7 @@ def json_report_lines(result: ReplayResult) -> Iterator[str]:
     values: dict[str, object] = {
         "format": FORMAT,
         "findings": _findings(result),
-        "totals": (total for mode in Mode for total in totals(result, mode)),
+        "totals": (_total(total) for mode in Mode for total in totals(result, mode)),
         **{each.name: getattr(result, each.name) for each in fields(result)},
     }
     *_, last = values
@@ -63,6 +64,17 @@ def _entries(values: Iterable[object]) -> Iterator[str]:
         before = json.dumps(to_json(each))
     if before is not None:
         yield f"  {before}"
+
+
+def _total(total: StrategyTotal) -> dict[str, object]:
+    verdict = total.verdict
+    return {
+        "strategy": verdict.strategy,
+        "mode": verdict.mode,
+        "groups": total.groups,
+        **{each.name: getattr(verdict, each.name) for each in FIGURES.values() if each.in_totals},
+        "failed": verdict.failed,
+    }
 
 
 def _findings(result: ReplayResult) -> Iterator[dict[str, object]]:
@@ -92,11 +104,7 @@ _MOST = 2**63 - 1
 
 _ROUNDING = 1e-9
 
-_FIGURES = {
-    each.name: str(each.type).startswith("int")
-    for each in fields(Verdict)
-    if each.name not in ("group", "strategy", "mode", "failures")
-}
+_FIGURES = {each.name: each.whole for each in FIGURES.values()} | {"failed": True}
 """The names of the figures of a verdict, and whether they are whole numbers."""
 
 

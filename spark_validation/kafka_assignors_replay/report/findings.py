@@ -31,11 +31,20 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
+from kafka_assignors_replay.folds.measures import (
+    COLUMNS,
+    FIGURES,
+    Figure,
+    Mode,
+    Shown,
+    Verdict,
+    total_of,
+)
 from kafka_assignors_replay.folds.records import EAGER_CLIENTS
-from kafka_assignors_replay.result import RECORDED, GroupSummary, HistorySummary, Mode, ReplayResult, Verdict
+from kafka_assignors_replay.result import RECORDED, GroupSummary, HistorySummary, ReplayResult
 
 PLOTTED_GROUPS = 20
 """The greatest number of groups with plots over time, the largest savings first."""
@@ -114,10 +123,11 @@ class GroupFinding:
         """The figures that the report shows and that are worse under `best` than recorded."""
         paused, would_be = self.paused_s_per_day
         figures = {
-            "moved partitions": self.saved_moves < 0,
-            "paused partition-seconds": would_be > paused and not self.pauses_as_long,
-            "rack misses": (self.saved_rack_misses or 0) < 0,
-            "fullest / mean": round(self.best.max_over_mean, 2) > round(self.recorded.max_over_mean, 2),
+            FIGURES["moved"].title: self.saved_moves < 0,
+            FIGURES["paused_s"].title: would_be > paused and not self.pauses_as_long,
+            FIGURES["rack_misses"].title: (self.saved_rack_misses or 0) < 0,
+            FIGURES["max_over_mean"].title: round(self.best.max_over_mean, 2)
+            > round(self.recorded.max_over_mean, 2),
         }
         return tuple(name for name, is_worse in figures.items() if is_worse)
 
@@ -137,28 +147,11 @@ class GroupFinding:
         return self.best.strategy != RECORDED or self.consumer_saves
 
 
-@dataclass(frozen=True, slots=True)
-class StrategyTotal:
-    """One strategy over all groups in one mode: sums, and means weighted by the rebalances of each group.
+class StrategyTotal(NamedTuple):
+    """One strategy over all groups in one mode, and the number of its groups."""
 
-    `least_moved` sums the fewest moves of each group from this strategy's own assignments. `groups` counts
-    its groups. Rack misses cover the groups with known racks.
-    """
-
-    strategy: str
-    mode: Mode
     groups: int
-    rebalances: int
-    moved: int
-    least_moved: int
-    stickiness: float
-    max_over_mean: float
-    worst_max_over_mean: float
-    second_rounds: int
-    rack_misses: int | None
-    least_rack_misses: int | None
-    paused_s: float
-    failed: int
+    verdict: Verdict
 
 
 _Row = TypeVar("_Row")
@@ -171,6 +164,11 @@ def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> defaultdict[_K
     for row in rows:
         found[key(row)].append(row)
     return found
+
+
+def shown_columns() -> list[tuple[Figure, Shown]]:
+    """The figures in the tables of the reports."""
+    return [(FIGURES[name], shown) for name in COLUMNS if (shown := FIGURES[name].shown)]
 
 
 def leading_mode(result: ReplayResult) -> Mode:
@@ -341,7 +339,10 @@ def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
     """Every strategy over all groups, in the order of `strategies_in_order`."""
     in_mode = (verdict for verdict in result.verdicts if verdict.mode is mode)
     by_strategy = grouped(in_mode, attrgetter("strategy"))
-    return [_total(name, mode, by_strategy[name]) for name in strategies_in_order(by_strategy, result)]
+    return [
+        StrategyTotal(len(by_strategy[name]), total_of(name, mode, by_strategy[name]))
+        for name in strategies_in_order(by_strategy, result)
+    ]
 
 
 def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
@@ -393,29 +394,3 @@ def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, flo
         -balance,
         finding.group,
     )
-
-
-def _total(strategy: str, mode: Mode, verdicts: list[Verdict]) -> StrategyTotal:
-    sums = {name: sum(getattr(verdict, name) for verdict in verdicts) for name in _SUMMED}
-    could_stay = sum(verdict.could_stay for verdict in verdicts)
-    stayed = sum(verdict.stickiness * verdict.could_stay for verdict in verdicts)
-    max_over_means = sum(verdict.max_over_mean * verdict.rebalances for verdict in verdicts)
-    return StrategyTotal(
-        strategy=strategy,
-        mode=mode,
-        groups=len(verdicts),
-        stickiness=stayed / could_stay if could_stay else 1.0,
-        max_over_mean=max_over_means / sums["rebalances"] if sums["rebalances"] else 1.0,
-        worst_max_over_mean=max((verdict.worst_max_over_mean for verdict in verdicts), default=1.0),
-        rack_misses=_sum_of_known(verdict.rack_misses for verdict in verdicts),
-        least_rack_misses=_sum_of_known(verdict.least_rack_misses for verdict in verdicts),
-        **sums,
-    )
-
-
-_SUMMED = ("rebalances", "moved", "least_moved", "second_rounds", "paused_s", "failed")
-
-
-def _sum_of_known(counts: Iterable[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None

@@ -18,8 +18,9 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from kafka_assignors_replay.report.findings import StrategyTotal, grouped
-from kafka_assignors_replay.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow, Verdict
+from kafka_assignors_replay.folds.measures import Verdict
+from kafka_assignors_replay.report.findings import grouped
+from kafka_assignors_replay.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow
 
 _WIDTH = 1000
 _LOOKS = 6
@@ -111,7 +112,7 @@ def _looks(names: Sequence[str]) -> dict[str, int]:
     return {RECORDED: 0} | {name: 1 + index % _LOOKS for index, name in enumerate(others)}
 
 
-def bars(figures: Sequence[Verdict | StrategyTotal], names: Sequence[str]) -> tuple[Bar, ...]:
+def bars(figures: Sequence[Verdict], names: Sequence[str]) -> tuple[Bar, ...]:
     """Bars of moved partitions with the fewest possible, on one scale."""
     longest = max((max(each.moved, each.least_moved) for each in figures), default=0) or 1
     look = _looks(names)
@@ -139,7 +140,10 @@ def timeline(
         return None, ()
     place = period.at
     merged = {group: grouped(own, lambda row: place(row.timestamp)) for group, own in shown.items()}
-    most = max(sum(row.moved for row in at) for places in merged.values() for at in places.values()) or 1
+    most = (
+        max(sum(row.measures.moved for row in at) for places in merged.values() for at in places.values())
+        or 1
+    )
     strips = (
         Strip(group, tuple(_dot(at, own, most) for at, own in places.items()))
         for group, places in merged.items()
@@ -148,7 +152,7 @@ def timeline(
 
 
 def _dot(at: int, rows: Sequence[TimelineRow], most: int) -> Dot:
-    moved = sum(row.moved for row in rows)
+    moved = sum(row.measures.moved for row in rows)
     radius = _SMALLEST_DOT + (_LARGEST_DOT - _SMALLEST_DOT) * math.sqrt(moved / most)
     first, last = rows[0].generation, rows[-1].generation
     generations = f"generation {first}" if first == last else f"generations {first} to {last}"
@@ -185,14 +189,17 @@ def _line_plot(
 
 moved_over_time = partial(
     _line_plot,
-    values_of=lambda own: [*accumulate(row.moved for row in own)],
+    values_of=lambda own: [*accumulate(row.measures.moved for row in own)],
     bottom=0,
     label="{:,.0f}".format,
 )
 """One group: moved partitions, summed up over time, a line for each strategy."""
 
 balance_over_time = partial(
-    _line_plot, values_of=lambda own: [row.max_over_mean for row in own], bottom=1, label="{:.1f}".format
+    _line_plot,
+    values_of=lambda own: [row.measures.max_over_mean for row in own],
+    bottom=1,
+    label="{:.1f}".format,
 )
 """One group: the load of the fullest member as a multiple of the mean, a line for each strategy."""
 

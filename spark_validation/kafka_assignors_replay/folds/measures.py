@@ -1,0 +1,369 @@
+"""The measures of a replay: of one rebalance under one strategy (`Measures`), and of several (`Verdict`).
+
+A measure is declared here, with how it is summed and how reports show it. `group_replay` computes it. The
+tables `replayed` and `metrics`, both reports, the terminal and policies take it from its field.
+`docs/replay.md` defines each measure.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+
+class Mode(str, enum.Enum):
+    """The starting point of each rebalance in a replay."""
+
+    ONE_STEP = "one-step"
+    """Each rebalance starts from the recorded owners before it."""
+
+    STEADY_STATE = "steady-state"
+    """Each rebalance starts from the strategy's own last assignment, as if it had been in use from the
+    start."""
+
+
+_NOT_ON_TIMELINE = {"timeline": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """One rebalance under one strategy; loads are partitions of a member.
+
+    `rounds` counts the generations that the rebalance takes. Rack misses are None where no racks are known.
+    `vacated` counts partitions whose owner had left. The paused partition-seconds are those of
+    `folds.pause_model`: as the strategy was replayed, if it had run eagerly, and if it had run cooperatively;
+    None where it cannot.
+    """
+
+    partitions: int
+    moved: int
+    least_moved: int
+    could_stay: int
+    min_load: int
+    max_load: int
+    max_over_mean: float
+    load_stddev: float
+    rounds: int = field(metadata=_NOT_ON_TIMELINE)
+    rack_misses: int | None
+    least_rack_misses: int | None = field(metadata=_NOT_ON_TIMELINE)
+    vacated: int = field(metadata=_NOT_ON_TIMELINE)
+    paused_s: float
+    paused_eager_s: float | None = field(metadata=_NOT_ON_TIMELINE)
+    paused_cooperative_s: float | None = field(metadata=_NOT_ON_TIMELINE)
+
+
+MEASURES = tuple(each.name for each in fields(Measures))
+ON_TIMELINE = tuple(each.name for each in fields(Measures) if each.metadata.get("timeline", True))
+"""The measures that the timeline of the JSON report has."""
+
+_values: Callable[[Measures], tuple[Any, ...]] = attrgetter(*MEASURES)
+
+
+def values_of(measures: Measures | None) -> tuple[Any, ...]:
+    """The values in the order of `MEASURES`, which are the arguments of `Measures`; all None without any."""
+    return _NOT_MEASURED if measures is None else _values(measures)
+
+
+_NOT_MEASURED = (None,) * len(MEASURES)
+
+
+# Of several rebalances
+
+
+class Rule(enum.Enum):
+    """How the values of several rebalances, or of several groups, become one."""
+
+    SUM = "the sum of the known values; None if none is known and the figure may be None"
+    SUM_OF_ALL = "the sum; None if a value is unknown"
+    MEAN = "the mean"
+    MOST = "the greatest value"
+    KEPT = "the partitions that stayed, of those that could have stayed"
+
+
+class Shown(NamedTuple):
+    """A column of the reports. `format` is of `str.format`. In brackets is the figure `beside`, and the
+    heading has its name, `beside_name`. The terminal has its own heading and format where they are given;
+    if it is narrow, columns are left out, the greatest `leave_out` first, and 0 never.
+    """
+
+    heading: str
+    format: str = "{:,}"
+    beside: str = ""
+    beside_name: str = ""
+    on_terminal: bool = True
+    terminal_heading: str = ""
+    terminal_format: str = ""
+    leave_out: int = 0
+
+    @property
+    def title(self) -> str:
+        return f"{self.heading} ({self.beside_name})" if self.beside_name else self.heading
+
+
+class Figure(NamedTuple):
+    """A figure of a `Verdict`: made `of` the measures of each rebalance by `rule`.
+
+    `judged` says whether a policy may have a rule about it, `in_totals` whether the totals of the JSON report
+    have it. `title` is its name where a report compares two strategies; less is better. `whole` and
+    `optional` are of its type.
+    """
+
+    name: str
+    whole: bool
+    optional: bool
+    of: Callable[[Measures], Any]
+    rule: Rule
+    judged: bool
+    in_totals: bool
+    title: str
+    shown: Shown | None
+
+    @property
+    def weight(self) -> str:
+        """The figure by which a mean over verdicts is weighted."""
+        return "could_stay" if self.rule is Rule.KEPT else "rebalances"
+
+    @property
+    def adds_up(self) -> bool:
+        return self.rule in (Rule.SUM, Rule.SUM_OF_ALL)
+
+    @property
+    def unknown(self) -> float | None:
+        """The value without any rebalance."""
+        return None if self.optional else 0 if self.whole else 1.0 if self.rule is Rule.KEPT else 0.0
+
+
+def _figure(
+    of: str | Callable[[Measures], Any],
+    rule: Rule = Rule.SUM,
+    *,
+    judged: bool = False,
+    in_totals: bool = False,
+    title: str = "",
+    shown: Shown | None = None,
+) -> dict[str, Any]:
+    """The metadata of a field of `Verdict`, which `Figure` describes."""
+    get = attrgetter(of) if isinstance(of, str) else of
+    return {"figure": (get, rule, judged, in_totals, title, shown)}
+
+
+def _spread(measures: Measures) -> int:
+    return measures.max_load - measures.min_load
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
+
+    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that
+    any optimally balanced assignment would have needed from the same starting points. A `moved` below it
+    means worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if
+    none could. The three balance figures are means over the rebalances of each assignment's own figure, the
+    `worst_` one is the largest. `second_rounds` counts the rebalances after which the cooperative protocol
+    needs another round to hand partitions over; it is 0 for a strategy that runs eagerly. `rack_misses` sums
+    the partitions that a member consumes from another rack after each rebalance, `least_rack_misses` the
+    fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
+    known. `vacated` sums the partitions whose owner had left.
+
+    The paused partition-seconds come from a model (`folds.pause_model`), not a measurement:
+    `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
+    strategy cannot run under it.
+
+    `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
+    the first few reasons; no other figure covers these rebalances.
+    """
+
+    group: str
+    strategy: str
+    mode: Mode
+    rebalances: int = field(metadata=_figure(lambda _: 1, in_totals=True))
+    generations: int = field(metadata=_figure("rounds"))
+    moved: int = field(
+        metadata=_figure(
+            "moved",
+            judged=True,
+            in_totals=True,
+            title="moved partitions",
+            shown=Shown("moved", beside="least_moved", beside_name="least possible"),
+        )
+    )
+    least_moved: int = field(metadata=_figure("least_moved", in_totals=True))
+    could_stay: int = field(metadata=_figure("could_stay"))
+    stickiness: float = field(
+        metadata=_figure(
+            "could_stay",
+            Rule.KEPT,
+            judged=True,
+            in_totals=True,
+            shown=Shown("kept", "{:.1%}", terminal_format="{:.0%}", leave_out=3),
+        )
+    )
+    max_over_mean: float = field(
+        metadata=_figure(
+            "max_over_mean",
+            Rule.MEAN,
+            judged=True,
+            in_totals=True,
+            title="fullest / mean",
+            shown=Shown("fullest / mean", "{:.2f}", "worst_max_over_mean", "worst"),
+        )
+    )
+    worst_max_over_mean: float = field(
+        metadata=_figure("max_over_mean", Rule.MOST, judged=True, in_totals=True)
+    )
+    max_minus_min: float = field(metadata=_figure(_spread, Rule.MEAN, judged=True))
+    worst_max_minus_min: int = field(metadata=_figure(_spread, Rule.MOST, judged=True))
+    load_stddev: float = field(metadata=_figure("load_stddev", Rule.MEAN, judged=True))
+    second_rounds: int = field(
+        metadata=_figure(
+            lambda measures: measures.rounds > 1,
+            judged=True,
+            in_totals=True,
+            shown=Shown("second rounds", leave_out=6),
+        )
+    )
+    rack_misses: int | None = field(
+        metadata=_figure(
+            "rack_misses",
+            judged=True,
+            in_totals=True,
+            title="rack misses",
+            shown=Shown("rack misses", beside="least_rack_misses", beside_name="least", on_terminal=False),
+        )
+    )
+    least_rack_misses: int | None = field(metadata=_figure("least_rack_misses", in_totals=True))
+    vacated: int = field(metadata=_figure("vacated"))
+    paused_s: float = field(
+        metadata=_figure(
+            "paused_s",
+            judged=True,
+            in_totals=True,
+            title="paused partition-seconds",
+            shown=Shown(
+                "paused partition-seconds (model)",
+                "{:,.0f}",
+                terminal_heading="paused, s (model)",
+                leave_out=1,
+            ),
+        )
+    )
+    paused_eager_s: float | None = field(metadata=_figure("paused_eager_s", Rule.SUM_OF_ALL, judged=True))
+    paused_cooperative_s: float | None = field(
+        metadata=_figure("paused_cooperative_s", Rule.SUM_OF_ALL, judged=True)
+    )
+    failed: int
+    failures: tuple[str, ...]
+
+
+FIGURES = {
+    each.name: Figure(
+        each.name,
+        str(each.type).startswith("int"),
+        str(each.type).endswith("None"),
+        *each.metadata["figure"],
+    )
+    for each in fields(Verdict)
+    if each.metadata
+}
+"""The figures of a verdict that are made of the measures of each rebalance, in its order."""
+
+COLUMNS = ("moved", "stickiness", "max_over_mean", "second_rounds", "paused_s", "rack_misses")
+"""The figures in the tables of the reports, in their order."""
+
+_ADDED = [
+    (each.name, each.of, each.rule, each.whole) for each in FIGURES.values() if each.rule is not Rule.KEPT
+]
+_SHOWN_FAILURES = 5
+
+_VARIES = re.compile(r"0x[0-9a-fA-F]+|\d+|'[^']*'|\"[^\"]*\"")
+"""The parts that differ between texts of one kind of failure: numbers, addresses and quoted names."""
+
+
+@dataclass(slots=True)
+class Sums:
+    """The figures of one strategy in one mode so far, by name; a mean is a sum here. Unknown ones are absent.
+
+    `failures` has the first text of each kind, and how many there are of the kind. A rebalance in which the
+    strategy failed counts only as its failure.
+    """
+
+    counts: dict[str, int] = field(default_factory=dict)
+    amounts: dict[str, float] = field(default_factory=dict)
+    failed: int = 0
+    failures: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def add(self, measures: Measures) -> None:
+        first = not self.counts
+        for name, of, rule, whole in _ADDED:
+            value = of(measures)
+            sums: dict[str, Any] = self.counts if whole else self.amounts
+            if value is None:
+                if rule is Rule.SUM_OF_ALL:
+                    sums.pop(name, None)
+            elif name in sums:
+                before = sums[name]
+                sums[name] = max(before, value) if rule is Rule.MOST else before + value
+            elif first or rule is not Rule.SUM_OF_ALL:
+                sums[name] = value + 0  # counts a truth as 1
+
+    def fail(self, problem: str) -> None:
+        self.failed += 1
+        kind = _VARIES.sub("", problem)
+        text, count = self.failures.get(kind, (problem, 0))
+        if count or len(self.failures) < _SHOWN_FAILURES:
+            self.failures[kind] = (text, count + 1)
+
+    def verdict(self, group: str, strategy: str, mode: Mode) -> Verdict:
+        """The verdict; its figures are zeros, or unknown, if the strategy failed every time."""
+        return Verdict(
+            group,
+            strategy,
+            mode,
+            **{name: self._figure(each) for name, each in FIGURES.items()},
+            failed=self.failed,
+            failures=tuple(
+                text if count == 1 else f"{text} (and {count - 1} more of this kind)"
+                for text, count in self.failures.values()
+            ),
+        )
+
+    def _figure(self, figure: Figure) -> Any:
+        weight = self.counts.get(figure.weight, 0)
+        if figure.rule is Rule.KEPT:
+            return 1 - self.counts.get("moved", 0) / weight if weight else figure.unknown
+        value = self.counts.get(figure.name) if figure.whole else self.amounts.get(figure.name)
+        if value is None:
+            return figure.unknown
+        if figure.rule is Rule.MEAN:
+            return value / weight if weight else figure.unknown
+        return value
+
+
+def total_of(strategy: str, mode: Mode, verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on a strategy over several groups."""
+    judged = [verdict for verdict in verdicts if verdict.rebalances]
+    return Verdict(
+        "",
+        strategy,
+        mode,
+        **{name: _total(each, judged) for name, each in FIGURES.items()},
+        failed=sum(verdict.failed for verdict in verdicts),
+        failures=(),
+    )
+
+
+def _total(figure: Figure, verdicts: Sequence[Verdict]) -> Any:
+    values = [(value, each) for each in verdicts if (value := getattr(each, figure.name)) is not None]
+    if not values or (figure.rule is Rule.SUM_OF_ALL and len(values) < len(verdicts)):
+        return figure.unknown
+    if figure.rule is Rule.MOST:
+        return max(value for value, _ in values)
+    if figure.adds_up:
+        return sum(value for value, _ in values)
+    weights = [getattr(each, figure.weight) for _, each in values]
+    weighted = sum(value * weight for (value, _), weight in zip(values, weights, strict=True))
+    return weighted / sum(weights) if sum(weights) else figure.unknown
