@@ -58,7 +58,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         """
         if not getattr(caller_of(KafkaConsumer), "_is_cooperative", False):
             self._require_stock(_running_call.coordinator())
-        eager: list[Any] = super().supported_protocols()
+        eager: list[Any] = super().supported_protocols()  # pyright: ignore[reportAttributeAccessIssue]
         return eager
 
     def metadata(self, topics: Iterable[str] = ()) -> bytes:
