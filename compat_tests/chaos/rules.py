@@ -171,21 +171,21 @@ def members_are_told_when_partitions_go(part: Ledger) -> Found:
 def what_others_own_already_is_not_revoked(part: Ledger) -> Found:
     """A partition that was announced to another member before is told as lost, unless no broker could say so.
 
-    After the end of its lease a member asks the coordinator; one that closes does not wait for long.
+    After the end of its lease a member asks the coordinator; one that closes does not wait for long. Another
+    member that is late, and announces what an earlier generation gave it, owns nothing.
     """
-    for one in part.ownerships:
-        for other in part.ownerships:
-            taken_at = other.since + CLOCK_SLACK_S
-            if (
-                one.ending is not Ending.REVOKED
-                or not one.since < other.since < taken_at < one.told_at < math.inf
-            ):
-                continue
-            if other.member != one.member and not _is_cut_off(part, one):
-                yield (
-                    one.told_at,
-                    f"{one.member} is told {name_of(one.partition)} as revoked after {other.member} got it",
-                )
+    for overlap in _overlaps(part):
+        one, other = overlap.earlier, overlap.later
+        if (
+            one.ending is Ending.REVOKED
+            and one.member != other.member
+            and other.since + CLOCK_SLACK_S < one.told_at < math.inf
+            and not _is_cut_off(part, one)
+        ):
+            yield (
+                one.told_at,
+                f"{one.member} is told {name_of(one.partition)} as revoked after {other.member} got it",
+            )
 
 
 def _is_cut_off(part: Ledger, one: Ownership) -> bool:

@@ -172,6 +172,18 @@ def test_what_another_member_got_before_is_told_as_lost() -> None:
     assert judge(dataclasses.replace(ZOMBIE, ownerships=[late, owner], outages=cut_off)) == []
 
 
+def test_what_another_member_announces_late_from_an_older_generation_is_still_revoked() -> None:
+    ownerships = [
+        dataclasses.replace(owns("b", 10.1, 18, Ending.REVOKED), told_at=17),
+        Ownership(14, 15, "a", "", P, Ending.LOST),
+    ]
+    generations = [generation(1, 1, a=P, b=None), generation(10, 2, b=P), generation(16, 3, a=None, b=None)]
+    assert judge(Ledger(ownerships=ownerships, generations=generations)) == []
+    newer = [generation(1, 1, a=P, b=None), generation(10, 2, b=P), generation(13, 3, a=P)]
+    took_over = [ownerships[0], owns("a", 14)]
+    assert "what others own already is not revoked" in broken(Ledger(ownerships=took_over, generations=newer))
+
+
 def test_an_owner_that_the_coordinator_counts_in_is_live_until_it_has_given_up() -> None:
     late = [owns("a", 1, 5.5, Ending.REVOKED), owns("b", 5)]
     (found,) = judge(dataclasses.replace(HANDED_OVER, ownerships=late))
