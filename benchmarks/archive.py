@@ -5,14 +5,12 @@
 
 The benchmark fills `__consumer_offsets` of its own broker with offset commits and, among them, generations of
 groups with ten members (`--group-records` is their share; a busy cluster has one in thousands). Then it runs
-the command with a new folder, and prints the CPU seconds of all its processes, the wall time, and the peak
-memory of its largest process.
+the command with a new folder, and prints its CPU seconds, the wall time, and the peak memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import os
 import resource
 import subprocess
@@ -25,7 +23,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from confluent_kafka import Producer
 
-from compat_tests.recording.archive_kills import TOPIC, family, make_offsets_topic
+from compat_tests.recording.archive_kills import TOPIC, make_offsets_topic
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_replay.folds.consumer_offsets import (
@@ -42,11 +40,6 @@ GROUPS = 500
 MEMBERS = 10
 COMMIT_VALUE = b"\0\3" + bytes(8 + 4 + 2 + 8)
 """A committed offset, version 3: offset, leader epoch, no metadata, timestamp."""
-
-_BECOME_SUBREAPER = 36
-"""`PR_SET_CHILD_SUBREAPER`: this process waits for all descendants, so that their CPU time is counted."""
-
-_LONGEST_END_S = 20.0
 
 Record = tuple[bytes, bytes]
 
@@ -102,18 +95,12 @@ def fill(bootstrap: str, partitions: int, offsets: int, group_records: float) ->
 
 def archive(bootstrap: str, folder: Path) -> str:
     """Run the command; returns its figures."""
-    before_it = family(os.getpid())
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     command = [sys.executable, "-m", "kafka_assignors_cli", "archive", "--once", "--to", str(folder)]
     subprocess.run([*command, "--bootstrap-server", bootstrap], check=True)
-    # The JVM of a Spark session, where there is one, outlives its parent for a moment.
-    deadline = time.monotonic() + _LONGEST_END_S
-    while len(family(os.getpid())) > len(before_it) and time.monotonic() < deadline:
-        os.waitpid(-1, os.WNOHANG)
-        time.sleep(0.05)
     after, wall_s = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - started
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return f"{cpu_s:.1f} CPU s, {wall_s:.1f} s, at most {after.ru_maxrss >> 10} MiB in one process"
+    return f"{cpu_s:.1f} CPU s, {wall_s:.1f} s, at most {after.ru_maxrss >> 10} MiB"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -127,13 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder, KafkaCluster(settings=settings, heap="1g") as kafka:
         make_offsets_topic(kafka)
         generations = fill(kafka.bootstrap, options.partitions, options.offsets, options.group_records)
-        ctypes.CDLL(None).prctl(_BECOME_SUBREAPER, 1)
         for run in range(options.runs):
             place = Path(folder, str(run))
             print(f"{options.offsets} offsets: {archive(kafka.bootstrap, place)}", flush=True)
             rows = pq.read_table(place / "raw", columns=["offset"]).num_rows
             assert rows >= generations, (rows, generations)
-        ctypes.CDLL(None).prctl(_BECOME_SUBREAPER, 0)
 
 
 if __name__ == "__main__":
