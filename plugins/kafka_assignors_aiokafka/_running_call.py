@@ -19,13 +19,12 @@ with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Mapping
-from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
 
+from kafka_assignors.assignor import code_of, variables_of
 from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.messages import JoinedMember
@@ -46,15 +45,9 @@ class _Function(NamedTuple):
     arguments: Iterable[str]
     attribute: str | None = None
 
-    def code(self) -> CodeType | None:
-        """Its code, also where another package has wrapped it; None for a function that is not Python."""
-        function: Any = getattr(self.of, self.name, None)
-        code: CodeType | None = getattr(inspect.unwrap(function), "__code__", None)
-        return code
-
     def unreadable(self) -> str | None:
         """What is missing; None if all is there."""
-        code, name = self.code(), f"{self.of.__name__}.{self.name}"
+        code, name = code_of(self.of, self.name), f"{self.of.__name__}.{self.name}"
         if code is None:
             return f"it has no function {name}"
         for argument in self.arguments:
@@ -66,13 +59,7 @@ class _Function(NamedTuple):
 
     def running(self) -> Mapping[str, Any] | None:
         """The variables of the nearest running call; None if there is none."""
-        code = self.code()
-        frame: FrameType | None = inspect.currentframe()
-        while frame is not None:
-            if frame.f_code is code:
-                return frame.f_locals
-            frame = frame.f_back
-        return None
+        return variables_of(code_of(self.of, self.name))
 
 
 _JOINS = _Function(CoordinatorGroupRebalance, "perform_group_join", ["self"], "_coordinator")

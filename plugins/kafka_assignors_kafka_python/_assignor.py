@@ -31,8 +31,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 
     In a `CooperativeKafkaConsumer`, `weights` gives a leader the weights of partitions, for strategies that
     use them: see `WeightedAssignor`. The leader waits for the weights for `weights_timeout_s`, at most a
-    third of `session_timeout_ms`. With `rebalance` a leader starts a rebalance when the load needs one.
-    `AssignorOptions` describes the other arguments.
+    third of `session_timeout_ms`. `AssignorOptions` describes the other arguments.
 
     With kafka-python 2, RuntimeError for a release that does not show what cooperative members hold, if the
     strategy has the cooperative protocol; with kafka-python 3, KafkaConsumer raises it.

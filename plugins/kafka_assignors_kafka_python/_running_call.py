@@ -21,12 +21,11 @@ kafka-python 3 decodes every field, and what it has decoded encodes to the same 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
-from kafka_assignors.assignor import caller_of
+from kafka_assignors.assignor import caller_of, code_of, variables_of
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.messages import JoinedMember
 from kafka_assignors.wire import Subscription, encode_subscription
@@ -72,11 +71,11 @@ def joined_members(decoded: Any, *, completely: bool) -> Iterable[JoinedMember]:
     """
     why = obstacle()
     if IS_2 and why is None:
-        frame = _frame_of(_perform_assignment())
-        if frame is not None:
+        running = variables_of(_perform_assignment())
+        if running is not None:
             return [
                 JoinedMember(member_id, instance_id[0] if instance_id else None, bytes(metadata))
-                for member_id, *instance_id, metadata in frame.f_locals["members"]
+                for member_id, *instance_id, metadata in running["members"]
             ]
         why = "its ConsumerCoordinator._perform_assignment is not running"
     if completely and why is not None:
@@ -90,17 +89,7 @@ def joined_members(decoded: Any, *, completely: bool) -> Iterable[JoinedMember]:
 
 
 def _perform_assignment() -> CodeType | None:
-    """The code of that method, also where another package has wrapped it."""
-    method: Any = getattr(ConsumerCoordinator, "_perform_assignment", None)
-    return getattr(inspect.unwrap(method), "__code__", None)
-
-
-def _frame_of(code: CodeType | None) -> FrameType | None:
-    """The nearest frame in the call stack that runs this code."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code is not code:
-        frame = frame.f_back
-    return frame
+    return code_of(ConsumerCoordinator, "_perform_assignment")
 
 
 def _decodes_every_field() -> bool:

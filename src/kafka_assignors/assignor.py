@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from logging import Logger
-from types import FrameType, ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypedDict, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -110,6 +110,20 @@ def caller_of(kind: type[Caller]) -> Caller | None:
             return caller
         frame = frame.f_back
     return None
+
+
+def code_of(kind: type, method: str) -> CodeType | None:
+    """The code of a method, also where another package has wrapped it; None for one that is not Python."""
+    code: CodeType | None = getattr(inspect.unwrap(getattr(kind, method, None)), "__code__", None)  # type: ignore[arg-type]
+    return code
+
+
+def variables_of(code: CodeType | None) -> Mapping[str, Any] | None:
+    """The variables of the nearest call in the stack that runs this code; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals
 
 
 class Assignor:
