@@ -39,11 +39,17 @@ _STATE = b"kafka-assignors"
 """The key of an `ArchiveState` in the footer of a file."""
 
 _LOCK = ".lock"
-_OURS = re.compile(r"(?:.*/)?((\d{10,})-[0-9a-f]{6}\.parquet)")
+_OURS = re.compile(r"(?:.*/)?(\d{10,})-[0-9a-f]{6}\.parquet")
 
 
 def _plain(name: str) -> str:
     return name.rpartition("/")[2]
+
+
+def _number(name: str) -> int | None:
+    """The number that an archiver gave to this file; None for a file of others."""
+    found = _OURS.fullmatch(name)
+    return None if found is None else int(found[1])
 
 
 class Folder:
@@ -194,7 +200,7 @@ class Archive:
         self._known: dict[str, CatalogueEntry] = {}
         self._looks = 0
         for name in names[TOPICS_FOLDER]:
-            self._looks = int(_OURS.fullmatch(name)[2])  # type: ignore[index]
+            self._looks = _number(name) or 0
             for row in folder.read_table(name).to_pylist():
                 since = row["from"] and to_micros(row["from"])
                 self._known[row["topic"]] = CatalogueEntry.from_row({**row, "from": since})
@@ -224,7 +230,7 @@ class Archive:
         for name in names:
             if _plain(name).startswith("."):
                 self.folder.delete(name)
-        ours = [name for name in names if _OURS.fullmatch(name)]
+        ours = [name for name in names if _number(name) is not None]
         whole = [name for name in names if not _plain(name).startswith((".", "_"))]
         if whole and not ours and kind == RAW_FOLDER:
             raise ArchiveError(
@@ -245,7 +251,7 @@ class Archive:
 
     def _require_single(self, batches: Sequence[str]) -> None:
         """`ArchiveError` if two archivers wrote the same batch; it names the files that no other follows."""
-        numbers = [int(_OURS.fullmatch(name)[2]) for name in batches]  # type: ignore[index]
+        numbers = [_number(name) or 0 for name in batches]
         number, count = Counter(numbers).most_common(1)[0]
         if count == 1:
             return
@@ -288,7 +294,7 @@ class Archive:
         first = min(date, *self._newest.split("/")[1:2])
         dates = [each for each in self.folder.names(RAW_FOLDER, recursive=False) if _plain(each) >= first]
         files = (file for each in dates for file in self.folder.names(each) if file != name)
-        return any(int(ours[2]) >= number for ours in map(_OURS.fullmatch, files) if ours)
+        return any(found is not None and found >= number for found in map(_number, files))
 
     def note(self, found: Iterable[LiveTopic], now: datetime) -> int:
         """Write the topics that have changed since the last look; returns how many there are.
