@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from compat_tests.support.offset_commits import OffsetCommit, decode_offset_commit, encode_offset_commit
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
@@ -32,14 +33,11 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    OffsetCommit,
     OffsetCommitKey,
     decode_group_metadata,
     decode_key,
-    decode_offset_commit,
     encode_group_metadata,
     encode_key,
-    encode_offset_commit,
 )
 from kafka_assignors_replay.folds.kip848_records import (
     AssignedPartitions,

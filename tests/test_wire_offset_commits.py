@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from compat_tests.support.offset_commits import OffsetCommit, decode_offset_commit, encode_offset_commit
 from kafka_assignors.wire import ProtocolError
-from kafka_assignors_replay.folds.consumer_offsets import (
-    OffsetCommit,
-    decode_offset_commit,
-    encode_offset_commit,
-)
 
 BY_JAVA = (
     "0000000000000000002a00046e6f74650000019ca6b1dc00",

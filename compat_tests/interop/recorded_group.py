@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
+from compat_tests.support.offset_commits import decode_offset_commit
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
@@ -25,7 +26,6 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     OffsetCommitKey,
     decode_group_metadata,
     decode_key,
-    decode_offset_commit,
     group_partition,
 )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from compat_tests.support.offset_commits import OffsetCommit, encode_offset_commit
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_replay.folds.consumer_offsets import (
     ConsumerGroupKey,
@@ -23,11 +24,9 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    OffsetCommit,
     OffsetCommitKey,
     encode_group_metadata,
     encode_key,
-    encode_offset_commit,
 )
 from kafka_assignors_replay.folds.kip848_records import (
     AssignedPartitions,
