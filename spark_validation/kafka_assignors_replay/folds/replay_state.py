@@ -24,7 +24,7 @@ import enum
 import functools
 import json
 import types
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import date, datetime
@@ -38,7 +38,7 @@ FORMAT = 1
 
 _State = TypeVar("_State")
 
-_MAPPINGS: dict[Any, type] = {dict: dict, Mapping: dict, OrderedDict: OrderedDict, Counter: Counter}
+_MAPPINGS: dict[Any, type] = {dict: dict, Mapping: dict, Counter: Counter}
 _SEQUENCES: dict[Any, type] = {
     tuple: tuple,
     list: list,
