@@ -8,11 +8,12 @@
 
 In each round new processes, one for each class, read one topic at the same time, in their own groups, so that
 other load on the machine affects all of them equally. The first figures are of the join: CPU, and the time
-until the listener is told the assignment. Five seconds after their partitions are assigned, three
-loads follow: no record; a record a second for each partition; a backlog of 2000 records for each partition,
-which is written while the consumers are paused. The CPU is that of the whole process, with system calls, but
-without the broker, which the benchmark starts. The output shows the medians of the rounds and of their
-ratios, and the smallest and the greatest ratio.
+until the listener is told the assignment. Once all have imported what they need, they join one after the
+other, in another order each round. Five seconds after their partitions are assigned, three loads follow: no
+record; a record a second for each partition; a backlog of 2000 records for each partition, which is written
+while the consumers are paused. The CPU is that of the whole process, with system calls, but without the
+broker, which the benchmark starts. The output shows the medians of the rounds and of their ratios, and the
+smallest and the greatest ratio.
 
 `--beside` adds our consumer as another interpreter has it installed, for example an earlier release.
 `--observed` adds our consumer with an observer of all events.
@@ -86,6 +87,7 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
     from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
     made: Any = AIOKafkaConsumer if kind == STOCK else CooperativeAIOKafkaConsumer
+    _wait_for_order()
     began = Usage.now()
     consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
     joined = _joined(ConsumerRebalanceListener)
@@ -119,6 +121,7 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
     from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
     made: Any = KafkaConsumer if kind == STOCK else CooperativeKafkaConsumer
+    _wait_for_order()
     began = Usage.now()
     consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
     joined = _joined(ConsumerRebalanceListener)
@@ -184,6 +187,11 @@ def _observing(kind: str) -> dict[str, Any]:
     return {"observer": type("Counting", (RebalanceObserver,), {name: counting(name) for name in HOOKS})()}
 
 
+def _wait_for_order() -> None:
+    print("imported", flush=True)
+    sys.stdin.readline()
+
+
 def _check(give_up_at: float) -> None:
     if time.monotonic() > give_up_at:
         raise RuntimeError(f"nothing was assigned within {JOIN_SECONDS:g} s")
@@ -206,12 +214,12 @@ class Consumer:
         command = [python, "-m", "benchmarks.at_rest", "--consume", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
+    def wait_for_imports(self) -> None:
+        self._line()
+
     def join(self) -> Usage:
-        """Wait until its partitions are assigned, and return the usage of the join."""
-        line = self._line()
-        if not line:
-            raise RuntimeError(f"a consumer ended with exit code {self._process.wait()}")
-        return Usage(*json.loads(line))
+        """Let it join, wait until its partitions are assigned, and return the usage of the join."""
+        return self.usage()
 
     def usage(self, order: str = "") -> Usage:
         """Send the process an order (`pause`, `resume` or none), and return its usage so far."""
@@ -225,18 +233,22 @@ class Consumer:
 
     def _line(self) -> str:
         assert self._process.stdout is not None
-        return self._process.stdout.readline().strip()
+        line = self._process.stdout.readline().strip()
+        if not line:
+            raise RuntimeError(f"a consumer ended with exit code {self._process.wait()}")
+        return line
 
 
 class Round:
     """Consumers of all classes that read the same topic."""
 
-    def __init__(self, kafka: KafkaCluster, options: argparse.Namespace) -> None:
+    def __init__(self, kafka: KafkaCluster, options: argparse.Namespace, number: int) -> None:
         from confluent_kafka import Producer
 
         self._topic = uuid.uuid4().hex
         self._partitions = options.partitions
         self._seconds = options.seconds
+        self._number = number
         kafka.create_topic(self._topic, options.partitions)
         backlog = BACKLOG_PER_PARTITION * options.partitions
         self._producer = Producer(
@@ -262,7 +274,11 @@ class Round:
     def measure(self) -> dict[str, dict[str, Usage]]:
         """The usage by load and by class."""
         try:
-            join = {kind: consumer.join() for kind, consumer in self._consumers.items()}
+            for consumer in self._consumers.values():
+                consumer.wait_for_imports()
+            kinds = [*self._consumers]
+            first = self._number % len(kinds)
+            join = {kind: self._consumers[kind].join() for kind in kinds[first:] + kinds[:first]}
             time.sleep(WARM_UP_SECONDS)
             idle = self._during(lambda: time.sleep(self._seconds))
             steady = self._during(self._write_steadily)
@@ -358,7 +374,7 @@ def main() -> None:
     rounds = []
     with KafkaCluster() as kafka:
         for number in range(options.rounds):
-            rounds.append(Round(kafka, options).measure())
+            rounds.append(Round(kafka, options, number).measure())
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
     show(rounds, options.seconds)
 
