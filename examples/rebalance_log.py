@@ -40,13 +40,5 @@ class RebalanceLog(RebalanceObserver):
         self.counts["lost"] += len(partitions)
         self._log.warning("%d partitions lost: the session ended, or polls came too late", len(partitions))
 
-    def decided(
-        self, *, strategy: str, seconds: float, moved: int | None, least_moved: int | None, **_: Any
-    ) -> None:
-        self._log.info(
-            "led: %s moves %s partitions, the least is %s; %.3f s",
-            strategy,
-            moved,
-            least_moved,
-            seconds,
-        )
+    def decided(self, *, strategy: str, seconds: float, moved: int, **_: Any) -> None:
+        self._log.info("led: %s moves %d partitions; %.3f s", strategy, moved, seconds)

@@ -65,7 +65,7 @@ def everything(observer: RebalanceObserver) -> None:
     observer.heartbeat_answered(seconds=0.5, ok=False)
     observer.commit_answered(seconds=0.25, ok=True)
     observer.commit_answered(seconds=0.75, ok=False)
-    observer.decided(strategy="cooperative-sticky", seconds=0.5, moved=4, least_moved=3, withheld=2)
+    observer.decided(strategy="cooperative-sticky", seconds=0.5, moved=4, withheld=2)
     observer.revoked(partitions=frozenset({("orders", 0)}), seconds=None)
     observer.lost(partitions=frozenset({("orders", 1)}), seconds=0.25)
 
@@ -103,7 +103,6 @@ def test_every_event_has_its_instrument_with_unit_and_attributes() -> None:
         "kafka.consumer.listener.duration": ("s", [({change: "assigned"}, 0.125), ({change: "lost"}, 0.25)]),
         "kafka.consumer.leader.decision.duration": ("s", [(strategy, 0.5)]),
         "kafka.consumer.leader.moved": ("{partition}", [(strategy, 4)]),
-        "kafka.consumer.leader.least_moved": ("{partition}", [(strategy, 3)]),
         "kafka.consumer.leader.withheld": ("{partition}", [(strategy, 2)]),
     }
     units = {name: metric.unit for name, metric in recorded.metrics().items()}
@@ -140,15 +139,6 @@ def test_an_application_with_a_new_reason_each_time_makes_no_series_without_end(
     points = recorded.points("kafka.consumer.rebalance.begun")
     assert len(points) == MOST_REASONS + 1
     assert ({"kafka.consumer.rebalance.reason": "_OTHER"}, 1000 - MOST_REASONS) in points
-
-
-def test_moves_that_were_not_measured_are_not_recorded() -> None:
-    recorded = Recorded()
-    recorded.observer.decided(strategy="range", seconds=0.5, moved=None, least_moved=None, withheld=0)
-    assert recorded.metrics().keys() == {
-        "kafka.consumer.leader.decision.duration",
-        "kafka.consumer.leader.withheld",
-    }
 
 
 def test_without_an_sdk_nothing_is_recorded_and_nothing_fails() -> None:

@@ -42,7 +42,6 @@ _COUNTERS = (
     ("rebalance.begun", "{rebalance}", "JoinGroup requests, by reason."),
     ("partition.changes", "{partition}", "Partitions assigned, revoked and lost."),
     ("leader.moved", "{partition}", "Partitions that changed owner although the old owner could keep them."),
-    ("leader.least_moved", "{partition}", "The fewest moves that the best balance needs."),
     ("leader.withheld", "{partition}", "Partitions that wait until their owner has revoked them."),
 )
 
@@ -128,21 +127,11 @@ class OpenTelemetryObserver(RebalanceObserver):
     def lost(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
         self._partitions("lost", len(partitions), seconds)
 
-    def decided(
-        self,
-        *,
-        strategy: str,
-        seconds: float,
-        moved: int | None,
-        least_moved: int | None,
-        withheld: int,
-        **_: Any,
-    ) -> None:
+    def decided(self, *, strategy: str, seconds: float, moved: int, withheld: int, **_: Any) -> None:
         attributes = {**self._attributes, "kafka.consumer.strategy": strategy}
         self._decision.record(seconds, attributes)
-        for name, count in (("moved", moved), ("least_moved", least_moved), ("withheld", withheld)):
-            if count is not None:
-                self._counters[f"leader.{name}"].add(count, attributes)
+        self._counters["leader.moved"].add(moved, attributes)
+        self._counters["leader.withheld"].add(withheld, attributes)
 
     def _partitions(self, change: str, count: int, seconds: float | None) -> None:
         attributes = {**self._attributes, "kafka.consumer.partition.change": change}

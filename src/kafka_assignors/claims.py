@@ -28,7 +28,7 @@ from operator import lt
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # A group has its claims judged here.
-    from kafka_assignors.group import Group, Member, TopicPartitions
+    from kafka_assignors.group import Assignment, Group, Member, TopicPartitions
 
 NAMED_PARTITIONS = 100
 """How many partitions of one dropped claim are named: a faulty member may claim millions."""
@@ -101,6 +101,21 @@ def judge_claims(group: Group) -> Claims:
             owners[member.id] = kept
     dropped.sort(key=lambda claim: (claim.member_id, claim.topic, claim.reason))
     return Claims(owners, tuple(dropped), unowned)
+
+
+def movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
+    """How many owned partitions the assignment takes from their owner, and how many it leaves with it."""
+    owned = kept = 0
+    for member_id, prior in claims.owners.items():
+        now = assignment.members.get(member_id, {})
+        for topic, partitions in prior.items():
+            owned += len(partitions)
+            has = now.get(topic)
+            if has is partitions:
+                kept += len(partitions)
+            elif has:
+                kept += len(set(partitions).intersection(has))
+    return owned - kept, kept
 
 
 def _consider(group: Group, dropped: list[DroppedClaim]) -> list[tuple[Member, TopicPartitions]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import sqrt
 from operator import truediv
 
-from kafka_assignors.claims import Claims
+from kafka_assignors.claims import movement
 from kafka_assignors.criteria import PLAIN, Scale
 from kafka_assignors.group import Assignment, Group, TopicPartitions
 from kafka_assignors.solver import racks_matter
@@ -72,7 +72,7 @@ def measure(group: Group, assignment: Assignment, *, scale: Scale = PLAIN) -> Qu
     total = sum(loads)
     mean = total / len(loads) if loads else 0.0
     most = max(loads, default=0)
-    moved, kept = _movement(group.claims, assignment)
+    moved, kept = movement(group.claims, assignment)
     racks = racks_matter(group)
     return Quality(
         members=len(loads),
@@ -97,21 +97,6 @@ def _max_over_share(group: Group, loads: Sequence[int], scale: Scale) -> float |
         return None
     shares = [sum(loads) * capacity / sum(capacities) for capacity in capacities]
     return max(map(truediv, loads, shares)) if any(loads) else 1.0
-
-
-def _movement(claims: Claims, assignment: Assignment) -> tuple[int, int]:
-    """How many partitions changed their owner, and how many kept it."""
-    owned = kept = 0
-    for member_id, prior in claims.owners.items():
-        now = assignment.members.get(member_id, {})
-        for topic, partitions in prior.items():
-            owned += len(partitions)
-            has = now.get(topic)
-            if has is partitions:
-                kept += len(partitions)
-            elif has:
-                kept += len(set(partitions).intersection(has))
-    return owned - kept, kept
 
 
 def _rack_traffic(group: Group, assignment: Assignment) -> RackTraffic | None:

@@ -14,15 +14,12 @@ import enum
 import inspect
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future
 from logging import Logger
 from typing import Any
 
-from kafka_assignors.assignor import ask_in_thread
-from kafka_assignors.group import NO_GENERATION, Group
-from kafka_assignors.leader import LeaderResult
+from kafka_assignors.claims import movement
+from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.messages import EncodedAssignments
-from kafka_assignors.quality import measure
 from kafka_assignors.rebalance.events import (
     Action,
     Assigned,
@@ -34,9 +31,6 @@ from kafka_assignors.rebalance.events import (
 )
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
-from kafka_assignors.solver import least_moved
-from kafka_assignors.strategies.sticky import moves_least
-from kafka_assignors.strategy import Strategy
 
 
 class RebalanceOutcome(enum.Enum):
@@ -61,8 +55,7 @@ class RebalanceObserver:
     The methods are plain functions with keyword arguments alone, so that later releases can add arguments:
     end yours with `**_`. They are called in the order of the events, by the thread on which these happen: the
     event loop of aiokafka; the I/O thread of kafka-python, but its user's thread for `assigned`, `revoked`
-    and `lost`. `decided` has a thread of its own in both. The consumer waits for each call to return, so a
-    method must not block.
+    and `lost`. The consumer waits for each call to return, so a method must not block.
 
     Times are in seconds. A partition is a (topic, partition) tuple.
     """
@@ -107,21 +100,11 @@ class RebalanceObserver:
         One call of `commit` may take several requests.
         """
 
-    def decided(
-        self,
-        *,
-        strategy: str,
-        seconds: float,
-        moved: int | None,
-        least_moved: int | None,
-        withheld: int,
-        **_: Any,
-    ) -> None:
+    def decided(self, *, strategy: str, seconds: float, moved: int, withheld: int, **_: Any) -> None:
         """This member has led a generation: it had the assignment `seconds` after JoinGroup was accepted.
 
-        `moved` partitions change their owner although the owner is in the group and could keep them, and
-        `least_moved` is the fewest moves to the best balance. Both are None while those of an earlier
-        generation are still being computed. `withheld` partitions wait until their owners have revoked them.
+        `moved` partitions change their owner although the owner is in the group and could keep them.
+        `withheld` partitions wait until their owners have revoked them.
         """
 
 
@@ -165,7 +148,6 @@ class Observers:
         self._has_failed: set[int] = set()
         self._lock = threading.Lock()
         self._began_at: float | None = None
-        self._measuring: Future[None] | None = None
         given = tuple(observers)
         self._calls = {name: tuple(one for one in given if _overrides(one, name)) for name in HOOKS}
 
@@ -212,40 +194,14 @@ class Observers:
 
     # ---- leading
 
-    def decided(self, strategy: Strategy, encoded: EncodedAssignments, seconds: float) -> None:
-        """This member has assigned a generation.
-
-        The fewest possible moves may take as long to find as the assignment itself, and the group does not
-        wait for that: a thread measures and tells. There is one thread at a time.
-        """
+    def decided(self, strategy: str, encoded: EncodedAssignments, seconds: float) -> None:
+        """This member has assigned a generation."""
         if not self._calls["decided"]:
             return
-        if self._measuring is None or self._measuring.done():
-            self._measuring = ask_in_thread(
-                self._measure, strategy, encoded, seconds, name="kafka-assignors-measure"
-            )
-        else:
-            self._tell_decided(strategy, encoded.result, seconds, None, None)
-
-    def _measure(self, strategy: Strategy, encoded: EncodedAssignments, seconds: float) -> None:
-        moved = least = None
-        try:
-            moved, least = _moves(strategy, encoded.group, encoded.result)
-        except Exception:
-            self._log.exception("group %r: what the leader moves could not be measured", self._group_id)
-        self._tell_decided(strategy, encoded.result, seconds, moved, least)
-
-    def _tell_decided(
-        self, strategy: Strategy, result: LeaderResult, seconds: float, moved: int | None, least: int | None
-    ) -> None:
-        self.tell(
-            "decided",
-            strategy=strategy.name,
-            seconds=seconds,
-            moved=moved,
-            least_moved=least,
-            withheld=sum(len(numbers) for topics in result.withheld.values() for numbers in topics.values()),
-        )
+        result = encoded.result
+        moved, _ = movement(encoded.group.claims, result.target)
+        withheld = sum(len(numbers) for topics in result.withheld.values() for numbers in topics.values())
+        self.tell("decided", strategy=strategy, seconds=seconds, moved=moved, withheld=withheld)
 
     # ---- telling
 
@@ -281,9 +237,3 @@ class Observers:
 
 def _overrides(observer: RebalanceObserver, name: str) -> bool:
     return getattr(type(observer), name) is not getattr(RebalanceObserver, name) or name in vars(observer)
-
-
-def _moves(strategy: Strategy, group: Group, result: LeaderResult) -> tuple[int, int]:
-    """How many partitions the target of the strategy moves, and the fewest moves to the best balance."""
-    moved = measure(group, result.target).moved
-    return moved, moved if moves_least(strategy) else least_moved(group)

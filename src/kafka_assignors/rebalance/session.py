@@ -262,8 +262,7 @@ class Session:
             seconds = transport.now() - sent_at
             self.observers.tell("synced", seconds=seconds, generation=membership.generation)
             if outcome is not None:
-                strategy = self._assignors[joined.strategy].strategy
-                self.observers.decided(strategy, outcome, sent_at - began_at)
+                self.observers.decided(joined.strategy, outcome, sent_at - began_at)
         try:
             assigned = await self._own_assignment(response.assignment, joined.leader_id)
         except ProtocolError as error:
