@@ -1,11 +1,11 @@
 """The interface of the engines that run a replay, and the check of their results.
 
-An engine passes records to `folds.group`, and collects the outputs. Spark replays a history of any size, also
-on a cluster; the local engine runs the same functions in this process and a few workers, with pyarrow alone.
-Both give the same figures.
+An engine brings the records of a group together and sorts them, runs `folds.group` over them, and carries the
+outputs to this process. Spark replays a history of any size, also on a cluster; the local engine runs the
+same functions in a few processes, with pyarrow alone. Both give the same figures.
 
-The check draws a few groups, gets their records from the engine, and folds them in this process, in one
-piece. Any difference is an error.
+The check draws a few groups, gets their records from the engine, and folds them in this process. Any
+difference is an error.
 """
 
 from __future__ import annotations
@@ -15,9 +15,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from kafka_assignors_replay.folds.group import FoldWork, SortedRecord, fold_groups, read_detail
-from kafka_assignors_replay.folds.records import group_bytes
-from kafka_assignors_replay.folds.replay_state import read_state
+from kafka_assignors_replay.folds.group import (
+    Detail,
+    FoldWork,
+    Output,
+    SortedRecord,
+    fold_groups,
+    read_detail,
+)
 from kafka_assignors_replay.folds.sums import (
     GroupSums,
     churn_of,
@@ -27,38 +32,20 @@ from kafka_assignors_replay.folds.sums import (
     verdicts_of,
 )
 from kafka_assignors_replay.history import table_on_disk
-from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck, TableFile, to_json
+from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck, to_json
 
 OnTasks = Callable[[int, int], None]
 """Called with how many tasks are done, and how many there are."""
 
 
-RECORD_BYTES = 100
-"""The bytes that a record counts in addition to its value."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The most bytes of records that are replayed at a time: of one group, and of all groups."""
-
-    chunk_bytes: int = 64 << 20
-    slice_bytes: int = 512 << 20
-
-    def slices(self, size: int, chunks: Mapping[bytes | None, int]) -> int:
-        """The number of slices for `size` bytes of records; `chunks` has the chunks of each giant."""
-        return max(1, -(-size // self.slice_bytes), *chunks.values())
-
-
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The facts about all records that a fold needs first. `folds.group.FoldWork` defines `giants`, `torn`
-    and `collided`.
+    """The facts about all records that a fold needs first; `folds.group.FoldWork` defines `torn` and
+    `collided`.
 
     `misplaced` counts, for each column, the records in which it is null, negative or too large.
     """
 
-    slices: int = 1
-    giants: Mapping[bytes | None, int] = field(default_factory=dict)
     torn: frozenset[bytes | None] = frozenset()
     collided: frozenset[tuple[int, int]] = frozenset()
     misplaced: Mapping[str, int] = field(default_factory=dict)
@@ -67,7 +54,7 @@ class Survey:
 class Engine(Protocol):
     """One replay on one history, in the order of these methods."""
 
-    def survey(self, limits: Limits) -> Survey:
+    def survey(self) -> Survey:
         """Read all records once."""
         ...
 
@@ -76,24 +63,12 @@ class Engine(Protocol):
         microseconds."""
         ...
 
-    def begin(self, work: FoldWork) -> None:
-        """Set the work."""
-        ...
-
-    def run_slice(self, number: int, on_tasks: OnTasks) -> Iterator[bytes]:
-        """Fold a slice of the records: the sums of each group."""
-        ...
-
-    def details(self, groups: Iterable[bytes]) -> dict[bytes, list[bytes]]:
-        """The details of these groups, in the order of their chunks."""
+    def fold(self, work: FoldWork, on_tasks: OnTasks) -> Iterator[Output]:
+        """Fold all records: the outputs, in any order of the groups."""
         ...
 
     def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
         """The sorted records of a few groups."""
-        ...
-
-    def write_tables(self, folder: str) -> tuple[TableFile, ...]:
-        """Write the tables of all slices; returns which files hold the rows of which group."""
         ...
 
     def count_commits(self) -> int:
@@ -137,33 +112,30 @@ def draw(groups: Iterable[GroupSums], count: int, seed: int) -> tuple[str, ...]:
 
 
 def check_sample(
-    engine: Engine, work: FoldWork, found: Iterable[GroupSums], groups: Sequence[str]
+    engine: Engine,
+    work: FoldWork,
+    groups: Sequence[str],
+    found: Mapping[str | None, GroupSums],
+    detail_of: Callable[[str, int], Detail],
 ) -> SampleCheck:
-    """Fold these groups in this process; `ReplayError` if the engine's result differs."""
-    if not groups:
-        return SampleCheck((), 0)
-    there = {sums.group: sums for sums in found}
-    names = [*map(group_bytes, groups)]
-    details = engine.details(names)
-    here = replace(work, giants={}, tables=False)
+    """Fold these groups in this process; `ReplayError` if the engine's result differs.
+
+    `found` are its sums, and `detail_of` a group and the most rows of a series its details.
+    """
     rows = 0
-    for output in fold_groups(engine.records_of(groups), here):
-        assert output.sums is not None
-        assert output.detail is not None
-        assert output.group is not None
-        sums = read_state(GroupSums, output.sums)
-        group = sums.group or ""
-        most = sums.facts.replayable
+    for sums, detail, _ in fold_groups(engine.records_of(groups), replace(work, tables=False)):
+        assert sums is not None
+        group, most = sums.group or "", sums.facts.replayable
         _compare(
             group,
-            dict(_values(sums, read_detail(group, [output.detail], most))),
-            dict(_values(there[group], read_detail(group, details.get(output.group, ()), most))),
+            dict(_values(sums, read_detail(group, detail, most))),
+            dict(_values(found[group], detail_of(group, most))),
         )
         rows += sums.rows
     return SampleCheck(tuple(groups), rows)
 
 
-def _values(sums: GroupSums, detail: Any) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+def _values(sums: GroupSums, detail: Detail) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     """Everything that a result has of the group, by subject."""
     yield ("the group",), {**to_json(group_summary(sums)), "rows": sums.rows}
     yield ("the causes",), {each.cause: each.generations for each in churn_of([sums])}

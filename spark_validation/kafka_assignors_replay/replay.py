@@ -21,12 +21,11 @@ import kafka_assignors
 from kafka_assignors.group import some_of
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.engine import Engine, Limits, Survey, check_sample, draw
+from kafka_assignors_replay.collected import Collected
+from kafka_assignors_replay.engine import Engine, Survey, check_sample, draw
 from kafka_assignors_replay.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_replay.folds.generations import MOST_PARTITIONS
-from kafka_assignors_replay.folds.group import Detail, FoldWork, read_detail
-from kafka_assignors_replay.folds.records import group_bytes
-from kafka_assignors_replay.folds.replay_state import StateError, read_state
+from kafka_assignors_replay.folds.group import FoldWork
 from kafka_assignors_replay.folds.strategy_guard import StrategyGuard, ended_in
 from kafka_assignors_replay.folds.sums import (
     GroupSums,
@@ -68,22 +67,18 @@ _TIMELINE_ROWS = 200_000
 """About how many rows all timelines have together: this process holds them in memory. Each series has at
 least one."""
 
-_LIMITS = Limits()
-
 
 def run_replay(
     options: ReplayOptions,
     on_progress: Callable[[Progress], None],
-    limits: Limits = _LIMITS,
     *,
     engine: str | None = None,
     on_choice: Callable[[Choice], None] = lambda _: None,
 ) -> ReplayResult:
     """Replay a history.
 
-    `on_progress` is called often, and from another thread while Spark works. `limits` bounds how much is
-    replayed at a time. `engine` is one of `engine_choice.ENGINES`, or None for the engine that fits;
-    `on_choice` gets the engine and the reason.
+    `on_progress` is called often, and from another thread while Spark works. `engine` is one of
+    `engine_choice.ENGINES`, or None for the engine that fits; `on_choice` gets the engine and the reason.
 
     Raises `ReplayError` for every problem with the input, the options or the environment.
     """
@@ -92,7 +87,7 @@ def run_replay(
     if options.path is None:
         with _archived(options, on_progress) as folder:
             here = replace(options, path=folder, bootstrap_servers=None)
-            result = run_replay(here, on_progress, limits, engine=engine, on_choice=on_choice)
+            result = run_replay(here, on_progress, engine=engine, on_choice=on_choice)
         return _of_cluster(result, options, time.monotonic() - started)
     choice = choose_engine(options, engine)
     on_choice(choice)
@@ -106,14 +101,16 @@ def run_replay(
         open_engine(choice.name, options, left_out, phases.tasks) as opened,
     ):
         phases.begin()
-        survey = opened.survey(limits)
+        survey = opened.survey()
         _require_places(survey, options)
         catalogue, warnings = _catalogue(opened), _without_weights(options)
         work = _work(options, survey, catalogue, notes)
         phases.begin()
-        opened.begin(work)
-        everything = _fold(opened, survey, work, phases)
-        result = _result(opened, options, work, everything, phases)
+        with Collected(options.tables) as collected:
+            for output in opened.fold(work, phases.tasks):
+                collected.add(output)
+            collected.finish()
+            result = _result(opened, options, work, collected, phases)
     return replace(
         result,
         warnings=warnings,
@@ -173,9 +170,10 @@ def _of_cluster(result: ReplayResult, options: ReplayOptions, seconds: float) ->
 
 
 def _result(
-    engine: Engine, options: ReplayOptions, work: FoldWork, everything: Sequence[GroupSums], phases: _Phases
+    engine: Engine, options: ReplayOptions, work: FoldWork, collected: Collected, phases: _Phases
 ) -> ReplayResult:
     """The result of these sums, after a check of a sample; `ReplayError` if nothing could be replayed."""
+    everything = [*collected.nameless, *collected.sums.values()]
     undecodable = undecodable_of(everything)
     _require_records(engine, options, everything, undecodable)
     if options.strict and undecodable:
@@ -184,7 +182,8 @@ def _result(
     groups = tuple(map(group_summary, named))
     _require_rebalances(groups)
     phases.begin()
-    sample = check_sample(engine, work, named, draw(named, options.sample_groups, options.sample_seed))
+    drawn = draw(named, options.sample_groups, options.sample_seed)
+    sample = check_sample(engine, work, drawn, collected.sums, collected.detail)
     phases.begin()
     history, others = history_of(_source(options), everything), engine.count_other_topics()
     result = ReplayResult(
@@ -202,7 +201,6 @@ def _result(
         sample=sample,
         undecodable=undecodable,
         warnings=(),
-        files=engine.write_tables(options.tables) if options.tables is not None else (),
         versions={
             "kafka-assignors": kafka_assignors.__version__,
             "pyarrow": pa.__version__,
@@ -210,7 +208,7 @@ def _result(
         },
         seconds=0.0,
     )
-    return replace(result, timeline=_timeline(engine, result), ownership=_ownership(engine, result))
+    return replace(result, timeline=_timeline(collected, result), ownership=_ownership(collected, result))
 
 
 @contextlib.contextmanager
@@ -237,31 +235,11 @@ def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue, notes: s
         modes=options.modes,
         pauses=options.pauses,
         rules=options.fault_rules,
-        giants=survey.giants,
         torn=survey.torn,
         collided=survey.collided,
         tables=options.tables is not None,
         guard=StrategyGuard(options.strategy_timeout_s, notes),
     )
-
-
-def _fold(engine: Engine, survey: Survey, work: FoldWork, phases: _Phases) -> list[GroupSums]:
-    """The sums of the records that name no group, then of all groups in their order."""
-    by_group: dict[str | None, GroupSums] = {}
-    nameless: list[GroupSums] = []
-    for number in range(survey.slices):
-        phases.detail(f"slice {number + 1} of {survey.slices}" if survey.slices > 1 else "")
-        for text in engine.run_slice(number, phases.tasks):
-            sums = read_state(GroupSums, text)
-            if sums.group is None:
-                nameless.append(sums)
-            elif sums.group not in by_group:
-                by_group[sums.group] = sums
-            else:
-                by_group[sums.group] = by_group[sums.group].joined(sums)
-    # There may be several kinds of keys that name no group, and engines return them in any order.
-    nameless.sort(key=lambda sums: sums.undecodable[:1])
-    return [*nameless, *(sums for _, sums in sorted((name or "", sums) for name, sums in by_group.items()))]
 
 
 def _catalogue(engine: Engine) -> Catalogue:
@@ -285,19 +263,13 @@ class _Phases:
     def __init__(self, on_progress: Callable[[Progress], None]) -> None:
         self._on_progress = on_progress
         self._number = 0
-        self._detail = ""
 
     def begin(self) -> None:
         self._number += 1
-        self._detail = ""
         self.tasks(0, 0)
 
-    def detail(self, detail: str) -> None:
-        """Show this detail with the phase from now on."""
-        self._detail = f", {detail}" if detail else ""
-
     def tasks(self, done: int, total: int) -> None:
-        phase = PHASES[self._number - 1] + self._detail
+        phase = PHASES[self._number - 1]
         self._on_progress(Progress(phase, self._number, len(PHASES), done, total))
 
 
@@ -334,7 +306,7 @@ def _check(options: ReplayOptions) -> None:
 def _check_folder(folder: str) -> None:
     """Fail early if `folder` cannot take the tables: it is a file, or has files that no replay writes.
 
-    Only Spark can check a URL, when it writes.
+    A URL is checked when the tables are begun.
     """
     path = Path(folder)
     if "://" in folder or not path.exists():
@@ -412,30 +384,19 @@ def _require_rebalances(groups: Sequence[GroupSummary]) -> None:
 # What a report draws
 
 
-def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detail]:
-    names = {group_bytes(group): group for group in groups}
-    found = engine.details(names)
-    for key, group in names.items():
-        try:
-            yield read_detail(group, found.get(key, ()), most)
-        except StateError as error:
-            raise ReplayError(str(error)) from None
-
-
-def _timeline(engine: Engine, result: ReplayResult) -> tuple[TimelineRow, ...]:
+def _timeline(collected: Collected, result: ReplayResult) -> tuple[TimelineRow, ...]:
     """The latest rebalances of the groups that have plots."""
     options = result.options
     plotted = sorted(finding.group for finding in find(result)[:PLOTTED_GROUPS])
     series = len(options.modes) * (1 + len(options.strategies))
     most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
-    return tuple(
-        row for detail in _details(engine, plotted, most) for rows in detail.timeline.values() for row in rows
-    )
+    details = (collected.detail(group, most) for group in plotted)
+    return tuple(row for detail in details for rows in detail.timeline.values() for row in rows)
 
 
-def _ownership(engine: Engine, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
+def _ownership(collected: Collected, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
     """The recorded owners in the groups with the most moves, among the groups small enough to draw."""
     moved = {verdict.group: verdict.moved for verdict in result.verdicts if verdict.strategy == RECORDED}
     small = [g.group for g in result.groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
     drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])
-    return tuple(span for detail in _details(engine, drawn, 1) for span in detail.ownership)
+    return tuple(span for group in drawn for span in collected.detail(group, 1).ownership)

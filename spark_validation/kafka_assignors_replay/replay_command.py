@@ -166,7 +166,7 @@ def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> No
     if not is_stdout(json_file):
         print_replay(result)
     if html is not None:
-        write_file(html, html_report(result, html.parent))
+        write_file(html, html_report(result))
         note(f"wrote {html}")
     if json_file is not None:
         write_lines(json_file, json_report_lines(result))

@@ -32,9 +32,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 RAW_NAMES, TOPICS_NAMES = ("raw", "raw.parquet"), ("topics", "topics.parquet")
 """The names that the records, and the catalogue, may have in the directory of a history."""
 
-WHOLE_GROUPS = ("generations", "causes", "replayed", "faults")
-"""The tables in which all rows of a group lie in one file or a few."""
-
 
 class ReplayError(UserError):
     """The replay cannot run as asked: one line that says what is wrong, where, and what to do."""
@@ -327,16 +324,6 @@ class SampleCheck:
 
 
 @dataclass(frozen=True, slots=True)
-class TableFile:
-    """How many rows of a group a Parquet file holds: `file` is its path within the folder of the tables."""
-
-    group: str
-    table: str
-    file: str
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
 class ReplayResult:
     """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
     rows of each group are, if tables were asked for; `versions` has the versions of kafka-assignors, pyarrow
@@ -354,7 +341,6 @@ class ReplayResult:
     sample: SampleCheck
     undecodable: tuple[UndecodableRecord, ...]
     warnings: tuple[str, ...]
-    files: tuple[TableFile, ...]
     versions: Mapping[str, str]
     seconds: float
     damaged_files: int = 0

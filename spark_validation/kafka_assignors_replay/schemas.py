@@ -144,19 +144,6 @@ TABLES: dict[str, pa.Schema] = {
 """The tables that a replay writes as Parquet, a folder each; the classes of their rows say what columns mean.
 A row of `metrics` is a `folds.measures.Verdict` of one day."""
 
-OUTPUT = pa.schema(
-    [
-        ("g", _BINARY),
-        ("part", _INT),
-        ("state", _BINARY),
-        ("sums", _BINARY),
-        ("detail", _BINARY),
-        *((name, pa.struct(list(schema))) for name, schema in TABLES.items()),
-    ]
-)
-"""The output of a fold, which `folds.group.Output` describes; `g` has the bytes of the group's id. A row has
-either a `state`, or `sums`, or a row of one table. Without tables, their columns are missing."""
-
 
 def record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     """The rows, at least one, in the columns of `schema`; times are microseconds since 1970."""

@@ -16,7 +16,6 @@ from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.folds.measures import Measures
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import group_of, is_commit, to_micros
-from kafka_assignors_replay.folds.replay_state import read_state
 from kafka_assignors_replay.folds.sums import GroupSums
 from kafka_assignors_replay.result import Mode
 from kafka_assignors_replay.schemas import TABLES
@@ -43,7 +42,6 @@ def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRecord]:
     return sort_records(
         SortedRecord(
             group_of(row["key"]),
-            0,
             row["partition"],
             row["offset"],
             row["key"],
@@ -75,7 +73,7 @@ def work_on(records: Iterable[SortedRecord], catalogue: Catalogue, **given: Any)
 
 
 def collect(outputs: Iterable[Output]) -> Folded:
-    """The sums and tables of the outputs of one part of each group."""
+    """The sums and tables of the outputs."""
     found = Folded()
     for output in outputs:
         for name, rows in output.tables.items():
@@ -85,8 +83,7 @@ def collect(outputs: Iterable[Output]) -> Folded:
                     if isinstance(values.get(column), list):
                         values[column] = dict(values[column])
                 found.tables[name].append(values)
-        if output.sums is not None:
-            sums = read_state(GroupSums, output.sums)
+        if (sums := output.sums) is not None:
             found.sums[sums.group] = sums
             found.all_sums.append(sums)
     return found

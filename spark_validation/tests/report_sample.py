@@ -19,7 +19,6 @@ from kafka_assignors_replay.result import (
     ReplayOptions,
     ReplayResult,
     SampleCheck,
-    TableFile,
     TimelineRow,
     TruthCheck,
     UndecodableRecord,
@@ -252,7 +251,6 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = G
         sample=SampleCheck((BREAKING_OUT,), 48),
         undecodable=(UndecodableRecord(3, 99, BREAKING_OUT, "value: version 9 at byte 0"),),
         warnings=(f"topics of the history are hidden: {HOSTILE!r}",),
-        files=tuple(TableFile(group, "replayed", f"replayed/{LINKING}.parquet", 60) for group in groups),
         versions={"kafka-assignors": "0.1.0", "python": "3.11"},
         seconds=12.3,
     )

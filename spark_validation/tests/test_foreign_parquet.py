@@ -356,7 +356,7 @@ def test_damaged_files_are_left_out_and_named_by_both_engines(spark: SparkSessio
     for line in damage_lines(here):
         assert line.startswith("5 damaged files left out: ")
         assert all(file in line for file in damaged)
-    assert damaged[0] in html_report(here, None).partition('id="excluded"')[2]
+    assert damaged[0] in html_report(here).partition('id="excluded"')[2]
 
 
 def test_a_list_of_damaged_files_has_a_bound(tmp_path: Path) -> None:

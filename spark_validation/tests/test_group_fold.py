@@ -1,24 +1,14 @@
-"""The fold of a group in chunks and parts equals the fold in one piece."""
+"""The fold of a group, and the sums of its rebalances."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import pickle
 from dataclasses import replace
 
 import pytest
 
-from kafka_assignors_replay.folds.group import (
-    STATE_PLACE,
-    FoldWork,
-    Output,
-    SortedRecord,
-    fold_groups,
-    read_detail,
-    sort_records,
-)
+from kafka_assignors_replay.folds.group import fold_groups, read_detail, sort_records
 from kafka_assignors_replay.folds.measures import Mode, Sums, total_of
-from kafka_assignors_replay.folds.replay_state import StateError, read_state, write_state
-from kafka_assignors_replay.folds.sums import GroupSums
 from spark_validation.tests.folding import collect, sorted_records, work_on
 from spark_validation.tests.report_sample import timeline
 from spark_validation.tests.test_bad_histories import bad
@@ -26,76 +16,39 @@ from spark_validation.tests.test_kip848_fold import ORDERS
 from spark_validation.tests.test_kip848_groups import story
 
 NAMES = ("range", "cooperative-sticky")
-RECORDS = {
-    group: [record for record in sorted_records(log.records) if record.group == group]
-    for log in (story(), bad())
-    for group in {record.group for record in sorted_records(log.records)}
-}
 
 
-def pieces(records: Sequence[SortedRecord], work: FoldWork, cut: int) -> list[Output]:
-    """The outputs of two chunks, each in all parts."""
-    group = records[0].group
-    in_two = replace(work, giants={group: 2})
-    parts = range(1, len(work.parts))
-
-    def of_parts(chunk: Sequence[SortedRecord]) -> list[SortedRecord]:
-        return [record._replace(part=part) for part in parts for record in chunk]
-
-    first = list(fold_groups(of_parts(records[:cut]), in_two, 0))
-    states = [
-        SortedRecord(group, output.part, STATE_PLACE, STATE_PLACE, None, 0, output.state, "file")
-        for output in first
-        if output.state is not None
-    ]
-    assert len(states) == len(parts)
-    return [*first, *fold_groups(sort_records([*states, *of_parts(records[cut:])]), in_two, 1)]
-
-
-def summed(outputs: Sequence[Output]) -> GroupSums:
-    read = [read_state(GroupSums, output.sums) for output in outputs if output.sums is not None]
-    whole = read[0]
-    for each in read[1:]:
-        whole = whole.joined(each)
-    return whole
-
-
-@pytest.mark.parametrize("group", sorted(RECORDS, key=str))
-def test_chunks_and_parts_give_what_one_piece_gives(group: bytes) -> None:
-    records = RECORDS[group]
+@pytest.mark.parametrize("log", [story(), bad()], ids=["story", "bad"])
+def test_groups_are_folded_the_same_together_and_alone(log: object) -> None:
+    records = sorted_records(log.records)  # type: ignore[attr-defined]
     work = work_on(records, ORDERS, strategies=NAMES)
-    whole = list(fold_groups(records, work))
-    in_one = summed(whole)
-    details = [[output.detail for output in whole if output.detail is not None]]
-    for cut in range(1, len(records)):
-        if records[cut - 1][2:4] == records[cut][2:4]:
-            continue  # copies of one record are in one chunk
-        outputs = pieces(records, work, cut)
-        sums = summed(outputs)
-        # The order of a dictionary does not matter.
-        assert sums == in_one
-        details.append([output.detail for output in outputs if output.detail is not None])
-        tables = collect(outputs).tables
-        for name, rows in collect(whole).tables.items():
-            assert sorted(map(str, rows)) == sorted(map(str, tables[name])), name
-    of_group = [read_detail("g", each, 1_000) for each in details]
-    assert all(detail == of_group[0] for detail in of_group)
+    together = list(fold_groups(records, work))
+    alone = [
+        output
+        for group in dict.fromkeys(record.group for record in records)
+        for output in fold_groups([record for record in records if record.group == group], work)
+    ]
+    assert [output.sums for output in together] == [output.sums for output in alone]
+    assert collect(together).tables == collect(alone).tables
+    for one, other in zip(together, alone, strict=True):
+        assert read_detail("g", one.detail, 1_000) == read_detail("g", other.detail, 1_000)
 
 
-def test_a_state_that_no_fold_writes_is_named() -> None:
-    records = RECORDS[b"fine"]
-    work = replace(work_on(records, ORDERS, strategies=NAMES), giants={b"fine": 2})
-    state = SortedRecord(b"fine", 1, STATE_PLACE, STATE_PLACE, None, 0, b"[]", "there/slice=00000")
-    with pytest.raises(StateError, match="there/slice=00000: the state of group 'fine' does not read: it is"):
-        list(fold_groups([state], work, 1))
-    with pytest.raises(StateError, match="there is no part 9; remove the checkpoint and start again"):
-        list(fold_groups([state._replace(part=9)], work, 1))
+def test_an_output_is_the_same_after_its_way_between_processes() -> None:
+    records = sorted_records(story().records)
+    for output in fold_groups(records, work_on(records, ORDERS, strategies=NAMES)):
+        assert pickle.loads(pickle.dumps(output)) == output
 
 
-@pytest.mark.parametrize("text", [b"", b"x", b"\x78\x9c"])
-def test_details_that_no_fold_writes_are_named(text: bytes) -> None:
-    with pytest.raises(StateError, match="the details of group 'g' do not read"):
-        read_detail("g", [text], 1)
+def test_copies_of_a_record_count_once_and_are_told() -> None:
+    records = sorted_records(story().records)
+    work = work_on(records, ORDERS, strategies=NAMES)
+    once, twice = (
+        collect(fold_groups(given, work)) for given in (records, sort_records([*records, *records]))
+    )
+    assert once.tables == twice.tables
+    for group, sums in once.sums.items():
+        assert twice.sums[group].records.duplicates == sums.records.records > 0
 
 
 def test_failures_of_one_kind_are_one_text() -> None:
@@ -124,7 +77,6 @@ def test_a_sum_is_unknown_where_its_measures_are() -> None:
     assert (verdict.max_minus_min, verdict.worst_max_minus_min) == (5 / 3, 3)
     assert (verdict.rack_misses, verdict.least_rack_misses) == (7, None)
     assert verdict.paused_eager_s is None
-    assert read_state(Sums, write_state(sums)) == sums
     none = Sums().verdict("g", "mine", Mode.ONE_STEP)
     assert (none.moved, none.stickiness, none.max_over_mean, none.paused_eager_s) == (0, 1.0, 0.0, None)
     assert replace(total_of("mine", Mode.ONE_STEP, [verdict, none]), group="g") == verdict

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
+from kafka_assignors_ops.watch.saved_state import write_state
 from kafka_assignors_replay.folds.rebalances import (
     DOES_NOT_DECODE,
     HISTORY_STARTS,
@@ -18,7 +19,6 @@ from kafka_assignors_replay.folds.rebalances import (
     Replacement,
 )
 from kafka_assignors_replay.folds.records import MemberRecord
-from kafka_assignors_replay.folds.replay_state import write_state
 from spark_validation.tests.groups import START, Partitions
 
 ALL = {"orders": [0, 1, 2, 3]}

@@ -124,18 +124,6 @@ def test_the_tables_are_written_and_add_up_to_the_verdicts(
     }
 
 
-def test_the_files_of_a_group_hold_its_rows(small_run: SmallRun) -> None:
-    found, _, folder = small_run
-    assert {(each.group, each.table) for each in found.files} == {
-        (group, table)
-        for group in ("coop", "eager")
-        for table in ("generations", "causes", "replayed", "faults")
-    }
-    for each in found.files:
-        groups = pq.read_table(folder / each.file, columns=["group"])["group"].to_pylist()
-        assert groups.count(each.group) == each.rows > 0
-
-
 def test_the_lines_for_a_notebook_run_on_the_tables(
     small_run: SmallRun, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,9 +7,7 @@ import re
 from dataclasses import fields, replace
 from datetime import timedelta
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -23,7 +21,6 @@ from spark_validation.tests.report_sample import (
     BREAKING_OUT,
     GROUPS,
     HOSTILE,
-    LINKING,
     sample,
     summary,
     verdict,
@@ -382,20 +379,13 @@ def test_the_report_shows_the_parameters_of_the_model_of_pauses(document: str) -
     assert "second_round_heartbeats 0.44" in text
 
 
-def test_a_group_is_a_link_to_its_section_and_from_there_to_its_rows(document: str) -> None:
+def test_a_group_is_a_link_to_its_section(document: str) -> None:
     elements = Elements(document)
     links = [link["href"] or "" for link in elements.named("a")]
     sections = {each["id"] for each in elements.named("details") if "id" in each}
     assert {f"group-{place}" for place in range(len(GROUPS))} == sections
     assert {f"#{section}" for section in sections} <= set(links)
     assert "partition 17 of the offsets topic, offsets 4711 to 90210" in elements.text
-    assert f"./javascript%3Atables/out/replayed/{quote(LINKING)}.parquet" in links
-
-
-def test_links_to_rows_are_relative_to_where_the_report_lies(tmp_path: Path) -> None:
-    options = replace(sample().options, tables=str(tmp_path / "a b" / "tables"))
-    links = Elements(html_report(replace(sample(), options=options), tmp_path / "reports")).named("a")
-    assert "./../a%20b/tables/checked" in [link["href"] for link in links]
 
 
 def test_of_thousands_of_groups_those_that_gain_most_are_shown() -> None:

@@ -64,6 +64,6 @@ def test_each_entry_of_a_list_has_a_line(tmp_path: Path) -> None:
 
 
 def test_a_report_whose_lists_are_empty_is_json() -> None:
-    result = replace(sample(), groups=(), verdicts=(), timeline=(), damaged=(), files=())
+    result = replace(sample(), groups=(), verdicts=(), timeline=(), damaged=())
     document = json.loads("\n".join(json_report_lines(result)))
     assert document["verdicts"] == document["damaged"] == []

@@ -33,7 +33,7 @@ def test_the_sample_report_is_what_the_replay_writes_now(monkeypatch: pytest.Mon
         strategies=made_by_make("STRATEGIES"),
         groups=made_by_make("SAMPLE_GROUPS"),
     )
-    now = html_report(run_replay(options, lambda _: None, engine="local"), SAMPLE.parent)
+    now = html_report(run_replay(options, lambda _: None, engine="local"))
     assert without_versions(now) == without_versions(SAMPLE.read_text("utf-8")), "run make sample-report"
 
 

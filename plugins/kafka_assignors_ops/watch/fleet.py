@@ -27,9 +27,9 @@ from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, changed_
 from kafka_assignors_replay.folds.causes import Cause, CauseFinder
 from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.generations import LifeFold, Record
-from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed, ReplayState
+from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.folds.kip848 import EpochFold
-from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.rebalances import Generation, RebalanceFold
 from kafka_assignors_replay.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
@@ -155,7 +155,7 @@ class WatchedGroup:
     life: LifeFold
     causes: CauseFinder
     counts: Counts
-    replay: ReplayState = field(default_factory=ReplayState)
+    rebalances: RebalanceFold = field(default_factory=RebalanceFold)
     last: GroupFigures | None = None
     state: str = UNKNOWN
 
@@ -171,7 +171,7 @@ class WatchedGroup:
             step.undecodable = VALUE
         elif event.reason is not None:
             step.undecodable = MEMBER
-        replay = GroupReplay(catalogue, {}, (Mode.ONE_STEP,), state=self.replay)
+        replay = GroupReplay(catalogue, {}, (Mode.ONE_STEP,), rebalances=self.rebalances)
         for generation in self.life.feed(record, event):
             causes: tuple[Cause, ...] = ()
             if generation.is_of_consumers:
@@ -188,7 +188,7 @@ class WatchedGroup:
             self.state = DEAD
         elif self.last is None:
             self.state = UNKNOWN
-        elif self.replay.rebalances.open is not None:
+        elif self.rebalances.open is not None:
             self.state = HAND_OVER
         else:
             self.state = EMPTY if self.last.empty else STABLE
@@ -315,7 +315,7 @@ class Fleet:
         """The topics of the members of each group, in its last generation."""
         found: set[str] = set()
         for group in self.groups.values():
-            if (last := group.replay.rebalances.last) is not None:
+            if (last := group.rebalances.last) is not None:
                 for member in last.members.values():
                     found.update(member.topics, member.assigned)
         return found

@@ -4,7 +4,7 @@ any time.
 Records from before the start make the groups known; they count only on request. With a state file the records
 since the last run count, each once. Nothing is shown before they are all read, so that no counter decreases.
 The file has the counted offsets and all counts and groups, and is replaced as a whole. Its format is that of
-`folds.replay_state`: values alone, which reading can neither execute nor inflate.
+`watch.saved_state`: values alone, which reading can neither execute nor inflate.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from kafka_assignors_ops.watch.fleet import (
     WatchedTopics,
 )
 from kafka_assignors_ops.watch.metric_table import WatchStatus
+from kafka_assignors_ops.watch.saved_state import StateError, read_state, write_state
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.records import millis_to_micros
-from kafka_assignors_replay.folds.replay_state import StateError, read_state, write_state
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -16,7 +16,7 @@ Pure Python without Spark, one record at a time.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -118,17 +118,6 @@ class _Prior:
     generation: int
 
 
-@dataclass(slots=True)
-class ReplayState:
-    """The state of a group's replay. `own` has each strategy's own last assignment (steady-state), `too_slow`
-    the offset of the rebalance at which a strategy exceeded its time. Such a strategy is not run again in the
-    group, which may have thousands of rebalances."""
-
-    rebalances: RebalanceFold = field(default_factory=RebalanceFold)
-    own: dict[str, _Prior] = field(default_factory=dict)
-    too_slow: dict[str, int] = field(default_factory=dict)
-
-
 class _Led(NamedTuple):
     """The outcome of one rebalance under one strategy: the measures, or the problem."""
 
@@ -142,11 +131,8 @@ class _Led(NamedTuple):
 
 
 class GroupReplay:
-    """The replay of one group: `feed` each record in order, then `finish`.
-
-    It may pause after any record: another replay with its `state` continues there. Without `recorded`, the
-    recorded assignments are left out.
-    """
+    """The replay of one group: `feed` each record in order, then `finish`. It begins where `rebalances` ends,
+    or anew."""
 
     def __init__(
         self,
@@ -155,9 +141,7 @@ class GroupReplay:
         modes: Iterable[Mode],
         pauses: PauseModel = _DEFAULT_PAUSES,
         guard: StrategyGuard = _UNGUARDED,
-        *,
-        recorded: bool = True,
-        state: ReplayState | None = None,
+        rebalances: RebalanceFold | None = None,
     ) -> None:
         self._catalogue = catalogue
         self._strategies = strategies
@@ -165,16 +149,20 @@ class GroupReplay:
         self._modes = tuple(modes)
         self._pauses = pauses
         self._guard = guard
-        self._recorded = recorded
-        self.state = state or ReplayState()
+        self._rebalances = rebalances or RebalanceFold()
+        # Of each strategy its own last assignment (steady-state).
+        self._own: dict[str, _Prior] = {}
+        # The offset of the rebalance at which a strategy exceeded its time: it is not run again in the group,
+        # which may have thousands of rebalances.
+        self._too_slow: dict[str, int] = {}
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
         """The rebalance that this record completes, if any, under every strategy."""
-        yield from self._replay(self.state.rebalances.feed(record))
+        yield from self._replay(self._rebalances.feed(record))
 
     def finish(self) -> Iterator[Replayed]:
         """The rebalance that no record completes, if any, after the last record."""
-        yield from self._replay(self.state.rebalances.finish())
+        yield from self._replay(self._rebalances.finish())
 
     def _replay(self, items: Iterable[Rebalance | Replacement]) -> Iterator[Replayed]:
         for item in items:
@@ -184,9 +172,9 @@ class GroupReplay:
                 yield from self._rebalance(item)
 
     def _rename(self, new_ids: Mapping[str, str]) -> None:
-        for name, prior in self.state.own.items():
+        for name, prior in self._own.items():
             renamed = {new_ids.get(member_id, member_id): had for member_id, had in prior.members.items()}
-            self.state.own[name] = _Prior(renamed, prior.generation)
+            self._own[name] = _Prior(renamed, prior.generation)
 
     def _rebalance(self, rebalance: Rebalance) -> Iterator[Replayed]:
         subscribed = {topic for member in rebalance.members.values() for topic in member.topics}
@@ -199,15 +187,13 @@ class GroupReplay:
             return Replayed._make((*place, *what, led.measures, view.inferred, led.problem))
 
         if problem:
-            if self._recorded:
-                yield from (row(RECORDED, mode, _Led(problem=problem)) for mode in self._modes)
-            self.state.own = dict.fromkeys(self._strategies, _Prior(rebalance.recorded, rebalance.generation))
+            yield from (row(RECORDED, mode, _Led(problem=problem)) for mode in self._modes)
+            self._own = dict.fromkeys(self._strategies, _Prior(rebalance.recorded, rebalance.generation))
             return
         topics = view.topics
         one_step = _OneStep(self, rebalance, topics)
         for mode in self._modes:
-            if self._recorded:
-                yield row(RECORDED, mode, one_step.recorded())
+            yield row(RECORDED, mode, one_step.recorded())
             for name in self._strategies:
                 if mode is Mode.ONE_STEP:
                     yield row(name, mode, one_step.led(name))
@@ -217,16 +203,14 @@ class GroupReplay:
     def _steady(self, name: str, rebalance: Rebalance, topics: Iterable[Topic], one_step: _OneStep) -> _Led:
         """The rebalance from the strategy's own last assignment."""
         production = one_step.prior
-        had = self.state.own.get(name, production) if rebalance.prior else production
+        had = self._own.get(name, production) if rebalance.prior else production
         if _same(had, production):
             led = one_step.led(name)
         else:
             group = _group(rebalance, topics, had)
             settled = one_step.led(name).settled if type(self._strategies[name]) in _WITHOUT_CLAIMS else None
             led = self._led(name, rebalance, group, had, one_step.least_rack_misses, None, settled)
-        self.state.own[name] = (
-            had if led.settled is None else _Prior(led.settled.members, rebalance.generation)
-        )
+        self._own[name] = had if led.settled is None else _Prior(led.settled.members, rebalance.generation)
         return led
 
     def _led(
@@ -240,8 +224,8 @@ class GroupReplay:
         settled: Assignment | None = None,
     ) -> _Led:
         """The group under the strategy, or how the strategy failed. `settled` is its assignment, if known."""
-        if name in self.state.too_slow:
-            return _Led(problem=f"not run: it exceeded its time at offset {self.state.too_slow[name]}")
+        if name in self._too_slow:
+            return _Led(problem=f"not run: it exceeded its time at offset {self._too_slow[name]}")
         strategy, rounds = self._strategies[name], 1
         try:
             if settled is None:
@@ -249,7 +233,7 @@ class GroupReplay:
                     name, rebalance.group, rebalance.offset, lambda: settle(strategy, group)
                 )
         except StrategyTimeout as error:
-            self.state.too_slow[name] = rebalance.offset
+            self._too_slow[name] = rebalance.offset
             return _Led(problem=failure_text(error))
         except BaseException as error:  # an error of the user's strategy is a finding about it
             return _Led(problem=failure_text(error))

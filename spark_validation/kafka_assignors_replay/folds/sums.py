@@ -1,7 +1,7 @@
 """The sums of a group: counts and lists of bounded length, and the values of a result that follow from them.
 
-The sums are part of the state of a fold between two chunks. Without tables, only they leave the process that
-folds a group, with the details for plots. `docs/replay.md` defines every figure.
+Without tables, only the sums leave the process that folds a group, with the details for plots.
+`docs/replay.md` defines every figure.
 """
 
 from __future__ import annotations
@@ -262,13 +262,6 @@ class GroupSums:
         differs = checked.outcome in (CheckOutcome.EXPLAINED.value, CheckOutcome.UNEXPLAINED.value)
         if differs and len(self.differences) < MOST_LISTED:
             self.differences.append(checked)
-
-    def joined(self, other: GroupSums) -> GroupSums:
-        """The sums of a group from two parts of the work on it, one of which has the facts."""
-        facts, rest = (self, other) if self.records.records else (other, self)
-        facts.figures.update(rest.figures)
-        facts.rows += rest.rows
-        return facts
 
 
 # The values of a result

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from functools import partial
 from importlib import resources
 from operator import attrgetter
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -57,8 +53,8 @@ _SHOWN_CHANGES = 20
 _NOT_CHARGED = (FaultKind.DEPLOYMENT, FaultKind.SCALED)
 
 
-def html_report(result: ReplayResult, folder: Path | None = None) -> str:
-    """`result` as one HTML document for a file in `folder`: links to files are relative to it."""
+def html_report(result: ReplayResult) -> str:
+    """`result` as one HTML document."""
     found = find(result)
     names = strategies_in_order({verdict.strategy for verdict in result.verdicts}, result)
     every = _sections(result, found, names)
@@ -109,7 +105,6 @@ def html_report(result: ReplayResult, folder: Path | None = None) -> str:
         pauses=asdict(result.options.pauses),
         fault_rules=asdict(result.options.fault_rules),
         tables=TABLES,
-        link=partial(_link, result.options.tables, folder),
         plotted_groups=PLOTTED_GROUPS,
         style=Markup(_text("report.css")),
         script=Markup(script),
@@ -222,8 +217,7 @@ def _sections(
     for verdict in result.verdicts:
         verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
     mode = leading_mode(result)
-    culprits, files = grouped(result.culprits, _OF_GROUP), grouped(result.files, _OF_GROUP)
-    owned = grouped(result.ownership, _OF_GROUP)
+    culprits, owned = grouped(result.culprits, _OF_GROUP), grouped(result.ownership, _OF_GROUP)
     timelines = grouped((row for row in result.timeline if row.mode is mode), _OF_GROUP)
     order = [*by_group, *(name for name in summaries if name not in by_group)]
     sections = []
@@ -249,7 +243,6 @@ def _sections(
                 "balance": plots.balance_over_time(points, names),
                 "owned": plots.ownership(owned[group]),
                 "latest_changes": [*reversed(plots.owner_changes(owned[group])[-_SHOWN_CHANGES:])],
-                "files": files[group],
             }
         )
     return sections
@@ -260,21 +253,6 @@ def _causes(churn: Sequence[Churn]) -> dict[str, tuple[int, int]]:
     by_cause = grouped(churn, attrgetter("cause"))
     counted = {cause: (sum(each.generations for each in of), len(of)) for cause, of in by_cause.items()}
     return dict(sorted(counted.items(), key=lambda item: -item[1][0]))
-
-
-_SCHEMES_THAT_RUN = frozenset({"javascript", "vbscript", "data"})
-"""Schemes of links that a browser executes, or shows as a page of its own, instead of following."""
-
-
-def _link(tables: str | None, folder: Path | None, file: str) -> str:
-    """The link from the report to a file of the tables."""
-    assert tables is not None
-    whole = f"{tables.rstrip('/')}/{file}"
-    scheme, elsewhere, _ = whole.partition("://")
-    if elsewhere and scheme.lower() not in _SCHEMES_THAT_RUN:
-        return quote(whole, safe=":/")
-    # The dot prevents a browser from reading a folder's name as a scheme.
-    return "./" + quote(os.path.relpath(whole, folder or Path.cwd()).replace(os.sep, "/"))
 
 
 def _text(name: str) -> str:

@@ -50,9 +50,6 @@ JVM_ENDED = (
     "spark.executor.memory on a cluster) in the file of --spark-config"
 )
 
-_OURS = re.compile(r"StateError: (.+)")
-"""An error of this package in a worker or a callback, as text within an error of Spark."""
-
 _OF_PYTHON = re.compile(r"^[\w.]*(?:Error|Exception): .+", re.MULTILINE)
 _OF_JAVA = re.compile(r"^(?:Caused by|): (?:[\w.$]+: )?(.+)", re.MULTILINE)
 """The exception in a Java stack trace of a py4j error, then each cause, the deepest one last."""
@@ -86,8 +83,6 @@ def one_line(error: Exception) -> str:
 
 
 def _cause(error: Exception, text: str) -> str:
-    if ours := _OURS.search(text):
-        return ours[1].strip()
     if isinstance(error, Py4JError) and (causes := _OF_JAVA.findall(text)):
         return str(causes[-1]).strip()
     if of_python := _OF_PYTHON.findall(text):

@@ -1,4 +1,4 @@
-"""The state of a group's fold between two chunks, and the sums of a group, as JSON.
+"""The state of a watch between two runs, as JSON.
 
 The text may lie in a file that another program has changed, so it is read as untrusted: it can hold values of
 the expected types and nothing else, and reading it runs no code and allocates no more than a fixed multiple
