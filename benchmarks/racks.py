@@ -24,7 +24,7 @@ from compat_tests.scenarios.rack import (
     moved,
 )
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors.client_versions import installed_release
+from kafka_assignors.installed_client import installed_release
 
 CLIENTS = {
     f"aiokafka {installed_release('aiokafka', 'aiokafka')}": "compat_tests.aiokafka",

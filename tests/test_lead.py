@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Set
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,13 +18,12 @@ from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Topic
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.messages import EncodedAssignments, JoinedMember, LastAssignment
-from kafka_assignors.rebalance import MemberState, Settings
+from kafka_assignors.rebalance import MemberState, Settings, lease
+from kafka_assignors.rebalance.client import JoinGroupResponse
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership
 from kafka_assignors.rebalance.lead import MOST_THREADS, Leader, LeaderThreads
-from kafka_assignors.rebalance.transport import JoinGroupResponse
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky
 from kafka_assignors.strategy import Strategy
-from kafka_assignors.weights import NoWeightsError, Weighed
 from kafka_assignors.wire import decode_assignment
 from kafka_assignors_strategies import Weighted
 
@@ -36,7 +37,7 @@ class OfTests(Assignor):
 
 @dataclass(eq=False)
 class Client:
-    """The transport and the consumer in one. `during` is called in each thread, with the function called."""
+    """A client. `during` is called in each thread, with the function called."""
 
     known: list[Topic] = field(default_factory=lambda: list(TOPICS))
     member: MemberState = field(
@@ -44,13 +45,9 @@ class Client:
             Settings(45, 300, 300), topics=frozenset({"orders"}), membership=Membership("a", 7)
         )
     )
-    weights: Weighed | NoWeightsError = field(default_factory=lambda: NoWeightsError("none in tests"))
+    weights: Mapping[str, Any] | Exception = field(default_factory=lambda: OSError("none in tests"))
     during: Callable[[str], None] = lambda _: None
     done: list[Any] = field(default_factory=list)
-    time: float = 0.0
-
-    def now(self) -> float:
-        return self.time
 
     async def in_thread(self, function: Callable[..., Any], *arguments: Any) -> Any:
         called = function.func if isinstance(function, partial) else function
@@ -58,11 +55,14 @@ class Client:
         self.during(called.__name__)
         return function(*arguments)
 
-    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
-        self.done.append(("ask", [topic.name for topic in topics]))
-        if isinstance(self.weights, Weighed):
-            return self.weights
-        raise self.weights
+    def ask(self, source: Any, topics: Mapping[str, int]) -> Future[Any]:
+        self.done.append(("ask", dict(topics)))
+        answer: Future[Any] = Future()
+        if isinstance(self.weights, Exception):
+            answer.set_exception(self.weights)
+        else:
+            answer.set_result(self.weights)
+        return answer
 
     async def watch(self, topics: Set[str], *, racks: bool, waits: bool) -> None:
         self.done.append(("watch", sorted(topics), racks, waits))
@@ -91,7 +91,7 @@ def lead(
     client: Client, assignor: Assignor, *members: JoinedMember, waits: bool = False
 ) -> EncodedAssignments | None:
     given: Any = client
-    leader = Leader(given, given, "g", logging.getLogger(LOG))
+    leader = Leader(given, "g", logging.getLogger(LOG))
     joined = JoinGroupResponse(0, "a", 7, "a", assignor.name, members)
     return asyncio.run(leader.lead(assignor, joined, waits=waits))
 
@@ -169,9 +169,9 @@ def weighted(client: Client) -> tuple[Assignor, JoinedMember, JoinedMember]:
 
 
 def test_the_weights_of_the_source_count() -> None:
-    client = Client(weights=Weighed([Topic("orders", 4, weights=(9, 1, 1, 1))], []))
+    client = Client(weights={"orders": [9, 1, 1, 1]})
     outcome = lead(client, *weighted(client))
-    assert client.done[-4:] == ["_named", ("ask", ["orders"]), "weighed_for_join", "_assign"]
+    assert client.done[-3:] == ["_weighed", ("ask", {"orders": 4}), "_assign"]
     assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
 
 
@@ -179,13 +179,15 @@ def test_a_source_without_an_answer_does_not_fail_the_join(caplog: pytest.LogCap
     client = Client()
     outcome = lead(client, *weighted(client))
     assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [2, 2]
-    assert "none in tests; all weights count as unknown" in caplog.messages[0]
+    assert "it raised OSError: none in tests; all weights count as unknown" in caplog.messages[0]
 
 
 def test_the_last_weights_of_a_source_count_for_the_same_consumer(caplog: pytest.LogCaptureFixture) -> None:
     client = Client()
     assignor, *members = weighted(client)
-    assignor.weigh(client, TOPICS, {"orders": [9, 1, 1, 1]})
+    client.weights = {"orders": [9, 1, 1, 1]}
+    lead(client, assignor, *members)
+    client.weights = OSError("late")
     outcome = lead(client, assignor, *members)
     assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
     assert "those it gave last are used" in caplog.messages[0]
@@ -226,13 +228,14 @@ def test_an_invalid_assignment_names_the_member_and_the_strategy(caplog: pytest.
 
 
 def test_a_leader_that_is_out_of_the_group_says_so_and_its_assignment_is_dropped(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client = Client()
+    client, clock = Client(), SimpleNamespace(now=0.0)
+    monkeypatch.setattr(lease, "clock", lambda: clock.now)
 
     def expelled(function: str) -> None:
         if function == "_assign":
-            client.time = 301.5
+            clock.now += 301.5
             client.leaves()
 
     client.during = expelled

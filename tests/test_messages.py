@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from kafka_assignors.assignor import Assignor, optional_name, require_strategy
+from kafka_assignors.arguments import optional_name
+from kafka_assignors.assignor import Assignor, require_strategy
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.messages import (

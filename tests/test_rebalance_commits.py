@@ -260,7 +260,7 @@ class Outcome:
 
 
 class Committer:
-    """The consumer and the transport in one. The test says when a request can be written, and answers it."""
+    """A client. The test says when a request can be written, and answers it."""
 
     errors = SimpleNamespace(
         KafkaError=ClientError,
@@ -271,7 +271,7 @@ class Committer:
 
     def __init__(self, *owned: int) -> None:
         self.driver = Driver().owning(*owned)
-        self.commits = SessionCommits(self, self, "g")  # type: ignore[arg-type]  # all that it needs
+        self.commits = SessionCommits(self, "g")  # type: ignore[arg-type]  # all that it needs
         self.ready = True
         self.connecting: asyncio.Future[None] | None = None
         self.under_way: tuple[Membership, dict[Partition, int], asyncio.Future[Any]] | None = None
@@ -297,10 +297,7 @@ class Committer:
                 self.on_install(action.partitions)
         self.commits.look()
 
-    # ---- the transport
-
-    def now(self) -> float:
-        return 0.0
+    # ---- the client's requests
 
     def outcome(self) -> Outcome:
         return Outcome()

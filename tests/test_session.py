@@ -1,7 +1,7 @@
 """A session needs no event loop of its own, and reports an error when a retry makes sense.
 
 A script answers the requests; the tests of the two clients cover real coordinators. The coroutines run
-without asyncio: every `await` comes from the transport.
+without asyncio: every `await` comes from the client.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pytest
 from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.rebalance import MemberState, Settings
+from kafka_assignors.rebalance.client import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
@@ -32,7 +33,6 @@ from kafka_assignors.rebalance.events import (
 )
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
@@ -54,7 +54,7 @@ class Pause:
 
 @dataclass
 class Client:
-    """The transport and the consumer in one; a script answers its requests."""
+    """A client; a script answers its requests."""
 
     answers: list[int | Exception]
     member: MemberState = field(default_factory=lambda: MemberState(Settings(45, 300, 300)))
@@ -69,9 +69,6 @@ class Client:
         for pause in iter(lambda: _next(task), None):
             assert isinstance(pause, Pause)
         return task
-
-    def now(self) -> float:
-        return 0.0
 
     def wakeup(self) -> Any:
         async def wait(timeout_s: float | None = None) -> None:
@@ -139,7 +136,6 @@ def joining(*answers: int | Exception) -> list[Any]:
 
 def session_of(client: Any, *strategies: Strategy) -> Session:
     return Session(
-        client,
         client,
         [Assignor(strategy) for strategy in strategies or (CooperativeSticky(),)],
         group_id="g",

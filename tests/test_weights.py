@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors.assignor import Assignor, ask_in_thread
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.weights import NoWeightsError, weigh
+from kafka_assignors.rebalance.lead import ask_in_thread, call_in_thread
+from kafka_assignors.weights import WeightSource, weigh
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.weight_sources import (
     LagSource,
@@ -160,23 +161,35 @@ def test_a_base_that_is_none_is_refused(
 
 
 class TestAsking:
-    def test_never_longer_than_a_third_of_a_session(self) -> None:
-        assert PlainAssignor(Weighted(), weights_timeout_s=2.0).weights_patience_s(45_000) == 2.0
-        assert PlainAssignor(Weighted(), weights_timeout_s=60.0).weights_patience_s(6_000) == 2.0
-
-    def test_without_an_answer_the_last_one_counts_and_the_log_says_so(
-        self, caplog: pytest.LogCaptureFixture
+    @pytest.mark.parametrize(("timeout_s", "session_timeout_s"), [(0.05, 45.0), (60.0, 0.15)])
+    def test_never_longer_than_its_timeout_and_a_third_of_a_session(
+        self, timeout_s: float, session_timeout_s: float
     ) -> None:
-        assignor = PlainAssignor(Weighted(), weights=lambda topics: {})
-        consumer, other = Coordinator(), Coordinator()
-        raised = NoWeightsError("it raised OSError: x")
-        assert assignor.weighed_for_join(consumer, [ORDERS], raised) == [ORDERS]
-        assert "it raised OSError: x; all weights count as unknown" in caplog.messages[-1]
-        assignor.weigh(consumer, [ORDERS], {"orders": [1, 2, 3]})
-        (topic,) = assignor.weighed_for_join(consumer, [ORDERS], NoWeightsError("late"))
-        assert topic.weights == (1, 2, 3)
-        assert "late; those it gave last are used" in caplog.messages[-1]
-        assert assignor.weighed_for_join(other, [ORDERS], NoWeightsError("late")) == [ORDERS]
+        source = WeightSource(lambda topics: {}, timeout_s)
+        weighed = source.weigh(Coordinator(), [ORDERS], session_timeout_s, lambda *_: Future())
+        assert weighed.topics == [ORDERS]
+        assert "it did not answer within 0.05 s; all weights count as unknown" in weighed.findings[0]
+
+    def test_without_an_answer_the_last_one_counts_and_the_finding_says_so(self) -> None:
+        answers: list[Any] = [OSError("x"), {"orders": [1, 2, 3]}, OSError("y"), SystemExit(3)]
+
+        def give(topics: Any) -> Any:
+            answer = answers.pop(0)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+
+        source, consumer = WeightSource(give, 60.0), Coordinator()
+        first, second, third = (source.weigh(consumer, [ORDERS], 180.0, ask_in_thread) for _ in range(3))
+        assert first.topics == [ORDERS]
+        assert "it raised OSError: x; all weights count as unknown" in first.findings[0]
+        assert [topic.weights for topic in second.topics] == [(1, 2, 3)]
+        assert second.findings == []
+        assert third.topics == second.topics
+        assert "it raised OSError: y; those it gave last are used" in third.findings[0]
+        other = source.weigh(Coordinator(), [ORDERS], 180.0, ask_in_thread)
+        assert other.topics == [ORDERS]
+        assert "it raised SystemExit: 3" in other.findings[0]
 
     @pytest.mark.parametrize("error", [ValueError, SystemExit, StopIteration])
     def test_any_error_of_a_call_in_a_thread_ends_the_wait_for_it(self, error: type[BaseException]) -> None:
@@ -185,36 +198,38 @@ class TestAsking:
         def fail() -> None:
             raise error("a fault of the source")
 
-        raised = ask_in_thread(fail).exception(120)
+        raised = call_in_thread(fail, name="tests").exception(120)
         assert raised is not None
         assert not isinstance(raised, StopIteration)
         assert isinstance(raised if raised.__cause__ is None else raised.__cause__, error)
 
     def test_a_source_that_has_not_answered_yet_is_not_asked_again(self) -> None:
-        answered = threading.Event()
+        answered, asked = threading.Event(), []
 
         def slow(topics: Any) -> Any:
             assert answered.wait(120)
             return {"orders": [len(topics)] * 3}
 
-        assignor, consumer = PlainAssignor(Weighted(), weights=slow), Coordinator()
-        first = assignor.ask_for_weights(consumer, [ORDERS])
-        assert first is not None
-        assert assignor.ask_for_weights(consumer, [ORDERS]) is None
+        def ask(*call: Any) -> Future[Any]:
+            asked.append(ask_in_thread(*call))
+            return asked[-1]
+
+        source, consumer = WeightSource(slow, 0.01), Coordinator()
+        late = source.weigh(consumer, [ORDERS], 180.0, ask)
+        assert "it did not answer within 0.01 s" in late.findings[0]
+        again = source.weigh(consumer, [ORDERS], 180.0, ask)
+        assert "it has not answered the last question yet" in again.findings[0]
         answered.set()
-        assert isinstance(first, Future)
-        assert first.result(30) == {"orders": [1, 1, 1]}
-        second = assignor.ask_for_weights(consumer, [ORDERS])
-        assert isinstance(second, Future)
-        assert second.result(30) == {"orders": [1, 1, 1]}
+        assert asked[0].result(30) == {"orders": [1, 1, 1]}
+        assert len(asked) == 1
 
-    def test_every_exception_of_the_source_is_in_the_result(self) -> None:
-        def failing(topics: Any) -> Any:
-            raise SystemExit(3)
-
-        asking = PlainAssignor(Weighted(), weights=failing).ask_for_weights(Coordinator(), [ORDERS])
-        assert isinstance(asking, Future)
-        assert isinstance(asking.exception(30), SystemExit)
+    def test_an_answer_that_does_not_come_is_cancelled(self) -> None:
+        asked: Future[Any] = Future()
+        source, consumer = WeightSource(lambda topics: {}, 0.01), Coordinator()
+        source.weigh(consumer, [ORDERS], 180.0, lambda *_: asked)
+        assert asked.cancelled()
+        cancelled = source.weigh(consumer, [ORDERS], 180.0, lambda *_: asked)
+        assert "it was cancelled" in cancelled.findings[0]
 
     @pytest.mark.parametrize("source", ["lag", 7, dict])
     def test_a_weight_source_that_is_no_function_is_refused(self, source: Any) -> None:

@@ -327,9 +327,8 @@ def test_a_fenced_consumer_can_neither_commit_nor_read_and_the_other_keeps_its_c
 
                 # The broker refuses every request of the zombie, even if the zombie had not stopped.
                 offset = {tp: OffsetAndMetadata(4, "")}
-                transport = coordinator._session._transport
-                assert await transport.heartbeat(was) == FENCED_INSTANCE_ID
-                assert await transport.offset_commit(was, offset) == {tuple(tp): FENCED_INSTANCE_ID}
+                assert await coordinator.send_heartbeat(was) == FENCED_INSTANCE_ID
+                assert await coordinator.offset_commit(was, offset) == {tuple(tp): FENCED_INSTANCE_ID}
                 assert await successor.committed(tp) == 7
                 await asyncio.wait_for(zombie.stop(), HANG_S)
                 assert successor._coordinator._member.in_group

@@ -19,9 +19,9 @@ from kafka_assignors.rebalance import lease, session
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
+from kafka_assignors_aiokafka.cooperative.requests import RequestingCoordinator
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_aiokafka.cooperative.topics import WatchingCoordinator
-from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
@@ -58,12 +58,12 @@ class Announcing(CooperativeSticky):
 
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
-    "join": (AiokafkaTransport, "join_group"),
+    "join": (RequestingCoordinator, "join_group"),
     "lead": (WatchingCoordinator, "remember_topics"),
-    "sync": (AiokafkaTransport, "sync_group"),
+    "sync": (RequestingCoordinator, "sync_group"),
     "assigned": (session, "read_assignment"),
-    "heartbeat": (AiokafkaTransport, "heartbeat"),
-    "commit": (AiokafkaTransport, "offset_commit"),
+    "heartbeat": (RequestingCoordinator, "send_heartbeat"),
+    "commit": (RequestingCoordinator, "offset_commit"),
     "auto commit": (CooperativeAssignment, "all_consumed_offsets"),
     "metadata": (GroupCoordinator, "_handle_metadata_update"),
 }
@@ -150,9 +150,9 @@ def test_a_leave_request_that_cannot_be_made_keeps_the_consumer_from_nothing_els
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def consume() -> None:
-        once = Once(AiokafkaTransport.leave_group)
+        once = Once(RequestingCoordinator.leave_group)
         async with consuming(group, listener) as consumer:
-            monkeypatch.setattr(AiokafkaTransport, "leave_group", once)
+            monkeypatch.setattr(RequestingCoordinator, "leave_group", once)
         assert once.has_raised
         assert listener.calls[-1] == ("revoked", of(group, 0, 1))
         assert not any(connection.connected() for connection in consumer._client._conns.values())

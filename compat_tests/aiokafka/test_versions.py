@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kafka_assignors.client_versions import require_release
+from kafka_assignors.installed_client import require_release
 from kafka_assignors_aiokafka import CHECKED
 
 LOG = logging.getLogger("test_versions")

@@ -20,8 +20,8 @@ from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
 from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator
+from kafka_assignors_kafka_python.cooperative.requests import RequestingCoordinator
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
-from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 
@@ -58,11 +58,11 @@ class Announcing(CooperativeSticky):
 
 FAULTS: dict[str, tuple[Any, str]] = {
     "member_data": (Announcing, "member_data"),
-    "join": (KafkaPythonTransport, "join_group"),
+    "join": (RequestingCoordinator, "join_group"),
     "lead": (WatchingCoordinator, "remember_topics"),
-    "sync": (KafkaPythonTransport, "sync_group"),
+    "sync": (RequestingCoordinator, "sync_group"),
     "assigned": (session, "read_assignment"),
-    "heartbeat": (KafkaPythonTransport, "heartbeat"),
+    "heartbeat": (RequestingCoordinator, "send_heartbeat"),
     "metadata": (ConsumerCoordinator, "_handle_metadata_update"),
 }
 
@@ -129,13 +129,13 @@ def test_an_unexpected_error_is_told_and_the_consumer_goes_on_and_leaves(
 def test_a_request_that_cannot_be_made_fails_alone(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    listener, once = Listener(), Once(getattr(KafkaPythonTransport, name))
+    listener, once = Listener(), Once(getattr(RequestingCoordinator, name))
     with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
         group.produce(10)
         with consuming(group, listener) as consumer:
             reader = Reader(consumer)
             reader.until(lambda: reader.read)
-            monkeypatch.setattr(KafkaPythonTransport, name, once)
+            monkeypatch.setattr(RequestingCoordinator, name, once)
             if name == "offset_commit":
                 with pytest.raises(InjectedError):
                     consumer.commit(timeout_ms=HANG_S * 1000)

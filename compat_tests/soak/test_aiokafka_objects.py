@@ -18,7 +18,6 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.rebalance.events import HeartbeatAnswered
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StickyAssignor, assignor
 from kafka_assignors_aiokafka.cooperative import FencedInstanceIdError
-from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
 from kafka_assignors_strategies import Standby
 
 CONSUMERS = (CooperativeAIOKafkaConsumer, AIOKafkaConsumer)
@@ -315,7 +314,7 @@ class TestRebalances:
                 async def remove() -> None:
                     member = coordinator.member_id
                     # As an administrator would do it, without the knowledge of the consumer.
-                    await AiokafkaTransport(coordinator, coordinator._start).leave_group(member, "")
+                    await coordinator.leave_group(member, "")
                     await until(
                         lambda: coordinator.member_id not in ("", member) and len(consumer.assignment()) == 2
                     )

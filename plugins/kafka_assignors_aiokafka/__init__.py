@@ -12,9 +12,9 @@ rebalance.
 
 import logging
 
-from kafka_assignors import assignor_classes
+from kafka_assignors import assignor as core
 from kafka_assignors.assignor import AssignorOptions
-from kafka_assignors.client_versions import installed_release, require_release
+from kafka_assignors.installed_client import installed_release, require_release
 from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 
 CHECKED = ((0, 10), (0, 14))
@@ -51,23 +51,23 @@ __all__ = [
 ]
 
 
-class RangeAssignor(assignor_classes.RunsRange, StrategyAssignor):
+class RangeAssignor(core.RunsRange, StrategyAssignor):
     """`range`: consecutive partitions of each topic to consecutive members, racks permitting."""
 
 
-class RoundRobinAssignor(assignor_classes.RunsRoundRobin, StrategyAssignor):
+class RoundRobinAssignor(core.RunsRoundRobin, StrategyAssignor):
     """`roundrobin`: the partitions of all topics in turn."""
 
 
-class StickyAssignor(assignor_classes.RunsSticky, StrategyAssignor):
+class StickyAssignor(core.RunsSticky, StrategyAssignor):
     """`sticky`: the best possible balance, with the fewest moves that this balance allows."""
 
 
-class CooperativeStickyAssignor(assignor_classes.RunsCooperativeSticky, StrategyAssignor):
+class CooperativeStickyAssignor(core.RunsCooperativeSticky, StrategyAssignor):
     """`cooperative-sticky`: as `sticky`, but cooperative; a stock consumer joins as an eager member."""
 
 
-class RackAwareStickyAssignor(assignor_classes.RunsRackAwareSticky, StrategyAssignor):
+class RackAwareStickyAssignor(core.RunsRackAwareSticky, StrategyAssignor):
     """`rack-aware-sticky`: the best balance, then the fewest reads across racks, then the fewest moves.
 
     `moves_per_miss`: how many moves one avoided read across racks is worth; by default any number. Set the
@@ -75,7 +75,7 @@ class RackAwareStickyAssignor(assignor_classes.RunsRackAwareSticky, StrategyAssi
     """
 
 
-class CapacityAssignor(assignor_classes.RunsCapacity, StrategyAssignor):
+class CapacityAssignor(core.RunsCapacity, StrategyAssignor):
     """`capacity`: loads in proportion to capacities, with the fewest moves that this allows.
 
     `capacity` is this process's capacity relative to the other members', a whole number from 1 to 10,000.

@@ -19,8 +19,8 @@ from kafka_assignors.assignor import (
     require_eager,
     require_unique_names,
 )
-from kafka_assignors.client_versions import installed_release
 from kafka_assignors.group import Topic
+from kafka_assignors.installed_client import installed_release
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.messages import JoinedMember, topics_from
 from kafka_assignors.strategy import RebalanceProtocol

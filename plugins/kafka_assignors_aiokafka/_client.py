@@ -30,7 +30,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from kafka_assignors.client_versions import installed_release, require_attributes
+from kafka_assignors.installed_client import installed_release, require_attributes
 
 _TOUCHED_BY_COOPERATIVE_CONSUMER = (
     # The first three end the coordinator that is replaced.

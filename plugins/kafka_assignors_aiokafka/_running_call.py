@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 
 from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
 
-from kafka_assignors.assignor import code_of, variables_of
-from kafka_assignors.client_versions import require_attributes
 from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.installed_client import code_of, require_attributes, variables_of
 from kafka_assignors.messages import JoinedMember
 
 _TOUCHED_OF_COORDINATOR = (

@@ -7,13 +7,9 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from kafka_assignors.assignor import (
-    Assignor,
-    caller_of,
-    require_eager,
-    require_unique_names,
-)
+from kafka_assignors.assignor import Assignor, require_eager, require_unique_names
 from kafka_assignors.group import Topic
+from kafka_assignors.installed_client import caller_of
 from kafka_assignors.messages import topics_from
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python import _running_call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from kafka_assignors.client_versions import installed_release, numbers_of, require_release
+from kafka_assignors.installed_client import installed_release, numbers_of, require_release
 
 CHECKED = ("2.0.6", "2.1.6", "2.2.21", "2.3.3", "3.0.12")
 """The newest release of each series, oldest first."""

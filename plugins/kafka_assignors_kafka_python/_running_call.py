@@ -25,8 +25,8 @@ from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
-from kafka_assignors.assignor import caller_of, code_of, variables_of
 from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.installed_client import caller_of, code_of, variables_of
 from kafka_assignors.messages import JoinedMember
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_kafka_python._releases import INSTALLED, IS_2

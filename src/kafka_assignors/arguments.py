@@ -1,4 +1,4 @@
-"""What a user or an application gives: the error that asks the user to change it, and checks of numbers.
+"""What a user or an application gives: the error that asks for a change, and checks of single values.
 
 The checks raise `TypeError` (a bool is not a number here) or `ValueError`, which name the argument.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping
+
+from kafka_assignors.strategy import LONGEST_NAME, fits_kafka_string
 
 
 class UserError(Exception):
@@ -55,3 +57,36 @@ def require_intervals(settings: Mapping[str, object]) -> None:
     for name in _INTERVALS:
         if settings.get(name) is not None:
             require_number(name, settings[name], above_zero=True)
+
+
+def optional_name(argument: str, value: object) -> str | None:
+    """The value of an argument that is a name or None; TypeError for anything else."""
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{argument} must be a non-empty str or None, not {value!r}")
+    if not fits_kafka_string(value):
+        raise TypeError(f"{argument} must be text of at most {LONGEST_NAME} bytes")
+    return value
+
+
+def require_client_rack(value: object) -> str | None:
+    """The rack in a consumer's setting `client_rack`; clients take "" as no rack."""
+    return optional_name("client_rack", None if value == "" else value)
+
+
+def require_reason(value: object) -> str:
+    """The reason that the user gives for a rebalance; TypeError for anything but a str or None."""
+    if value is None or value == "":
+        return "the application asked for it"
+    if not isinstance(value, str):
+        raise TypeError(f"reason must be a str or None, not {value!r}")
+    return value.encode("utf-8", "replace").decode()  # A lone surrogate fits in no request.
+
+
+def require_group(group_id: object, stock_consumer: str) -> None:
+    """Raise TypeError for a cooperative consumer without a group; `stock_consumer` needs none."""
+    if not isinstance(group_id, str) or not group_id:
+        raise TypeError(
+            f"group_id must be a non-empty str, not {group_id!r}: without a group, use {stock_consumer}"
+        )

@@ -16,21 +16,20 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
-from kafka_assignors.arguments import require_intervals
-from kafka_assignors.assignor import (
-    Assignor,
+from kafka_assignors.arguments import (
     require_client_rack,
-    require_cooperative,
     require_group,
+    require_intervals,
     require_reason,
 )
+from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka._client import end_stock, require_inside, require_ours
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
+from kafka_assignors_aiokafka.cooperative.requests import close_silent_connections
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
-from kafka_assignors_aiokafka.cooperative.transport import close_silent_connections
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -1,14 +1,14 @@
 """The coordinator of a cooperative consumer: it carries out what the machine decides.
 
 `kafka_assignors.rebalance` decides when to join, what to claim, what to revoke and which commits may be sent;
-a `Session` sends the requests, over `transport`. This file carries out the other actions: it installs
+a `Session` sends the requests, by `requests`. This file carries out the other actions: it installs
 assignments, and calls the listener. It never decides whether something is allowed.
 
     the loop            begins a join when the machine wants one and the coordinator is known
     heartbeats          always, also during joins
     automatic commits   every `auto_commit_interval_ms`
 
-The consumer goes on fetching meanwhile; joins have a connection of their own (see `transport`).
+The consumer goes on fetching meanwhile; joins have a connection of their own (see `requests`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from kafka_assignors.rebalance.session import Session
 from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_aiokafka.cooperative.topics import WatchingCoordinator
-from kafka_assignors_aiokafka.cooperative.transport import AiokafkaTransport
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -40,7 +39,7 @@ class FencedInstanceIdError(Errors.KafkaError):  # type: ignore[misc]  # aiokafk
 
 
 class CooperativeCoordinator(WatchingCoordinator):
-    """One member of one group: the `Consumer` of its session (`kafka_assignors.rebalance.transport`)."""
+    """One member of one group: the `Client` of its session (`kafka_assignors.rebalance.client`)."""
 
     _commit_refresh_task: Any
     _enable_auto_commit: bool
@@ -73,7 +72,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         super().__init__(client, subscription, **settings)
         self._session = Session(
             self,
-            AiokafkaTransport(self, self._start),
             settings["assignors"],
             group_id=self.group_id,
             instance_id=self._group_instance_id,
@@ -147,7 +145,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             case events.Install(partitions):
                 self._install(partitions)
             case events.CallDue():
-                self._start(self._listener_calls.start(action))
+                self.spawn(self._listener_calls.start(action))
             case events.Revoke() | events.Lose() | events.Announce():
                 self._listener_calls.begins(action)
             case events.Fail(reason):
@@ -155,11 +153,11 @@ class CooperativeCoordinator(WatchingCoordinator):
             case _:
                 self._session.carry_out(action)
 
-    def _start(self, action: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        task = asyncio.ensure_future(action)
-        self._actions_under_way.add(task)
-        task.add_done_callback(self._ended)
-        return task
+    def spawn(self, task: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        running = asyncio.ensure_future(task)
+        self._actions_under_way.add(running)
+        running.add_done_callback(self._ended)
+        return running
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._actions_under_way.discard(task)
@@ -273,9 +271,9 @@ class CooperativeCoordinator(WatchingCoordinator):
     # ---- background tasks
 
     async def _coordination_routine(self) -> None:
-        self._start(self._session.send_heartbeats())
-        self._start(self.ask_for_missing_topics())
-        self._start(self._autocommit_routine())
+        self.spawn(self._session.send_heartbeats())
+        self.spawn(self.ask_for_missing_topics())
+        self.spawn(self._autocommit_routine())
         while not self._closing.done():
             self._changed.clear()
             try:

@@ -15,7 +15,7 @@ from aiokafka.errors import KafkaError
 from kafka_assignors.group import Topic
 from kafka_assignors.messages import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 from kafka_assignors.rebalance import events
-from kafka_assignors_aiokafka.cooperative.transport import RequestingCoordinator
+from kafka_assignors_aiokafka.cooperative.requests import RequestingCoordinator
 
 _REFRESH_TIMEOUT_S = 1.0
 """How long a member waits for newer metadata of topics that it knows already.
@@ -46,7 +46,7 @@ class WatchingCoordinator(RequestingCoordinator):
         self._group_subscription = None
 
     async def watch(self, topics: Set[str], *, racks: bool, waits: bool) -> None:
-        """See `Consumer.watch`. If many are unknown, a request for all topics tells which exist.
+        """See `Client.watch`. If many are unknown, a request for all topics tells which exist.
 
         The response to that has no error for each missing topic. Without `waits`, a leader learns a moment
         later that a known topic has new partitions, and rejoins. While all members go on consuming, that

@@ -2,7 +2,7 @@
 
 consumer        what the user sees
 coordinator     carries out the machine's actions, and reports events to it
-transport       the requests to the group's coordinator, for `kafka_assignors.rebalance.session`
+requests        the requests to the group's coordinator, for `kafka_assignors.rebalance.session`
 topics          the topics that make a member join again when their metadata change
 commits         `commit_async`; joins wait while a transaction may be open
 metrics         the metrics of the coordinator, in the registry of the client

@@ -16,14 +16,13 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.arguments import require_intervals
-from kafka_assignors.assignor import (
-    Assignor,
+from kafka_assignors.arguments import (
     require_client_rack,
-    require_cooperative,
     require_group,
+    require_intervals,
     require_reason,
 )
+from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor

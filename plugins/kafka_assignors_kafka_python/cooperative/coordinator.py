@@ -1,7 +1,7 @@
 """The coordinator of a cooperative consumer: it carries out what the machine decides.
 
 `kafka_assignors.rebalance` decides when to join, what to claim, what to revoke and which commits may be sent;
-a `Session` sends the requests, over `transport`. This file carries out the other actions: it installs
+a `Session` sends the requests, by `requests`. This file carries out the other actions: it installs
 assignments, and calls the listener. It never decides whether something is allowed.
 
 There are two threads. kafka-python's *I/O thread* runs the machine, all requests and the assignment:
@@ -41,7 +41,6 @@ from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.fetching import Positions
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
-from kafka_assignors_kafka_python.cooperative.transport import KafkaPythonTransport
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
 
 log = logging.getLogger("kafka_assignors_kafka_python")
@@ -50,7 +49,7 @@ _NEVER = float("-inf")
 
 
 class CooperativeCoordinator(WatchingCoordinator):
-    """One member of one group: the `Consumer` of its session (`kafka_assignors.rebalance.transport`)."""
+    """One member of one group: the `Client` of its session (`kafka_assignors.rebalance.client`)."""
 
     _is_built = False
 
@@ -81,10 +80,9 @@ class CooperativeCoordinator(WatchingCoordinator):
         self._subscription.may_deliver = self._may_deliver
         self._subscription.topic_id = self._cluster.topic_id
         fetcher.on_recreated = lambda partitions: self.handle(events.TopicsRecreated(partitions))
-        self.errors = ErrorsOfUser(fetcher.wake, self.start)
+        self.told = ErrorsOfUser(fetcher.wake, self.start)
         self._session = Session(
             self,
-            KafkaPythonTransport(self, self._spawn),
             self._assignors.values(),
             group_id=self.group_id,
             instance_id=self.group_instance_id,
@@ -136,7 +134,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             case events.Revoke() | events.Lose() | events.Announce():
                 self.listener_calls.begins(action)
             case events.Fail(reason):
-                self.errors.raise_for_ever(Errors.FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
+                self.told.raise_for_ever(Errors.FencedInstanceIdError(f"group {self.group_id!r}: {reason}"))
             case _:
                 self._session.carry_out(action)
 
@@ -163,15 +161,13 @@ class CooperativeCoordinator(WatchingCoordinator):
         """Run a function on the I/O thread, then wake the user's thread; a future."""
         return self.start(function, *arguments).add_both(lambda _: self._fetcher.wake())
 
-    def _spawn(self, task: Coroutine[Any, Any, None]) -> Any:
+    def spawn(self, task: Coroutine[Any, Any, None]) -> Any:
         """Run a task that reports its own errors: any other error ends the consumer."""
         return self._manager.call_soon(task).add_errback(self._broken)
 
     def _broken(self, error: BaseException) -> None:
         if not self._member.closing:
-            self.errors.raise_for_ever(
-                self._session.log_and_wrap("the consumer cannot go on, close it", error)
-            )
+            self.told.raise_for_ever(self._session.log_and_wrap("the consumer cannot go on, close it", error))
 
     def _show_membership(self) -> None:
         # Attributes of kafka-python, for `group_metadata` and for its metrics.
@@ -208,9 +204,9 @@ class CooperativeCoordinator(WatchingCoordinator):
         self.heartbeat.poll()
         self.hold.end()
         if is_first:
-            self._spawn(self._session.send_heartbeats())
-            self._spawn(self._joining_task())
-        self.errors.raise_next()
+            self.spawn(self._session.send_heartbeats())
+            self.spawn(self._joining_task())
+        self.told.raise_next()
         self.subscription_may_have_changed()
         if self._member.poll_interval_exceeded:
             self.on_io_thread(self.handle, events.Polled())
@@ -340,10 +336,10 @@ class CooperativeCoordinator(WatchingCoordinator):
                 if error.retriable:
                     await self.back_off()
                 else:
-                    await self.errors.raise_in_poll(error)
+                    await self.told.raise_in_poll(error)
                 self._join_wanted.notify()
             except Exception as error:
-                await self.errors.raise_in_poll(self._session.log_and_wrap("a join could not begin", error))
+                await self.told.raise_in_poll(self._session.log_and_wrap("a join could not begin", error))
                 await self.back_off()
                 self._join_wanted.notify()
 
@@ -369,15 +365,15 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     async def raise_to_user(self, error: Exception) -> None:
         """Raise an error in `poll`, and wait until it was raised."""
-        await self.errors.raise_in_poll(error)
+        await self.told.raise_in_poll(error)
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
         if accepted:
-            self.errors.withdraw(Source.HEARTBEAT)
+            self.told.withdraw(Source.HEARTBEAT)
             return
         self.heartbeat.fail_heartbeat()
         if error is not None:
-            self.errors.raise_in_poll(error, Source.HEARTBEAT)
+            self.told.raise_in_poll(error, Source.HEARTBEAT)
 
     # ---- metadata
 
@@ -388,7 +384,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         try:
             self._follow_metadata(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
-            self.errors.raise_in_poll(
+            self.told.raise_in_poll(
                 self._session.log_and_wrap("its metadata could not be read", error), Source.METADATA
             )
 
@@ -399,9 +395,9 @@ class CooperativeCoordinator(WatchingCoordinator):
         try:
             super()._handle_metadata_update(cluster)  # Resolves a pattern; raises for unauthorized topics.
         except Errors.KafkaError as error:
-            self.errors.raise_in_poll(error, Source.METADATA)
+            self.told.raise_in_poll(error, Source.METADATA)
         else:
-            self.errors.withdraw(Source.METADATA)
+            self.told.withdraw(Source.METADATA)
         finally:
             cluster.unauthorized_topics = unauthorized
         if self._subscription.subscribed_pattern:
@@ -420,7 +416,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         """Commit if commits are automatic, revoke (or lose) all partitions, and leave the group."""
         if autocommit:
             self._maybe_auto_commit_offsets_sync(timeout_ms=timeout_ms)
-        self.on_io_thread(self.errors.expect_no_poll)
+        self.on_io_thread(self.told.expect_no_poll)
         try:
             self.on_io_thread(self.handle, events.CloseRequested())
             self.listener_calls.end_if_under_way()

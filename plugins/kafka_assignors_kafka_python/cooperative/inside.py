@@ -32,7 +32,7 @@ from kafka.protocol.metadata import (  # pyright: ignore[reportMissingImports]  
     MetadataResponse,
 )
 
-from kafka_assignors.client_versions import require_attributes
+from kafka_assignors.installed_client import require_attributes
 
 
 async def refresh_metadata(cluster: Any) -> None:

@@ -17,7 +17,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.messages import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 from kafka_assignors.rebalance import events
 from kafka_assignors_kafka_python.cooperative.inside import refresh_metadata
-from kafka_assignors_kafka_python.cooperative.transport import RequestingCoordinator
+from kafka_assignors_kafka_python.cooperative.requests import RequestingCoordinator
 
 _UNKNOWN_TOPICS_TIMEOUT_MS = 5000.0
 """After this time a leader assigns the topics that it knows; it rejoins when it learns of more."""
@@ -58,7 +58,7 @@ class WatchingCoordinator(RequestingCoordinator):
                 await self.wait_for(self._cluster.request_update(), _REFRESH_TIMEOUT_MS)
 
     async def watch(self, topics: Set[str], *, racks: bool, waits: bool) -> None:
-        """See `Consumer.watch`. If many are unknown, a request for all topics tells which exist.
+        """See `Client.watch`. If many are unknown, a request for all topics tells which exist.
 
         The response to that has no error for each missing topic. While all members go on consuming, the
         leader does not wait for newer metadata of known topics: the request follows a fetch, which may take

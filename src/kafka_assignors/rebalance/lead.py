@@ -9,28 +9,56 @@ The coordinator starts the session timeout of a member with its JoinGroup respon
 while it waits for the leader: the session sends them. They do not extend the time without limit. After the
 longest rebalance timeout of all members the coordinator expels every member that has not sent its SyncGroup
 (`expirePendingSync` in Kafka's `GroupMetadataManager`). The session learns it from a heartbeat, and
-`Transport.give_up` ends the work; the thread of a strategy that does not return goes on until it does.
+`Client.give_up` ends the work; the thread of a strategy that does not return goes on until it does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from logging import Logger
 from typing import Any
 
-from kafka_assignors.assignor import Assignor, ask_in_thread
+from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.messages import DecodedMembers, EncodedAssignments
+from kafka_assignors.rebalance import lease
+from kafka_assignors.rebalance.client import Client, JoinGroupResponse
 from kafka_assignors.rebalance.events import Membership
-from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Transport
-from kafka_assignors.weights import NoWeightsError, Weighed
 
 MOST_THREADS = 4
 """The most unfinished calls of one leader. It makes one call at a time; calls of earlier generations, which
 the group did not wait for, go on until they return."""
+
+
+def call_in_thread(function: Callable[..., Any], *arguments: Any, name: str) -> Future[Any]:
+    """Call `function` in a thread of its own: a call that never returns would occupy a thread of a pool.
+
+    The thread does not keep the process from ending, and cancelling the future does not stop it.
+    """
+    result: Future[Any] = Future()
+    result.set_running_or_notify_cancel()
+
+    def call() -> None:
+        try:
+            result.set_result(function(*arguments))
+        except BaseException as error:  # the caller waits for the future, so every error goes there
+            failure = error
+            if isinstance(error, StopIteration):  # Before Python 3.12, futures of asyncio refuse it.
+                failure = RuntimeError(f"it raised {error!r}")
+                failure.__cause__ = error
+            result.set_exception(failure)
+
+    threading.Thread(target=call, name=name, daemon=True).start()
+    return result
+
+
+def ask_in_thread(source: Callable[..., Any], topics: Mapping[str, int]) -> Future[Any]:
+    """Call a source of weights in a thread."""
+    return call_in_thread(source, topics, name="kafka-assignors-weights")
 
 
 class LeaderThreads:
@@ -52,7 +80,7 @@ class LeaderThreads:
                 "calls in earlier generations: make it return within the group's rebalance timeout, or raise "
                 "that"
             )
-        call = ask_in_thread(function, *arguments, name="kafka-assignors-leader")
+        call = call_in_thread(function, *arguments, name="kafka-assignors-leader")
         self._unfinished.add(call)
         call.add_done_callback(self._unfinished.discard)
         return call
@@ -61,9 +89,8 @@ class LeaderThreads:
 class Leader:
     """The work of one member whenever it leads its group."""
 
-    def __init__(self, consumer: Consumer, transport: Transport, group_id: str, log: Logger) -> None:
-        self._consumer = consumer
-        self._transport = transport
+    def __init__(self, client: Client, group_id: str, log: Logger) -> None:
+        self._client = client
         self._group_id = group_id
         self._log = log
 
@@ -76,7 +103,7 @@ class Leader:
         strategy or the client raises.
         """
         outcome: EncodedAssignments | None = None
-        began_at = self._transport.now()
+        began_at = lease.clock()
         try:
             outcome = await self._assignments(assignor, joined, waits)
         except Exception:
@@ -85,15 +112,15 @@ class Leader:
         finally:  # Also when a client cancels the task.
             if not self._is_member(joined):
                 outcome = None
-                self._went_on(joined, self._transport.now() - began_at)
+                self._went_on(joined, lease.clock() - began_at)
         return outcome
 
     def _is_member(self, joined: JoinGroupResponse) -> bool:
-        return self._consumer.member.membership == Membership(joined.member_id, joined.generation)
+        return self._client.member.membership == Membership(joined.member_id, joined.generation)
 
     def _went_on(self, joined: JoinGroupResponse, seconds: float) -> None:
         """Warn, unless the member left by itself."""
-        member = self._consumer.member
+        member = self._client.member
         if member.closing or member.poll_interval_exceeded or not member.topics:
             return
         self._log.warning(
@@ -111,30 +138,26 @@ class Leader:
     async def _assignments(
         self, assignor: Assignor, joined: JoinGroupResponse, waits: bool
     ) -> EncodedAssignments:
-        consumer, in_thread = self._consumer, self._transport.in_thread
+        client, in_thread = self._client, self._client.in_thread
         members: DecodedMembers = await in_thread(assignor.read_members, joined.members)
         racks = assignor.must_follow_racks(member.rack for member in members.members)
-        await consumer.watch(members.topics, racks=racks, waits=waits)
-        topics = partial(consumer.remember_topics(), members.topics)
+        await client.watch(members.topics, racks=racks, waits=waits)
+        topics = partial(client.remember_topics(), members.topics)
         if assignor.weights is not None:
-            topics = partial(list, await self._weighed(assignor, await in_thread(topics)))
+            topics = partial(list, await in_thread(self._weighed, assignor, topics))
         outcome: EncodedAssignments = await in_thread(
             self._assign, assignor, members, topics, joined.generation
         )
         return outcome
 
-    async def _weighed(self, assignor: Assignor, topics: list[Topic]) -> list[Topic]:
+    def _weighed(self, assignor: Assignor, topics: Callable[[], list[Topic]]) -> list[Topic]:
         """The topics with their weights. A failure of the source does not fail the join."""
-        transport = self._transport
-        found: Weighed | NoWeightsError
-        try:
-            found = await transport.ask_for_weights(assignor, topics)
-        except NoWeightsError as error:
-            found = error
-        weighed: list[Topic] = await transport.in_thread(
-            assignor.weighed_for_join, self._consumer, topics, found
-        )
-        return weighed
+        assert assignor.weights is not None
+        client = self._client
+        weighed = assignor.weights.weigh(client, topics(), client.member.settings.session_timeout, client.ask)
+        for finding in weighed.findings:
+            assignor.log.warning("%s: %s", assignor.name, finding)
+        return weighed.topics
 
     def _assign(
         self, assignor: Assignor, members: DecodedMembers, topics: Callable[[], list[Topic]], generation: int

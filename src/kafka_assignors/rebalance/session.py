@@ -1,7 +1,7 @@
 """A member's dialogue with its coordinator: the request for each action, and the event for each response.
 
 The machine (`member`) says when to join, what to claim and which commits may be sent. A session carries that
-out with the requests of a `Transport`, the same for every client, and reports the responses as events:
+out with the requests of a `Client`, the same for every client, and reports the responses as events:
 
     SendJoin    JoinGroup with all strategies at once       Joined, JoinFailed
     SendSync    SyncGroup, by a leader after assigning      Assigned, SyncFailed
@@ -29,6 +29,8 @@ from kafka_assignors.messages import (
     broker_assigns,
     read_assignment,
 )
+from kafka_assignors.rebalance import lease
+from kafka_assignors.rebalance.client import Client, JoinGroupResponse, Outcome
 from kafka_assignors.rebalance.error_codes import (
     LOOKUP_BEFORE_LEAVING_S,
     MEMBER_ID_REQUIRED,
@@ -58,7 +60,6 @@ from kafka_assignors.rebalance.lead import Leader
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
-from kafka_assignors.rebalance.transport import Consumer, JoinGroupResponse, Outcome, Transport
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import ProtocolError
 
@@ -69,7 +70,7 @@ class Session:
     Attributes:
         protocol: the protocol that all offered strategies support.
         strategy: the name of the strategy that the group voted for last.
-        join_task: the task of the last JoinGroup or SyncGroup request, as `Transport.spawn` returned it.
+        join_task: the task of the last JoinGroup or SyncGroup request, as `Client.spawn` returned it.
         leave_task: the same for LeaveGroup.
         commits: the commits of the member.
         observers: those that are told what happens; None if there are none.
@@ -77,8 +78,7 @@ class Session:
 
     def __init__(
         self,
-        consumer: Consumer,
-        transport: Transport,
+        client: Client,
         assignors: Iterable[Assignor],
         *,
         group_id: str,
@@ -91,29 +91,28 @@ class Session:
     ) -> None:
         given = [one for one in observers if one is not None]
         self.observers = Observers(given, group_id, log) if given else None
-        self.commits = SessionCommits(consumer, transport, group_id, self.observers)
+        self.commits = SessionCommits(client, group_id, self.observers)
         self.strategy = ""
         self.join_task: object = None
         self.leave_task: object = None
         self._left_as = ""
-        self._consumer = consumer
-        self._transport = transport
+        self._client = client
         self._assignors = {assignor.name: assignor for assignor in assignors}
         self.protocol = common_protocol(assignor.strategy for assignor in self._assignors.values())
         self._group_id = group_id
         self._instance_id = instance_id
         self._rack = rack
         self._log = log
-        settings = consumer.member.settings
+        settings = client.member.settings
         self._session_timeout_s = settings.session_timeout
         self._pace = HeartbeatPace(heartbeat_interval_s, settings.max_poll_interval)
         self._retry_backoff_s = retry_backoff_s
-        self._heartbeat_due = transport.wakeup()
-        self._refusal_over = transport.wakeup()
+        self._heartbeat_due = client.wakeup()
+        self._refusal_over = client.wakeup()
         self._refusal_pause_s = 0.0
         self._expects_another_round = False
         self._joins_unanswered = self._leaves_unanswered = 0
-        self._leader = Leader(consumer, transport, group_id, log)
+        self._leader = Leader(client, group_id, log)
         self._joined: JoinGroupResponse | None = None
         self._last = NEVER_ASSIGNED
         self._has_warned = False
@@ -128,14 +127,14 @@ class Session:
         match action:
             case SendJoin():
                 self._joins_unanswered += 1
-                self.join_task = self._transport.spawn(self._join(action, self._consumer.member.topics))
+                self.join_task = self._client.spawn(self._join(action, self._client.member.topics))
             case SendSync(membership):
                 self._joins_unanswered += 1
-                self.join_task = self._transport.spawn(self._sync(membership))
+                self.join_task = self._client.spawn(self._sync(membership))
             case SendLeave(member_id, reason):
                 self._left_as = member_id
                 self._leaves_unanswered += 1
-                self.leave_task = self._transport.spawn(self._leave(member_id, reason))
+                self.leave_task = self._client.spawn(self._leave(member_id, reason))
             case SendCommit():
                 self.commits.write(action)
             case CommitRefused():
@@ -147,15 +146,15 @@ class Session:
         Its connection may never answer. Call this after every event.
         """
         self.commits.look()
-        given_up = not (self._consumer.member.join.is_under_way or self.joins_are_answered)
+        given_up = not (self._client.member.join.is_under_way or self.joins_are_answered)
         if given_up and not self._leaves_unanswered:
-            self._transport.give_up(self.join_task)
+            self._client.give_up(self.join_task)
 
     def log_and_wrap(self, what: str, error: BaseException) -> Exception:
         """Log an exception that is not Kafka's, such as a listener's; returns the error for the user."""
-        member_id = self._consumer.member.membership.member_id
+        member_id = self._client.member.membership.member_id
         self._log.error("group %r, member %r: %s", self._group_id, member_id, what, exc_info=error)
-        failure = self._transport.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
+        failure = self._client.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
         failure.__cause__ = error
         return failure
 
@@ -174,26 +173,26 @@ class Session:
             event = JoinFailed(join.attempt, MembershipError.OTHER)
         finally:
             self._joins_unanswered -= 1
-        self._consumer.handle(event)
+        self._client.handle(event)
 
     async def _join_group(self, join: SendJoin, topics: frozenset[str]) -> Joined | JoinFailed:
-        transport = self._transport
+        client = self._client
         self._log.info("group %r: joining: %s", self._group_id, join.reason)
-        self._consumer.stop_leading()
+        self._client.stop_leading()
         protocols = [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()]
-        sent_at = transport.now()
+        sent_at = lease.clock()
         try:
-            response = await transport.join_group(join.membership.member_id, protocols, join.reason)
-        except transport.errors.KafkaError:
-            if self._consumer.member.phase is not Phase.CLOSED:  # A closed client has no timers any more.
-                await transport.back_off()
+            response = await client.join_group(join.membership.member_id, protocols, join.reason)
+        except client.errors.KafkaError:
+            if self._client.member.phase is not Phase.CLOSED:  # A closed client has no timers any more.
+                await client.back_off()
             return JoinFailed(join.attempt, MembershipError.OTHER)
         if response.error_code == MEMBER_ID_REQUIRED:
             return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
         if response.error_code:
             return JoinFailed(join.attempt, await self._refusal("JoinGroup", response.error_code))
         if self.observers is not None:
-            seconds = transport.now() - sent_at
+            seconds = lease.clock() - sent_at
             self.observers.tell(
                 "joined", seconds=seconds, generation=response.generation, leads=response.is_leader
             )
@@ -222,16 +221,16 @@ class Session:
             event = SyncFailed(membership, MembershipError.OTHER)
         finally:
             self._joins_unanswered -= 1
-        self._consumer.handle(event)
+        self._client.handle(event)
         if isinstance(event, Assigned):
             try:
                 self._follow(event.partitions, joined.strategy)
             except Exception as error:  # The strategy's `follows_racks`, for example, may raise.
                 failure = self.log_and_wrap("changes of its topics cannot be followed", error)
-                await self._consumer.raise_to_user(failure)
+                await self._client.raise_to_user(failure)
 
     async def _sync_group(self, membership: Membership, joined: JoinGroupResponse) -> Assigned | SyncFailed:
-        transport = self._transport
+        client = self._client
         failed = partial(SyncFailed, membership)
         self._log.info(
             "group %r: joined generation %d as %s",
@@ -239,7 +238,7 @@ class Session:
             membership.generation,
             membership.member_id,
         )
-        began_at = transport.now()
+        began_at = lease.clock()
         outcome: EncodedAssignments | None = None
         if joined.is_leader:
             waits = self.protocol is RebalanceProtocol.EAGER
@@ -249,17 +248,17 @@ class Session:
                 return failed(await self._could_not_assign(repr(error), error))
             if outcome is None:
                 return failed(MembershipError.OTHER)
-        sent_at = transport.now()
+        sent_at = lease.clock()
         try:
             assignments = {} if outcome is None else outcome.assignments
-            response = await transport.sync_group(membership, joined.strategy, assignments)
-        except transport.errors.KafkaError:
-            await transport.back_off()
+            response = await client.sync_group(membership, joined.strategy, assignments)
+        except client.errors.KafkaError:
+            await client.back_off()
             return failed(MembershipError.OTHER)
         if response.error_code:
             return failed(await self._refusal("SyncGroup", response.error_code))
         if self.observers is not None:
-            seconds = transport.now() - sent_at
+            seconds = lease.clock() - sent_at
             self.observers.tell("synced", seconds=seconds, generation=membership.generation)
             if outcome is not None:
                 self.observers.decided(joined.strategy, outcome, sent_at - began_at)
@@ -277,17 +276,15 @@ class Session:
         self._heartbeat_due.notify()
         assignor = self._assignors.get(strategy)
         racks = assignor is not None and assignor.must_follow_racks([self._rack])
-        self._consumer.assigned(assigned, racks=racks)
+        self._client.assigned(assigned, racks=racks)
 
     async def _own_assignment(self, data: bytes, leader_id: str) -> OwnAssignment:
         """The part of an assignment that this member takes; raises `ProtocolError`."""
-        consumer = self._consumer
-        read = partial(
-            read_assignment, data, leader_id, consumer.member.join.topics, consumer.partition_count
-        )
+        client = self._client
+        read = partial(read_assignment, data, leader_id, client.member.join.topics, client.partition_count)
         assigned = read()
         if assigned.lacks_metadata:
-            await consumer.refresh_metadata()
+            await client.refresh_metadata()
             assigned = read()
         for finding in assigned.findings:
             self._log.warning("group %r: %s", self._group_id, finding)
@@ -303,11 +300,11 @@ class Session:
         """
         error = self._settle(error_code)
         if error is MembershipError.OTHER and is_transient(error_code):
-            await self._transport.back_off()
+            await self._client.back_off()
         elif error is MembershipError.OTHER:
-            errors = self._transport.errors
+            errors = self._client.errors
             failure = error_of(request, error_code, self._group_id, errors, self._assignors)
-            await self._consumer.raise_to_user(failure)
+            await self._client.raise_to_user(failure)
             if self._refusal_pause_s:
                 await self._refusal_over(self._refusal_pause_s)
             self._refusal_pause_s = min(max(2 * self._refusal_pause_s, self._retry_backoff_s), MOST_PAUSE_S)
@@ -315,26 +312,26 @@ class Session:
 
     def _settle(self, error_code: int) -> MembershipError:
         if coordinator_moved(error_code):
-            self._transport.forget_coordinator(error_code)
+            self._client.forget_coordinator(error_code)
         return membership_error(error_code)
 
     async def _could_not_assign(self, message: str, cause: Exception) -> MembershipError:
-        error = self._transport.errors.KafkaError(message)
+        error = self._client.errors.KafkaError(message)
         error.__cause__ = cause
-        await self._consumer.raise_to_user(error)
+        await self._client.raise_to_user(error)
         return MembershipError.OTHER
 
     async def _failed_unexpectedly(self, what: str, error: Exception) -> None:
-        await self._consumer.raise_to_user(self.log_and_wrap(what, error))
-        await self._transport.back_off()
+        await self._client.raise_to_user(self.log_and_wrap(what, error))
+        await self._client.back_off()
 
     # ---- Heartbeat
 
     async def send_heartbeats(self) -> None:
         """Send heartbeats until the consumer is closed, and look whether the user still polls."""
-        consumer, pace = self._consumer, self._pace
-        while consumer.member.phase is not Phase.CLOSED:
-            await self._heartbeat_due(pace.wait_s(consumer.seconds_since_poll()))
+        client, pace = self._client, self._pace
+        while client.member.phase is not Phase.CLOSED:
+            await self._heartbeat_due(pace.wait_s(client.seconds_since_poll()))
             if self._expects_another_round:
                 self._expects_another_round = False
                 pace.assigned()
@@ -342,11 +339,11 @@ class Session:
             pace.waited()
             try:
                 # The poll interval does not count the time of a suspended computer.
-                consumer.handle(PollIntervalChecked(self._transport.now() - consumer.seconds_since_poll()))
-                is_answered = not consumer.member.in_group or await self.heartbeat()
+                client.handle(PollIntervalChecked(lease.clock() - client.seconds_since_poll()))
+                is_answered = not client.member.in_group or await self.heartbeat()
             except Exception as error:
                 failure = self.log_and_wrap("a heartbeat could not be sent", error)
-                consumer.heartbeat_ended(failure, accepted=False)
+                client.heartbeat_ended(failure, accepted=False)
                 is_answered = False
             if not is_answered:
                 pace.failed(self._retry_backoff_s)
@@ -358,27 +355,27 @@ class Session:
 
     async def heartbeat(self) -> bool:
         """Send one heartbeat; whether the response tells about the membership."""
-        consumer, transport = self._consumer, self._transport
+        client = self._client
         try:
-            await transport.find_coordinator(self._session_timeout_s)
-            membership, sent_at = consumer.member.membership, transport.now()
-            error_code = await transport.heartbeat(membership)
-        except transport.errors.KafkaError as failed:
+            await client.find_coordinator(self._session_timeout_s)
+            membership, sent_at = client.member.membership, lease.clock()
+            error_code = await client.send_heartbeat(membership)
+        except client.errors.KafkaError as failed:
             is_final = not getattr(failed, "retriable", False)
-            consumer.heartbeat_ended(failed if is_final else None, accepted=False)
+            client.heartbeat_ended(failed if is_final else None, accepted=False)
             return False
         error = self._settle(error_code)
         if self.observers is not None:
-            seconds = transport.now() - sent_at
+            seconds = lease.clock() - sent_at
             self.observers.tell("heartbeat_answered", seconds=seconds, ok=not error_code)
-        consumer.handle(HeartbeatAnswered(membership, error, sent_at))
+        client.handle(HeartbeatAnswered(membership, error, sent_at))
         if error is not MembershipError.OTHER:
-            consumer.heartbeat_ended(None, accepted=True)
+            client.heartbeat_ended(None, accepted=True)
             return True
         failure = None
         if not is_transient(error_code):
-            failure = error_of("Heartbeat", error_code, self._group_id, transport.errors)
-        consumer.heartbeat_ended(failure, accepted=False)
+            failure = error_of("Heartbeat", error_code, self._group_id, client.errors)
+        client.heartbeat_ended(failure, accepted=False)
         return False
 
     # ---- LeaveGroup
@@ -388,12 +385,13 @@ class Session:
 
         A member that leaves tells its listener what it knows then; any other waits for the answer.
         """
-        transport, member = self._transport, self._consumer.member
+        client = self._client
+        member = client.member
         is_leaving = member.closing or not member.topics
-        if is_leaving and member.owned and member.in_group and not member.has_lease(transport.now()):
-            answered = transport.outcome()
-            transport.spawn(self._ask(answered))
-            with suppress(transport.errors.KafkaError):
+        if is_leaving and member.owned and member.in_group and not member.has_lease(lease.clock()):
+            answered = client.outcome()
+            client.spawn(self._ask(answered))
+            with suppress(client.errors.KafkaError):
                 await answered.wait(LOOKUP_BEFORE_LEAVING_S)
 
     async def _ask(self, answered: Outcome) -> None:
@@ -405,12 +403,12 @@ class Session:
             answered.resolve()
 
     async def _leave(self, member_id: str, reason: str) -> None:
-        transport = self._transport
+        client = self._client
         self._log.info("group %r: leaving: %s", self._group_id, reason)
         try:
-            await transport.find_coordinator(LOOKUP_BEFORE_LEAVING_S)
-            await transport.leave_group(member_id, reason)
-        except transport.errors.KafkaError as error:
+            await client.find_coordinator(LOOKUP_BEFORE_LEAVING_S)
+            await client.leave_group(member_id, reason)
+        except client.errors.KafkaError as error:
             self._log.info(
                 "group %r: could not leave, the session will end by itself: %r", self._group_id, error
             )
@@ -422,7 +420,7 @@ class Session:
 
     def leave_in_any_case(self) -> None:
         """Send LeaveGroup if the machine cannot ask for it any more."""
-        member = self._consumer.member
+        member = self._client.member
         member_id = member.membership.member_id
         if member_id not in ("", self._left_as) and not member.settings.static:
             self.carry_out(SendLeave(member_id, "an error"))

@@ -19,6 +19,8 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_assignors.rebalance import lease
+from kafka_assignors.rebalance.client import Client, Outcome
 from kafka_assignors.rebalance.error_codes import NOT_COORDINATOR, commit_error, read_commit_response
 from kafka_assignors.rebalance.events import (
     CommitAbandoned,
@@ -32,7 +34,6 @@ from kafka_assignors.rebalance.events import (
     SendCommit,
 )
 from kafka_assignors.rebalance.observer import Observers
-from kafka_assignors.rebalance.transport import Consumer, Outcome, Transport
 
 MOST_OPEN = 5000
 """The most open commits of one member, for a client whose callers do not wait themselves."""
@@ -84,12 +85,9 @@ class _Line:
 class SessionCommits:
     """The open commits of one member."""
 
-    def __init__(
-        self, consumer: Consumer, transport: Transport, group_id: str, observers: Observers | None = None
-    ) -> None:
+    def __init__(self, client: Client, group_id: str, observers: Observers | None = None) -> None:
         self._observers = observers
-        self._consumer = consumer
-        self._transport = transport
+        self._client = client
         self._group_id = group_id
         self._last = -1
         self._count = 0
@@ -110,15 +108,15 @@ class SessionCommits:
         """
         if not offsets:
             return
-        if not self._consumer.member.committable.isdisjoint(offsets):
-            self._transport.check_offsets(offsets)
+        if not self._client.member.committable.isdisjoint(offsets):
+            self._client.check_offsets(offsets)
         self._last += 1
-        opened = _Open(self._last, offsets, self._transport.outcome(), set(offsets))
+        opened = _Open(self._last, offsets, self._client.outcome(), set(offsets))
         self._count += 1
         for partition in offsets:
             self._lines.setdefault(partition, _Line(partition)).waiting[opened.number] = opened
         try:
-            self._consumer.handle(CommitRequested(frozenset(offsets)))
+            self._client.handle(CommitRequested(frozenset(offsets)))
             await opened.outcome.wait(timeout_s)
         finally:
             self._count -= 1
@@ -128,13 +126,13 @@ class SessionCommits:
 
     def look(self) -> None:
         """Send what the machine wants to send, as soon as it can be written. Call this after every event."""
-        if self._is_backing_off or not self._consumer.member.can_commit:
+        if self._is_backing_off or not self._client.member.can_commit:
             return
-        if self._transport.is_ready():
-            self._consumer.handle(CommitsCanBeSent(self._fitting()))
+        if self._client.is_ready():
+            self._client.handle(CommitsCanBeSent(self._fitting()))
         elif not self._is_connecting:
             self._is_connecting = True
-            self._transport.spawn(self._connect())
+            self._client.spawn(self._connect())
 
     def write(self, sending: SendCommit) -> None:
         """Write the request: nothing waits since the machine decided on it."""
@@ -145,28 +143,28 @@ class SessionCommits:
             offsets[line.partition] = newest.offsets[partition]
             line.sent, line.waiting, line.written = line.waiting, {}, newest.number
         try:
-            response = self._transport.offset_commit(sending.membership, offsets)
+            response = self._client.offset_commit(sending.membership, offsets)
         except Exception as error:
             response = _failed(error)
-        self._transport.spawn(self._settle(sending, response))
+        self._client.spawn(self._settle(sending, response))
 
     async def _connect(self) -> None:
         """Wait until a request can be written, and look again."""
-        transport = self._transport
+        client = self._client
         try:
-            await transport.connect(self._consumer.member.settings.session_timeout)
+            await client.connect(self._client.member.settings.session_timeout)
         except Exception as error:
             if self._may_retry(error):
-                await transport.back_off()
+                await client.back_off()
             else:
-                waiting = self._consumer.member.commits.waiting
+                waiting = self._client.member.commits.waiting
                 self._fail(error, [self._lines[one].waiting for one in waiting])
         self._is_connecting = False
         self.look()
 
     def _fitting(self) -> Partitions:
         """The partitions whose offsets go into one request: whole commits, those that wait longest first."""
-        waiting = self._consumer.member.commits.waiting
+        waiting = self._client.member.commits.waiting
         if len(waiting) <= MOST_PARTITIONS:
             return waiting
         fitting: set[Partition] = set()
@@ -180,7 +178,7 @@ class SessionCommits:
 
     async def _settle(self, sending: SendCommit, response: Awaitable[Mapping[Partition, int]]) -> None:
         """Tell the callers and the machine how the request ended."""
-        transport, sent_at = self._transport, self._transport.now()
+        client, sent_at = self._client, lease.clock()
         error, accepted, failed = MembershipError.OTHER, frozenset[Partition](), dict[Partition, int]()
         try:
             codes = await response
@@ -191,19 +189,19 @@ class SessionCommits:
                 )
         else:
             if self._observers is not None:
-                seconds = transport.now() - sent_at
+                seconds = lease.clock() - sent_at
                 self._observers.tell("commit_answered", seconds=seconds, ok=not any(codes.values()))
             read = read_commit_response(sending.partitions, codes)
             if read.coordinator_moved:
-                transport.forget_coordinator(NOT_COORDINATOR)
+                client.forget_coordinator(NOT_COORDINATOR)
             error, accepted, failed = read.error, read.accepted, dict(read.failed)
         again = frozenset(one for one in sending.partitions if self._settled(one, accepted, failed))
         passes = error in (MembershipError.OTHER, MembershipError.REBALANCE_IN_PROGRESS)
         pause = passes and not again <= failed.keys()
         self._is_backing_off = pause
-        self._consumer.handle(CommitAnswered(sending.membership, error, again))
+        self._client.handle(CommitAnswered(sending.membership, error, again))
         if pause:
-            await transport.back_off()
+            await client.back_off()
             self._is_backing_off = False
             self.look()
 
@@ -227,10 +225,10 @@ class SessionCommits:
         return self._tidied(partition, line)
 
     def _may_retry(self, error: Exception) -> bool:
-        is_retriable = isinstance(error, self._transport.errors.KafkaError) and getattr(
+        is_retriable = isinstance(error, self._client.errors.KafkaError) and getattr(
             error, "retriable", False
         )
-        return is_retriable and self._consumer.retries_commits
+        return is_retriable and self._client.retries_commits
 
     # ---- outcomes
 
@@ -256,8 +254,8 @@ class SessionCommits:
                 del line.sent[opened.number]
             if not self._tidied(partition, line):
                 gone.add(partition)
-        if abandoned := self._consumer.member.commits.waiting & gone:
-            self._consumer.handle(CommitAbandoned(abandoned))
+        if abandoned := self._client.member.commits.waiting & gone:
+            self._client.handle(CommitAbandoned(abandoned))
 
     def _tidied(self, partition: Partition, line: _Line) -> bool:
         """Refuse what is never written, and drop an empty line; whether something is left to write."""
@@ -275,7 +273,7 @@ class SessionCommits:
         opened.undecided.discard(partition)
         if opened.undecided:
             return
-        errors = self._transport.errors
+        errors = self._client.errors
         if opened.failed:
             opened.outcome.resolve(commit_error(opened.failed, self._group_id, errors))
         elif opened.refused:

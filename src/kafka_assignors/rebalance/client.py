@@ -1,23 +1,22 @@
-"""What a session needs of a client: requests to send, time, tasks, and what the client does for a member.
+"""What a session needs of a client: its requests, tasks and metadata, and what it does for its user.
 
-A plugin implements `Transport` and `Consumer` for its client. All of it runs on the client's event loop: that
-of asyncio, or the one of kafka-python's I/O thread. The session awaits nothing but what a transport returns,
-so it needs no loop of its own.
+A plugin implements `Client` with its coordinator. All of it runs on the client's event loop: that of asyncio,
+or the one of kafka-python's I/O thread. The session awaits nothing but what a client returns, so it needs no
+loop of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
+from concurrent import futures
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.messages import JoinedMember
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
-from kafka_assignors.weights import Weighed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +68,74 @@ class Outcome(Protocol):
         ...
 
 
-class Transport(Protocol):
-    """The connections of one member to its coordinator, and the client's event loop."""
+class Client(Protocol):
+    """One member of a group, as a client runs it: it holds the machine, and carries out its actions."""
 
     errors: Errors
 
-    def now(self) -> float:
-        """Seconds of the clock of the lease: `kafka_assignors.rebalance.lease`."""
+    # ---- the machine, and its user
+
+    @property
+    def member(self) -> MemberState:
+        """The machine as it is now."""
         ...
+
+    @property
+    def retries_commits(self) -> bool:
+        """Whether a commit without a response is sent again, until its caller's timeout."""
+        ...
+
+    def handle(self, event: Event, /) -> None:
+        """Tell the machine what happened, and carry out its actions."""
+        ...
+
+    def seconds_since_poll(self) -> float:
+        """How long ago the user polled, without the time of a suspended computer."""
+        ...
+
+    async def raise_to_user(self, error: Exception, /) -> None:
+        """Raise an error in the user's call, and wait until it makes sense to join again."""
+        ...
+
+    def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:
+        """A heartbeat was answered, or not. `error` is for the user; `accepted` withdraws an earlier one."""
+        ...
+
+    # ---- topics
+
+    def stop_leading(self) -> None:
+        """A join begins: watch no topics of other members."""
+        ...
+
+    async def watch(self, topics: Set[str], /, *, racks: bool, waits: bool) -> None:
+        """As the leader, watch the topics of the group, with `racks` the racks of their replicas too.
+
+        Returns when the client has asked for those that it did not know. With `waits` it also waits for newer
+        metadata of the others, for a moment.
+        """
+        ...
+
+    def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
+        """From here on a change of the watched topics makes the member join again.
+
+        Returns a function, for any thread, that gives the topics of these names as the client knows them at
+        this moment, without those that it knows nothing of.
+        """
+        ...
+
+    def partition_count(self, topic: str, /) -> int | None:
+        """The number of partitions of a topic in the client's metadata; None if they do not have it."""
+        ...
+
+    async def refresh_metadata(self) -> None:
+        """Get newer metadata, if they come soon."""
+        ...
+
+    def assigned(self, partitions: Partitions, /, *, racks: bool) -> None:
+        """The member was assigned: watch the topics that make it rejoin, with `racks` their replicas too."""
+        ...
+
+    # ---- the event loop
 
     def spawn(self, task: Coroutine[Any, Any, None], /) -> object:
         """Run a task. If it raises, the consumer cannot go on."""
@@ -89,8 +148,8 @@ class Transport(Protocol):
         """
         ...
 
-    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic], /) -> Weighed:
-        """Ask the source of the assignor, for this consumer. Raises `NoWeightsError` if it gives none."""
+    def ask(self, source: Callable[..., Any], topics: Mapping[str, int], /) -> futures.Future[Any]:
+        """Call a source of weights, in a thread or on the event loop. Any thread may call this."""
         ...
 
     def wakeup(self) -> Wakeup:
@@ -104,6 +163,8 @@ class Transport(Protocol):
     async def back_off(self) -> None:
         """Wait for the client's retry backoff."""
         ...
+
+    # ---- requests
 
     async def find_coordinator(self, timeout_s: float) -> None:
         """Wait until the coordinator is known. Raises the client's KafkaError, also after the timeout."""
@@ -130,7 +191,7 @@ class Transport(Protocol):
         """Send SyncGroup; a leader has `assignments`, by member id."""
         ...
 
-    async def heartbeat(self, membership: Membership) -> int:
+    async def send_heartbeat(self, membership: Membership) -> int:
         """Send Heartbeat; returns the error code."""
         ...
 
@@ -167,66 +228,4 @@ class Transport(Protocol):
         SyncGroup then (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`). What was
         sent after that on the same connection would wait as well.
         """
-        ...
-
-
-class Consumer(Protocol):
-    """What a session asks of the consumer that it serves."""
-
-    @property
-    def member(self) -> MemberState:
-        """The machine as it is now."""
-        ...
-
-    @property
-    def retries_commits(self) -> bool:
-        """Whether a commit without a response is sent again, until its caller's timeout."""
-        ...
-
-    def handle(self, event: Event, /) -> None:
-        """Tell the machine what happened, and carry out its actions."""
-        ...
-
-    def stop_leading(self) -> None:
-        """A join begins: watch no topics of other members."""
-        ...
-
-    async def watch(self, topics: Set[str], /, *, racks: bool, waits: bool) -> None:
-        """As the leader, watch the topics of the group, with `racks` the racks of their replicas too.
-
-        Returns when the client has asked for those that it did not know. With `waits` it also waits for newer
-        metadata of the others, for a moment.
-        """
-        ...
-
-    def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
-        """From here on a change of the watched topics makes the member join again.
-
-        Returns a function, for any thread, that gives the topics of these names as the client knows them at
-        this moment, without those that it knows nothing of.
-        """
-        ...
-
-    def partition_count(self, topic: str, /) -> int | None:
-        """The number of partitions of a topic in the client's metadata; None if they do not have it."""
-        ...
-
-    async def refresh_metadata(self) -> None:
-        """Get newer metadata, if they come soon."""
-        ...
-
-    def assigned(self, partitions: Partitions, /, *, racks: bool) -> None:
-        """The member was assigned: watch the topics that make it rejoin, with `racks` their replicas too."""
-        ...
-
-    def seconds_since_poll(self) -> float:
-        """How long ago the user polled, without the time of a suspended computer."""
-        ...
-
-    async def raise_to_user(self, error: Exception, /) -> None:
-        """Raise an error in the user's call, and wait until it makes sense to join again."""
-        ...
-
-    def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:
-        """A heartbeat was answered, or not. `error` is for the user; `accepted` withdraws an earlier one."""
         ...

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_assignors.client_versions import installed_release, require_attributes
+from kafka_assignors.installed_client import installed_release, require_attributes
 
 
 def test_the_module_says_which_release_is_installed() -> None:

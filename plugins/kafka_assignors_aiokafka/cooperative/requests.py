@@ -20,7 +20,7 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent import futures
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -34,16 +34,12 @@ from aiokafka.protocol import api, group
 from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
-from kafka_assignors.assignor import Assignor, ask_in_thread
-from kafka_assignors.group import Topic
 from kafka_assignors.messages import JoinedMember
-from kafka_assignors.rebalance import lease
+from kafka_assignors.rebalance.client import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
-from kafka_assignors.rebalance.lead import LeaderThreads
+from kafka_assignors.rebalance.lead import LeaderThreads, ask_in_thread
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.rebalance.transport import JoinGroupResponse, SyncGroupResponse
-from kafka_assignors.weights import Weighed
 
 log = logging.getLogger("kafka_assignors_aiokafka")
 
@@ -83,11 +79,125 @@ _JOINS = (_JOIN_GROUP, _SYNC_GROUP)
 
 
 class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka has no types
-    """aiokafka's coordinator, with its own choice of connections and timeouts."""
+    """aiokafka's coordinator, with the requests of a session (`kafka_assignors.rebalance.client`)."""
+
+    errors: Any = Errors
 
     _session: Session
     _joining_id: int | None = None
     """The broker that the last join was sent to; the coordinator may have moved since."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        self._threads = LeaderThreads(settings["group_id"])
+        self._event_loop = asyncio.get_running_loop()
+        super().__init__(*arguments, **settings)
+
+    # ---- the event loop
+
+    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
+        return await asyncio.wrap_future(self._threads.call(function, *arguments))
+
+    def ask(self, source: Callable[..., Any], topics: Mapping[str, int]) -> futures.Future[Any]:
+        if any(map(inspect.iscoroutinefunction, (source, type(source).__call__))):
+            return asyncio.run_coroutine_threadsafe(source(topics), self._event_loop)
+        return ask_in_thread(source, topics)
+
+    def wakeup(self) -> _Wakeup:
+        return _Wakeup()
+
+    def outcome(self) -> _Outcome:
+        return _Outcome()
+
+    async def back_off(self) -> None:
+        await asyncio.sleep(self._retry_backoff_ms / 1000)
+
+    # ---- the coordinator
+
+    async def find_coordinator(self, timeout_s: float) -> None:
+        if self.coordinator_id is not None:
+            return
+        try:
+            await wait_for(self.ensure_coordinator_known(), timeout_s)
+        except asyncio.TimeoutError:
+            raise Errors.GroupCoordinatorNotAvailableError() from None
+
+    async def ensure_coordinator_known(self) -> None:
+        """Look the coordinator up, as aiokafka does; on new connections after a third of the session.
+
+        aiokafka waits `request_timeout_ms` for the response to FindCoordinator, for that to the Metadata
+        request after a failure, and for a connection.
+        """
+        patience_s = self._session_timeout_ms / 3000
+        while self.coordinator_id is None and not self._closing.done():
+            try:
+                await wait_for(super().ensure_coordinator_known(), patience_s)
+            except asyncio.TimeoutError:
+                self._close_silent_connections()
+                patience_s *= 2  # Perhaps a connection takes long to open.
+
+    def forget_coordinator(self, error_code: int) -> None:
+        self.coordinator_dead()
+
+    def _does_not_answer(self, node_id: Any, error: Exception) -> NoReturn:
+        log.warning("group %r: its coordinator does not answer: %r", self.group_id, error)
+        if node_id == self.coordinator_id:
+            self.coordinator_dead()
+        raise error
+
+    # ---- requests
+
+    async def join_group(
+        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
+    ) -> JoinGroupResponse:
+        timeouts_ms = (self._session_timeout_ms, self._rebalance_timeout_ms)
+        kind, instance_id = ConsumerProtocol.PROTOCOL_TYPE, self._group_instance_id
+        request = _JOIN_GROUP(self.group_id, *timeouts_ms, member_id, instance_id, kind, list(protocols))
+        response = await self._send_req(request)
+        return JoinGroupResponse(
+            response.error_code,
+            response.member_id,
+            response.generation_id,
+            response.leader_id,
+            response.group_protocol,
+            # (id, metadata), from version 5 on (id, instance id, metadata)
+            [JoinedMember(one[0], one[1] if len(one) == 3 else None, one[-1]) for one in response.members],
+        )
+
+    async def sync_group(
+        self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
+    ) -> SyncGroupResponse:
+        request = _SYNC_GROUP(*self._of(membership), list(assignments.items()))
+        response = await self._send_req(request)
+        return SyncGroupResponse(response.error_code, response.member_assignment)
+
+    async def send_heartbeat(self, membership: Membership) -> int:
+        request = HeartbeatRequest_v3(*self._of(membership))
+        return int((await self._send_with_timeout(request)).error_code)
+
+    async def leave_group(self, member_id: str, reason: str) -> None:
+        await self._send_with_timeout(_LEAVE_GROUP(self.group_id, member_id))
+
+    def _of(self, membership: Membership) -> tuple[str, int, str, str | None]:
+        """The first fields of every request of a member that has joined."""
+        return self.group_id, membership.generation, membership.member_id, self._group_instance_id
+
+    async def _send_with_timeout(self, request: Any) -> Any:
+        """Send a request that a coordinator answers at once; KafkaTimeoutError after a third of the session.
+
+        After the timeout the connection is closed, as by the client's own timeout, and with it all that are
+        silent. Otherwise the lookup and the next request would wait on dead connections until the session
+        ends.
+        """
+        node_id = self.coordinator_id
+        try:
+            return await wait_for(self._send_req(request), self._session_timeout_ms / 3000)
+        except asyncio.TimeoutError:
+            self._close_silent_connections(node_id)
+            if node_id == self.coordinator_id:
+                self.coordinator_dead()
+            raise _NoResponseError(
+                "the coordinator did not answer within a third of session_timeout_ms"
+            ) from None
 
     async def _send_req(self, request: Any) -> Any:
         node_id = self.coordinator_id
@@ -108,50 +218,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             raise Errors.for_code(code)()
         return response
 
-    @property
-    def open_connection(self) -> Any:
-        """The connection for all requests except joins, if it is open; else None."""
-        connection = self._client._conns.get((self.coordinator_id, ConnectionGroup.COORDINATION))
-        return connection if connection is not None and connection.connected() else None
-
-    async def open(self) -> None:
-        """Open that connection, to a coordinator that is known."""
-        node_id = self.coordinator_id
-        if node_id is None or not await self._client.ready(node_id, group=ConnectionGroup.COORDINATION):
-            self._does_not_answer(node_id, Errors.NodeNotReadyError(node_id))
-        if self.open_connection is None:
-            raise Errors.NodeNotReadyError(node_id)
-
-    def write(self, request: Any) -> Awaitable[Any]:
-        """Write a request to the open connection, before returning; the response.
-
-        If there is none, the connection is closed, and what of the request it has not sent is dropped.
-        """
-        node_id, connection = self.coordinator_id, self.open_connection
-        if connection is None:
-            raise Errors.NodeNotReadyError(node_id)
-        writer = connection._writer
-        response = connection.send(request)
-        _drop_unsent(writer.get_extra_info("socket"), when_closed=True)
-        return self._response(node_id, connection, writer, response)
-
-    async def _response(self, node_id: Any, connection: Any, writer: Any, response: Awaitable[Any]) -> Any:
-        try:
-            answered = await response
-        except (asyncio.TimeoutError, Errors.KafkaError) as error:
-            writer.transport.abort()
-            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-            if isinstance(error, Errors.KafkaError):
-                self._does_not_answer(node_id, error)
-            self._does_not_answer(node_id, Errors.RequestTimedOutError())
-        _drop_unsent(writer.get_extra_info("socket"), when_closed=False)
-        return answered
-
-    def _does_not_answer(self, node_id: Any, error: Exception) -> NoReturn:
-        log.warning("group %r: its coordinator does not answer: %r", self.group_id, error)
-        if node_id == self.coordinator_id:
-            self.coordinator_dead()
-        raise error
+    # ---- the connection of joins
 
     async def _open_for_joining(self, node_id: int) -> None:
         """Wait for JoinGroup and SyncGroup for as long as the group waits for its slowest member.
@@ -165,37 +232,14 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             patience_s = self._rebalance_timeout_ms / 1000 + _BEYOND_REBALANCE_S
             connection._request_timeout = max(connection._request_timeout, patience_s)
 
-    async def ensure_coordinator_known(self) -> None:
-        """Look the coordinator up, as aiokafka does; on new connections after a third of the session.
+    def give_up(self, join: object) -> None:
+        if isinstance(join, asyncio.Future):
+            join.cancel()
+        connection = self._client._conns.get((self._joining_id, _JOINING))
+        if connection is not None:
+            connection.close()
 
-        aiokafka waits `request_timeout_ms` for the response to FindCoordinator, for that to the Metadata
-        request after a failure, and for a connection.
-        """
-        patience_s = self._session_timeout_ms / 3000
-        while self.coordinator_id is None and not self._closing.done():
-            try:
-                await wait_for(super().ensure_coordinator_known(), patience_s)
-            except asyncio.TimeoutError:
-                self._close_silent_connections()
-                patience_s *= 2  # Perhaps a connection takes long to open.
-
-    async def send_with_timeout(self, request: Any) -> Any:
-        """Send a request that a coordinator answers at once; KafkaTimeoutError after a third of the session.
-
-        After the timeout the connection is closed, as by the client's own timeout, and with it all that are
-        silent. Otherwise the lookup and the next request would wait on dead connections until the session
-        ends.
-        """
-        node_id = self.coordinator_id
-        try:
-            return await wait_for(self._send_req(request), self._session_timeout_ms / 3000)
-        except asyncio.TimeoutError:
-            self._close_silent_connections(node_id)
-            if node_id == self.coordinator_id:
-                self.coordinator_dead()
-            raise _NoResponseError(
-                "the coordinator did not answer within a third of session_timeout_ms"
-            ) from None
+    # ---- the connection of all other requests, and commits
 
     def _close_silent_connections(self, coordinator_id: int | None = None) -> None:
         """Close what got no response for a sixth of the session, and those of a coordinator that is silent.
@@ -213,126 +257,32 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             if of_coordinator or connection._last_action < silent_since:
                 connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
 
-    def close_joining_connection(self) -> None:
-        """Close the connection of joins; requests that wait on it fail."""
-        connection = self._client._conns.get((self._joining_id, _JOINING))
-        if connection is not None:
-            connection.close()
+    def _open_connection(self) -> Any:
+        connection = self._client._conns.get((self.coordinator_id, ConnectionGroup.COORDINATION))
+        return connection if connection is not None and connection.connected() else None
 
+    def is_ready(self) -> bool:
+        return self._open_connection() is not None
 
-class _NoResponseError(Errors.KafkaTimeoutError):  # type: ignore[misc]
-    retriable = True
-
-
-class AiokafkaTransport:
-    """The transport of one coordinator: see `kafka_assignors.rebalance.transport.Transport`."""
-
-    errors: Any = Errors
-
-    def __init__(
-        self, coordinator: RequestingCoordinator, spawn: Callable[[Coroutine[Any, Any, None]], object]
-    ) -> None:
-        self.spawn = spawn
-        self._coordinator = coordinator
-        self._member = (coordinator.group_id, coordinator._group_instance_id)
-        self._threads = LeaderThreads(coordinator.group_id)
-
-    def now(self) -> float:
-        return lease.clock()
-
-    async def in_thread(self, function: Callable[..., Any], /, *arguments: Any) -> Any:
-        return await asyncio.wrap_future(self._threads.call(function, *arguments))
-
-    async def ask_for_weights(self, assignor: Assignor, topics: Sequence[Topic]) -> Weighed:
-        coordinator, source = self._coordinator, assignor.weights
-        patience_s = assignor.weights_patience_s(coordinator._session_timeout_ms)
-        is_coroutine = any(map(inspect.iscoroutinefunction, (source, type(source).__call__)))
-        asked = assignor.ask_for_weights(coordinator, topics, _start if is_coroutine else ask_in_thread)
-        if isinstance(asked, futures.Future):
-            asked = asyncio.wrap_future(asked)
+    async def connect(self, timeout_s: float) -> None:
+        await self.find_coordinator(timeout_s)
+        node_id = self.coordinator_id
+        if node_id is None:
+            raise Errors.GroupCoordinatorNotAvailableError()
         try:
-            if asked is not None:
-                # Retrieves the exception, however late it comes, so that asyncio does not log it.
-                asked.add_done_callback(lambda one: one.cancelled() or one.exception())
-                # Not `wait_for`: after its timeout it waits until the cancelled task has ended.
-                await asyncio.wait([asked], timeout=patience_s)
-            weighed: Weighed = await self.in_thread(assignor.weigh_by, coordinator, topics, asked, patience_s)
-            return weighed
-        finally:
-            if asked is not None:
-                asked.cancel()
-
-    def wakeup(self) -> _Wakeup:
-        return _Wakeup()
-
-    def outcome(self) -> _Outcome:
-        return _Outcome()
-
-    async def back_off(self) -> None:
-        await asyncio.sleep(self._coordinator._retry_backoff_ms / 1000)
-
-    async def find_coordinator(self, timeout_s: float) -> None:
-        if self._coordinator.coordinator_id is not None:
-            return
-        try:
-            await wait_for(self._coordinator.ensure_coordinator_known(), timeout_s)
+            opening = self._client.ready(node_id, group=ConnectionGroup.COORDINATION)
+            is_open = await wait_for(opening, timeout_s)
         except asyncio.TimeoutError:
-            raise Errors.GroupCoordinatorNotAvailableError() from None
-
-    def forget_coordinator(self, error_code: int) -> None:
-        self._coordinator.coordinator_dead()
-
-    def give_up(self, join: object) -> None:
-        if isinstance(join, asyncio.Future):
-            join.cancel()
-        self._coordinator.close_joining_connection()
-
-    async def join_group(
-        self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
-    ) -> JoinGroupResponse:
-        coordinator, (group_id, instance_id) = self._coordinator, self._member
-        timeouts_ms = (coordinator._session_timeout_ms, coordinator._rebalance_timeout_ms)
-        kind = ConsumerProtocol.PROTOCOL_TYPE
-        request = _JOIN_GROUP(group_id, *timeouts_ms, member_id, instance_id, kind, list(protocols))
-        response = await coordinator._send_req(request)
-        return JoinGroupResponse(
-            response.error_code,
-            response.member_id,
-            response.generation_id,
-            response.leader_id,
-            response.group_protocol,
-            # (id, metadata), from version 5 on (id, instance id, metadata)
-            [JoinedMember(one[0], one[1] if len(one) == 3 else None, one[-1]) for one in response.members],
-        )
-
-    async def sync_group(
-        self, membership: Membership, strategy: str, assignments: Mapping[str, bytes]
-    ) -> SyncGroupResponse:
-        request = _SYNC_GROUP(*self._of(membership), list(assignments.items()))
-        response = await self._coordinator._send_req(request)
-        return SyncGroupResponse(response.error_code, response.member_assignment)
-
-    async def heartbeat(self, membership: Membership) -> int:
-        request = HeartbeatRequest_v3(*self._of(membership))
-        return int((await self._coordinator.send_with_timeout(request)).error_code)
-
-    async def leave_group(self, member_id: str, reason: str) -> None:
-        await self._coordinator.send_with_timeout(_LEAVE_GROUP(self._member[0], member_id))
+            self.coordinator_dead()
+            raise Errors.NodeNotReadyError() from None
+        if not is_open:
+            self._does_not_answer(node_id, Errors.NodeNotReadyError(node_id))
+        if not self.is_ready():
+            raise Errors.NodeNotReadyError(node_id)
 
     def check_offsets(self, offsets: Mapping[Any, Any]) -> None:
         for tp, offset in offsets.items():
             _COMMITTED.encode(_committed(tp, offset))
-
-    def is_ready(self) -> bool:
-        return self._coordinator.open_connection is not None
-
-    async def connect(self, timeout_s: float) -> None:
-        await self.find_coordinator(timeout_s)
-        try:
-            await wait_for(self._coordinator.open(), timeout_s)
-        except asyncio.TimeoutError:
-            self._coordinator.coordinator_dead()
-            raise Errors.NodeNotReadyError() from None
 
     def offset_commit(
         self, membership: Membership, offsets: Mapping[Any, Any]
@@ -340,23 +290,32 @@ class AiokafkaTransport:
         by_topic: dict[str, list[tuple[int, int, int, str]]] = {}
         for tp, offset in offsets.items():
             by_topic.setdefault(tp.topic, []).append(_committed(tp, offset))
-        request = OffsetCommitRequest_v7(*self._of(membership), list(by_topic.items()))
-        return self._error_codes(self._coordinator.write(request))
+        node_id, connection = self.coordinator_id, self._open_connection()
+        if connection is None:
+            raise Errors.NodeNotReadyError(node_id)
+        writer = connection._writer
+        response = connection.send(OffsetCommitRequest_v7(*self._of(membership), list(by_topic.items())))
+        _drop_unsent(writer.get_extra_info("socket"), when_closed=True)
+        return self._error_codes(node_id, connection, writer, response)
 
-    @staticmethod
-    async def _error_codes(sent: Awaitable[Any]) -> Mapping[Partition, int]:
-        response = await sent
-        return {(topic, number): code for topic, partitions in response.topics for number, code in partitions}
+    async def _error_codes(
+        self, node_id: Any, connection: Any, writer: Any, response: Awaitable[Any]
+    ) -> Mapping[Partition, int]:
+        """Without a response the connection is closed, and what it has not sent of the request is dropped."""
+        try:
+            answered = await response
+        except (asyncio.TimeoutError, Errors.KafkaError) as error:
+            writer.transport.abort()
+            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+            if isinstance(error, Errors.KafkaError):
+                self._does_not_answer(node_id, error)
+            self._does_not_answer(node_id, Errors.RequestTimedOutError())
+        _drop_unsent(writer.get_extra_info("socket"), when_closed=False)
+        return {(topic, number): code for topic, partitions in answered.topics for number, code in partitions}
 
-    def _of(self, membership: Membership) -> tuple[str, int, str, str | None]:
-        """The first fields of every request of a member that has joined."""
-        group_id, instance_id = self._member
-        return group_id, membership.generation, membership.member_id, instance_id
 
-
-def _start(source: Any, topics: Mapping[str, int]) -> asyncio.Future[Any]:
-    asked: asyncio.Future[Any] = asyncio.ensure_future(source(topics))
-    return asked
+class _NoResponseError(Errors.KafkaTimeoutError):  # type: ignore[misc]
+    retriable = True
 
 
 def _committed(tp: Any, offset: Any) -> tuple[int, int, int, str]:

@@ -1,4 +1,4 @@
-"""The releases of a client that an adapter supports.
+"""What an adapter asks of its installed client: its release, its attributes, and the calls that it runs in.
 
 Adapters depend on private attributes of clients, which may change in any release. So the version is checked
 before an adapter imports them: the error names the unsuitable version, not a missing module or attribute.
@@ -7,10 +7,16 @@ before an adapter imports them: the error names the unsuitable version, not a mi
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from logging import Logger
 from operator import attrgetter
+from types import CodeType, FrameType
+from typing import Any, TypeVar
+
+Caller = TypeVar("Caller")
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
@@ -75,6 +81,34 @@ def require_attributes(user: str, client: str, *touched: tuple[object, Iterable[
                     f"{type(owner).__name__} has no {name}: install a release that it works with, "
                     f"pip install 'kafka-assignors[{client}]'"
                 ) from None
+
+
+def caller_of(kind: type[Caller]) -> Caller | None:
+    """The nearest `self` of this type in the call stack; None if there is none.
+
+    Clients do not tell an assignor which consumer calls it.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        caller = frame.f_locals.get("self")
+        if isinstance(caller, kind):
+            return caller
+        frame = frame.f_back
+    return None
+
+
+def code_of(kind: type, method: str) -> CodeType | None:
+    """The code of a method, also where another package has wrapped it; None for one that is not Python."""
+    code: CodeType | None = getattr(inspect.unwrap(getattr(kind, method, None)), "__code__", None)  # type: ignore[arg-type]
+    return code
+
+
+def variables_of(code: CodeType | None) -> Mapping[str, Any] | None:
+    """The variables of the nearest call in the stack that runs this code; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not code:
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals
 
 
 def _dotted(numbers: tuple[int, ...]) -> str:
