@@ -10,7 +10,7 @@ import pytest
 
 PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 CATALOGUES = {
-    "kafka_assignors_aiokafka": ("_client.py", "_running_call.py"),
+    "kafka_assignors_aiokafka": ("_client.py", "_stock.py"),
     "kafka_assignors_kafka_python": ("_running_call.py", "cooperative/inside.py"),
 }
 OF_FRAMEWORKS = ("faststream.py",)

@@ -17,9 +17,8 @@ import pytest
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Topic
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.messages import EncodedAssignments, JoinedMember, LastAssignment
+from kafka_assignors.messages import EncodedAssignments, JoinedMember, JoinGroupResponse, LastAssignment
 from kafka_assignors.rebalance import MemberState, Settings, lease
-from kafka_assignors.rebalance.client import JoinGroupResponse
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership
 from kafka_assignors.rebalance.lead import MOST_THREADS, Leader, LeaderThreads
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky

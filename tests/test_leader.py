@@ -9,7 +9,7 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import InvalidAssignmentError, check_assignment, lead
-from kafka_assignors.strategies.sticky import CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER

@@ -23,8 +23,8 @@ from kafka_assignors.messages import (
     read_members,
     subscription_bytes,
 )
+from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.range_roundrobin import Range
-from kafka_assignors.strategies.sticky import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
     ConsumerAssignment,

@@ -16,8 +16,8 @@ import pytest
 
 from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.messages import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance import MemberState, Settings
-from kafka_assignors.rebalance.client import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
 from kafka_assignors.rebalance.events import (
     AboutToJoin,

@@ -9,7 +9,7 @@ import pytest
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies.sticky import CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 Plain = dict[str, dict[str, list[int]]]

@@ -22,8 +22,8 @@ from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.messages import NEVER_ASSIGNED
 from kafka_assignors.wire import decode_assignment, decode_member
 from kafka_assignors.wire.consumer_protocol import decode_subscription
-from kafka_assignors_aiokafka import _running_call
-from kafka_assignors_aiokafka._assignor import topics_of
+from kafka_assignors_aiokafka import _stock
+from kafka_assignors_aiokafka._stock import topics_of
 from kafka_assignors_strategies import for_aiokafka
 
 ASSIGNORS = {
@@ -88,8 +88,8 @@ def assigned(answers: Mapping[str, bytes]) -> dict[str, dict[str, tuple[int, ...
 
 
 def test_the_installed_aiokafka_can_be_read() -> None:
-    assert _running_call.members_unreadable() is None
-    assert _running_call._consumer_unreadable() is None
+    assert _stock.members_unreadable() is None
+    assert _stock._consumer_unreadable() is None
 
 
 @pytest.mark.parametrize("name", ["range", "cooperative-sticky"])
@@ -140,7 +140,7 @@ def test_a_function_that_another_package_has_wrapped_is_read_all_the_same(
         return await stock(*arguments, **options)
 
     monkeypatch.setattr(GroupCoordinator, "_perform_assignment", traced)
-    assert _running_call.members_unreadable() is None
+    assert _stock.members_unreadable() is None
 
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
@@ -159,7 +159,7 @@ def test_the_consumer_is_read_where_it_joins_and_where_it_is_assigned_or_in_neit
 
     class Assignor(plugin.StickyAssignor):
         def on_assignment(self, assignment: ConsumerProtocolMemberAssignment) -> None:
-            found.append(_running_call.assigned_coordinator())
+            found.append(_stock.assigned_coordinator())
 
     def assign() -> Any:
         stock = SimpleNamespace(_lookup_assignor=lambda protocol: Assignor(), _subscription=SimpleNamespace())

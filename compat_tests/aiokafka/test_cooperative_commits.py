@@ -34,17 +34,14 @@ def test_beside_a_partition_that_failed_for_good_the_others_are_tried_again(
             requested: list[set[int]] = []
             answers = {gone: UNKNOWN_TOPIC, busy: passing}
             coordinator = consumer._coordinator
-            write = coordinator.write
+            commit = coordinator.offset_commit
 
             async def answer(sent: Any) -> Any:
-                response = await sent
-                (topic,) = response.topics
-                requested.append({number for number, _ in topic[1]})
-                changed = [(n, answers.pop(TopicPartition(topic[0], n), code)) for n, code in topic[1]]
-                response.topics = [(topic[0], changed)]
-                return response
+                codes = await sent
+                requested.append({number for _, number in codes})
+                return {tp: answers.pop(TopicPartition(*tp), code) for tp, code in codes.items()}
 
-            coordinator.write = lambda request: answer(write(request))
+            coordinator.offset_commit = lambda *request: answer(commit(*request))
             with pytest.raises(UnknownTopicOrPartitionError, match=f"{gone.topic}-0"):
                 await asyncio.wait_for(consumer.commit({gone: 1, busy: 2, fine: 3}), HANG_S)
             assert requested == [{0, 1, 2}, {1}]

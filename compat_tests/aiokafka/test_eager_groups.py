@@ -29,7 +29,7 @@ from kafka_assignors_aiokafka import (
     StickyAssignor,
     assignor,
 )
-from kafka_assignors_aiokafka._assignor import topics_of
+from kafka_assignors_aiokafka._stock import topics_of
 from kafka_assignors_strategies.for_aiokafka import WeightedAssignor
 
 PROGRAM = "compat_tests.aiokafka.member"

@@ -46,17 +46,14 @@ def test_beside_a_partition_that_failed_for_good_the_others_are_tried_again(
         gone, busy, fine = partitions_of(group)
         answers = {0: UNKNOWN_TOPIC, 1: passing}
         coordinator = consumer._coordinator
-        write = coordinator.write
+        commit = coordinator.offset_commit
 
         async def answer(sent: Any) -> Any:
-            response = await sent
-            (topic,) = response.topics
-            requested.append({partition.partition_index for partition in topic.partitions})
-            for partition in topic.partitions:
-                partition.error_code = answers.pop(partition.partition_index, partition.error_code)
-            return response
+            codes = await sent
+            requested.append({number for _, number in codes})
+            return {tp: answers.pop(tp[1], code) for tp, code in codes.items()}
 
-        coordinator.write = lambda request: answer(write(request))
+        coordinator.offset_commit = lambda *request: answer(commit(*request))
         with pytest.raises(UnknownTopicOrPartitionError, match=f"{gone.topic}-0"):
             consumer.commit({gone: at(1), busy: at(2), fine: at(3)}, timeout_ms=60_000)
         assert requested == [{0, 1, 2}, {1}]

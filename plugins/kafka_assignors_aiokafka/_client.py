@@ -1,4 +1,4 @@
-"""What the cooperative consumer uses of aiokafka's internals. (What assignors read is in `_running_call`.)
+"""What the cooperative consumer uses of aiokafka's internals. (What assignors read is in `_stock`.)
 
 Checked with aiokafka 0.10.0 to 0.14.0. Subclasses replace the consumer's `_subscription` and `_coordinator`
 before they are used; the fetcher and the client are aiokafka's own. Beside what the tuples below list:

@@ -30,8 +30,7 @@ from kafka_assignors.messages import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
-from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors.strategy import (
     SHARED_NAMES,
     RebalanceProtocol,
@@ -194,16 +193,21 @@ class Assignor:
 # ---- one class for each strategy of this package
 #
 # An adapter derives and documents a class of its own from each; its `StrategyAssignor` adds the client's
-# interface: `class StickyAssignor(RunsSticky, StrategyAssignor)`.
+# interface: `class StickyAssignor(RunsSticky, StrategyAssignor)`. A strategy that few consumers run is
+# imported when its assignor is made.
 
 
 class RunsRange(Assignor):
     def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        from kafka_assignors.strategies import Range
+
         super().__init__(Range(), **options)
 
 
 class RunsRoundRobin(Assignor):
     def __init__(self, **options: Unpack[AssignorOptions]) -> None:
+        from kafka_assignors.strategies import RoundRobin
+
         super().__init__(RoundRobin(), **options)
 
 
@@ -221,11 +225,15 @@ class RunsRackAwareSticky(Assignor):
     def __init__(
         self, *, moves_per_miss: Fraction | float | None = None, **options: Unpack[AssignorOptions]
     ) -> None:
+        from kafka_assignors.strategies import RackAwareSticky
+
         super().__init__(RackAwareSticky(moves_per_miss), **options)
 
 
 class RunsCapacity(Assignor):
     def __init__(self, *, capacity: int, **options: Unpack[AssignorOptions]) -> None:
+        from kafka_assignors.strategies import Capacity
+
         super().__init__(Capacity(capacity), **options)
 
 

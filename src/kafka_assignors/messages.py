@@ -133,6 +133,23 @@ class JoinedMember:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinGroupResponse:
+    """`members`: only a leader gets them."""
+
+    error_code: int
+    member_id: str
+    generation: int
+    leader_id: str
+    strategy: str
+    members: Sequence[JoinedMember]
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether the member that gets this response leads the generation."""
+        return bool(self.leader_id) and self.leader_id == self.member_id
+
+
+@dataclass(frozen=True, slots=True)
 class DecodedMembers:
     """The members of a group, decoded.
 
@@ -341,6 +358,15 @@ def _claim_findings(dropped: Iterable[DroppedClaim]) -> Iterator[str]:
 
 
 # ---------------------------------------------------------------------------------- a member is assigned
+
+
+@dataclass(frozen=True, slots=True)
+class SyncGroupResponse:
+    """`assignment`: the bytes of a ConsumerProtocolAssignment, empty for none."""
+
+    error_code: int
+    assignment: bytes
+
 
 _MOST_ASSIGNED_BYTES = 4 * 2**20
 """The most bytes of one member's assignment: room for a million partitions, more than a cluster has."""

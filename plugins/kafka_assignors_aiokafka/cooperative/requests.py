@@ -16,9 +16,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-import socket
-import struct
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent import futures
@@ -34,8 +31,8 @@ from aiokafka.protocol import api, group
 from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
-from kafka_assignors.messages import JoinedMember
-from kafka_assignors.rebalance.client import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.rebalance.client import drop_unsent
 from kafka_assignors.rebalance.error_codes import coordinator_moved
 from kafka_assignors.rebalance.events import Membership, Partition
 from kafka_assignors.rebalance.lead import LeaderThreads, ask_in_thread
@@ -55,17 +52,6 @@ Heartbeats and commits on the same connection would have to wait for that.
 
 _UNKNOWN_LEADER_EPOCH = -1
 _OFFSET_FETCH = 9
-
-
-def _drop_unsent(connected: Any, *, when_closed: bool) -> None:
-    """Set whether the operating system drops what a socket has not sent when it is closed.
-
-    Otherwise it goes on sending for minutes after a network was interrupted, behind the requests of the next
-    connection. For an OffsetCommit that has no response yet.
-    """
-    linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
-    with suppress(OSError, TypeError):  # It is closed already; uvloop has no real socket.
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 def _newest(request: Any) -> Any:
@@ -295,7 +281,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             raise Errors.NodeNotReadyError(node_id)
         writer = connection._writer
         response = connection.send(OffsetCommitRequest_v7(*self._of(membership), list(by_topic.items())))
-        _drop_unsent(writer.get_extra_info("socket"), when_closed=True)
+        drop_unsent(writer.get_extra_info("socket"), when_closed=True)
         return self._error_codes(node_id, connection, writer, response)
 
     async def _error_codes(
@@ -310,7 +296,7 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
             if isinstance(error, Errors.KafkaError):
                 self._does_not_answer(node_id, error)
             self._does_not_answer(node_id, Errors.RequestTimedOutError())
-        _drop_unsent(writer.get_extra_info("socket"), when_closed=False)
+        drop_unsent(writer.get_extra_info("socket"), when_closed=False)
         return {(topic, number): code for topic, partitions in answered.topics for number, code in partitions}
 
 

@@ -8,9 +8,6 @@ All of it runs on kafka-python's I/O thread, except for the calls of `in_thread`
 
 from __future__ import annotations
 
-import socket
-import struct
-import sys
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -34,8 +31,8 @@ from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingI
     ConsumerProtocolType,
 )
 
-from kafka_assignors.messages import JoinedMember
-from kafka_assignors.rebalance.client import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.rebalance.client import drop_unsent
 from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partition
 from kafka_assignors.rebalance.lead import LeaderThreads, ask_in_thread
@@ -52,17 +49,6 @@ _FLUSH_S = 1.0
 
 _BEYOND_REBALANCE_MS = 5000
 """How much longer than `max_poll_interval_ms` a join may take, for the way of the response; as in Java."""
-
-
-def _drop_unsent(connected: Any, *, when_closed: bool) -> None:
-    """Set whether the operating system drops what a socket has not sent when it is closed.
-
-    Otherwise it goes on sending for minutes after a network was interrupted, behind the requests of the next
-    connection. For an OffsetCommit that has no response yet.
-    """
-    linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
-    with suppress(OSError):  # It is closed already.
-        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
 
 
 class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
@@ -318,7 +304,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             raise Errors.NodeNotReadyError(node_id)
         connected = connection.transport._sock
         response = connection.send_request(request)
-        _drop_unsent(connected, when_closed=True)
+        drop_unsent(connected, when_closed=True)
         return self._error_codes(node_id, request, connected, response)
 
     def _commit(self, membership: Membership, offsets: Mapping[Any, Any]) -> Any:
@@ -349,7 +335,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         except Errors.KafkaError as error:
             self._failed_request(node_id, request, error)
             raise
-        _drop_unsent(connected, when_closed=False)
+        drop_unsent(connected, when_closed=False)
         return {
             (topic.name, partition.partition_index): partition.error_code
             for topic in answered.topics

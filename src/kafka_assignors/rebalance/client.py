@@ -7,41 +7,19 @@ loop of its own.
 
 from __future__ import annotations
 
+import socket
+import struct
+import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from concurrent import futures
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, Protocol
 
 from kafka_assignors.group import Topic
-from kafka_assignors.messages import JoinedMember
+from kafka_assignors.messages import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
-
-
-@dataclass(frozen=True, slots=True)
-class JoinGroupResponse:
-    """`members`: only a leader gets them."""
-
-    error_code: int
-    member_id: str
-    generation: int
-    leader_id: str
-    strategy: str
-    members: Sequence[JoinedMember]
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether the member that gets this response leads the generation."""
-        return bool(self.leader_id) and self.leader_id == self.member_id
-
-
-@dataclass(frozen=True, slots=True)
-class SyncGroupResponse:
-    """`assignment`: the bytes of a ConsumerProtocolAssignment, empty for none."""
-
-    error_code: int
-    assignment: bytes
 
 
 class Wakeup(Protocol):
@@ -229,3 +207,14 @@ class Client(Protocol):
         sent after that on the same connection would wait as well.
         """
         ...
+
+
+def drop_unsent(connected: Any, *, when_closed: bool) -> None:
+    """Set whether the operating system drops what a socket has not sent when it is closed.
+
+    Otherwise it goes on sending for minutes after a network was interrupted, behind the requests of the next
+    connection. For an OffsetCommit that has no response yet.
+    """
+    linger = struct.pack("hh" if sys.platform == "win32" else "ii", when_closed, 0)
+    with suppress(OSError, TypeError):  # It is closed already; uvloop has no real socket.
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)

@@ -24,9 +24,9 @@ from typing import Any
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.leader import InvalidAssignmentError
-from kafka_assignors.messages import DecodedMembers, EncodedAssignments
+from kafka_assignors.messages import DecodedMembers, EncodedAssignments, JoinGroupResponse
 from kafka_assignors.rebalance import lease
-from kafka_assignors.rebalance.client import Client, JoinGroupResponse
+from kafka_assignors.rebalance.client import Client
 from kafka_assignors.rebalance.events import Membership
 
 MOST_THREADS = 4

@@ -24,13 +24,14 @@ from kafka_assignors.assignor import Assignor
 from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     EncodedAssignments,
+    JoinGroupResponse,
     LastAssignment,
     OwnAssignment,
     broker_assigns,
     read_assignment,
 )
 from kafka_assignors.rebalance import lease
-from kafka_assignors.rebalance.client import Client, JoinGroupResponse, Outcome
+from kafka_assignors.rebalance.client import Client, Outcome
 from kafka_assignors.rebalance.error_codes import (
     LOOKUP_BEFORE_LEAVING_S,
     MEMBER_ID_REQUIRED,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.criteria import Criterion, Trade
-from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
-from kafka_assignors.strategies.sticky import Capacity, CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
 if TYPE_CHECKING:
+    from kafka_assignors.strategies.rack_aware_capacity import Capacity, RackAwareSticky
+    from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
     from kafka_assignors.strategies.registry import (
         InvalidStrategyError,
         StrategyError,
@@ -38,10 +40,17 @@ __all__ = [
 ]
 
 
+_STRATEGIES = {
+    "Capacity": "rack_aware_capacity",
+    "RackAwareSticky": "rack_aware_capacity",
+    "Range": "range_roundrobin",
+    "RoundRobin": "range_roundrobin",
+}
+
+
 def __getattr__(name: str) -> Any:
-    """What finds a strategy by name is imported when it is used: consumers do without."""
+    """Import other strategies, and what finds one by name, when they are used: consumers do without."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kafka_assignors.strategies import registry
-
-    return getattr(registry, name)
+    module = importlib.import_module(f"{__name__}.{_STRATEGIES.get(name, 'registry')}")
+    return getattr(module, name)

@@ -83,12 +83,12 @@ def assignor_class(strategy: str, package: str) -> tuple[str, str] | None:
 ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
 _OURS: Mapping[str, str] = {
-    "capacity": "kafka_assignors.strategies.sticky:Capacity",
+    "capacity": "kafka_assignors.strategies.rack_aware_capacity:Capacity",
     "cooperative-sticky": "kafka_assignors.strategies.sticky:CooperativeSticky",
     "kip848-range": "kafka_assignors_strategies.kip848:Kip848Range",
     "kip848-uniform": "kafka_assignors_strategies.kip848:Kip848Uniform",
     "priority": "kafka_assignors_strategies.composed:Priority",
-    "rack-aware-sticky": "kafka_assignors.strategies.sticky:RackAwareSticky",
+    "rack-aware-sticky": "kafka_assignors.strategies.rack_aware_capacity:RackAwareSticky",
     "range": "kafka_assignors.strategies.range_roundrobin:Range",
     "rollout": "kafka_assignors_strategies.composed:Rollout",
     "roundrobin": "kafka_assignors.strategies.range_roundrobin:RoundRobin",

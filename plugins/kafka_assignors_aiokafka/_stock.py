@@ -1,4 +1,4 @@
-"""What an assignor reads of the call of aiokafka that it runs in. Nothing of aiokafka is replaced or changed.
+"""An assignor in AIOKafkaConsumer: it reads the call that it runs in, and replaces or changes nothing.
 
 aiokafka decodes the members' subscriptions as version 0 of the protocol before it calls an assignor, so owned
 partitions, generation and rack are lost. A leader that assigned from the rest would give partitions that a
@@ -19,14 +19,23 @@ with aiokafka 0.10.0, 0.11.0, 0.12.0, 0.13.0 and 0.14.0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 
-from kafka_assignors.group import NO_GENERATION
-from kafka_assignors.installed_client import code_of, require_attributes, variables_of
-from kafka_assignors.messages import JoinedMember
+from kafka_assignors.assignor import Assignor, class_given, require_eager, require_unique_names
+from kafka_assignors.group import NO_GENERATION, Topic
+from kafka_assignors.installed_client import code_of, installed_release, require_attributes, variables_of
+from kafka_assignors.leader import InvalidAssignmentError
+from kafka_assignors.messages import JoinedMember, topics_from
+from kafka_assignors.strategy import RebalanceProtocol
+from kafka_assignors.wire import Subscription, encode_subscription
+
+_OURS = "CooperativeAIOKafkaConsumer"
 
 _TOUCHED_OF_COORDINATOR = (
     "_assignors",  # what the user configured
@@ -115,3 +124,75 @@ def assigned_coordinator() -> tuple[Any, int]:
 def _consumer_unreadable() -> str | None:
     # Both or neither: an assignor finds what it remembers in one call by the coordinator of the other.
     return _JOINS.unreadable() or _IS_ASSIGNED.unreadable()
+
+
+# ---- what aiokafka asks of an assignor
+
+
+def metadata(one: Assignor, topics: Iterable[str]) -> bytes:
+    """What the calling consumer joins with; an error for assignors that AIOKafkaConsumer cannot run."""
+    coordinator = joining_coordinator()
+    _require_stock([one] if coordinator is None else coordinator._assignors)
+    instance_id = None if coordinator is None else coordinator._group_instance_id
+    return one.subscription_of(coordinator or one, topics, instance_id)
+
+
+def assign(
+    one: Assignor, cluster: ClusterMetadata, members: Mapping[str, ConsumerProtocolMemberMetadata]
+) -> Mapping[str, bytes]:
+    """The bytes of every member's assignment, from the bytes that the members joined with.
+
+    What aiokafka has decoded (`members`) lacks what members hold, racks and instance ids: a strategy that is
+    eager alone assigns from it where the installed aiokafka has no bytes to read.
+    """
+    if members_unreadable() and not _is_cooperative(one):
+        joined, generation = _decoded(members), None
+    else:
+        joined, generation = members_to_assign()
+    decoded = one.read_members(joined)
+    try:
+        topics = topics_of(cluster, decoded.topics)
+        return one.encode_assignments(decoded, topics, generation).assignments
+    except InvalidAssignmentError:
+        raise
+    except Exception:
+        # aiokafka turns it into a KafkaError without a cause and a traceback.
+        one.log.exception("strategy %r failed", one.name)
+        raise
+
+
+def _decoded(members: Mapping[str, ConsumerProtocolMemberMetadata]) -> list[JoinedMember]:
+    """The fields of version 0, which are all that aiokafka decodes, of members of any version."""
+    return [
+        JoinedMember(
+            id, None, encode_subscription(Subscription(0, (*member.subscription,), member.user_data or b""))
+        )
+        for id, member in members.items()
+    ]
+
+
+def topics_of(cluster: ClusterMetadata, names: Iterable[str]) -> list[Topic]:
+    """The named topics, without those that aiokafka has no metadata of."""
+    racks = {broker.nodeId: broker.rack for broker in cluster.brokers() if broker.rack}
+    return topics_from(cluster._partitions, racks, attrgetter("replicas"), names)
+
+
+def _is_cooperative(one: Assignor) -> bool:
+    return RebalanceProtocol.COOPERATIVE in one.strategy.protocols
+
+
+def _require_stock(assignors: Sequence[Any]) -> None:
+    """TypeError, ValueError or RuntimeError for assignors that AIOKafkaConsumer cannot run."""
+    require_unique_names(one.name for one in assignors)
+    require_eager(assignors, _OURS)
+    missing = members_unreadable()
+    for one in assignors:
+        if isinstance(one, type) and issubclass(one, Assignor):
+            raise class_given(one)
+        if missing and isinstance(one, Assignor) and _is_cooperative(one):
+            raise RuntimeError(
+                f"strategy {one.name!r} has a cooperative protocol, so its leader must know which partitions "
+                f"members hold, and aiokafka {installed_release('aiokafka', 'aiokafka')} does not let an "
+                f"assignor read that: {missing}. Use {_OURS}, or a strategy that is eager alone, such as "
+                "StickyAssignor()"
+            )
