@@ -11,7 +11,7 @@ import pytest
 PLUGINS = Path(__file__).resolve().parent.parent / "plugins"
 CATALOGUES = {
     "kafka_assignors_aiokafka": ("_client.py", "_stock.py"),
-    "kafka_assignors_kafka_python": ("_running_call.py", "cooperative/inside.py"),
+    "kafka_assignors_kafka_python": ("_assignor.py", "cooperative/inside.py"),
 }
 OF_FRAMEWORKS = ("faststream.py",)
 """Modules that name internals of a framework, and none of the client."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from kafka_assignors.messages import (
     read_members,
     subscription_bytes,
 )
-from kafka_assignors.rebalance import MemberState, Settings, observer
+from kafka_assignors.rebalance import MemberState, Settings, lease, observer
 from kafka_assignors.rebalance.events import (
     AboutToCall,
     AboutToJoin,
@@ -47,6 +48,7 @@ from kafka_assignors.rebalance.observer import (
     RebalanceOutcome,
     require_observer,
 )
+from kafka_assignors.rebalance.session import Session
 from kafka_assignors.strategies import CooperativeSticky, Range
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
@@ -191,12 +193,34 @@ def test_events_that_are_no_rebalance_are_none() -> None:
     ("asked", "name"),
     [(Announce(ORDERS_0), "assigned"), (Revoke(ORDERS_0), "revoked"), (Lose(ORDERS_0), "lost")],
 )
-def test_each_call_of_the_listener_has_an_event(asked: Announce | Revoke | Lose, name: str) -> None:
-    recorder = Recorder()
-    observers = Observers([recorder], "g", LOG)
-    observers.listener_returned(asked, 0.5)
-    observers.listener_returned(asked, None)
+def test_each_call_of_the_listener_has_an_event_also_if_it_raises(
+    asked: Announce | Revoke | Lose, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder, times = Recorder(), iter((1.0, 1.5, 2.0))
+    monkeypatch.setattr(lease, "clock", lambda: next(times))
+    session = session_with(recorder)
+    with pytest.raises(ZeroDivisionError), session.call_of(object(), asked, ORDERS_0):
+        raise ZeroDivisionError
+    with session.call_of(None, asked, ORDERS_0):
+        pass
     assert recorder.told == [(name, {"partitions": ORDERS_0, "seconds": seconds}) for seconds in (0.5, None)]
+
+
+def session_with(recorder: Recorder) -> Session:
+    client: Any = SimpleNamespace(
+        member=MemberState(Settings(45, 300, 300)), wakeup=lambda: None, errors=SimpleNamespace()
+    )
+    return Session(
+        client,
+        [Assignor(CooperativeSticky())],
+        group_id="g",
+        instance_id=None,
+        rack=None,
+        heartbeat_interval_s=3,
+        retry_backoff_s=0.1,
+        log=LOG,
+        observers=[recorder],
+    )
 
 
 # ---- what a leader decides

@@ -42,7 +42,7 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
         (
             {"partition_assignment_strategy": ["cooperative-sticky"]},
             TypeError,
-            r"pass CooperativeSticky.*\(\)",
+            "such as CooperativeStickyAssignor",
         ),
         (
             {"partition_assignment_strategy": [CooperativeStickyAssignor(), CooperativeStickyAssignor()]},

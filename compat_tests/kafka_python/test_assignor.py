@@ -16,7 +16,7 @@ from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies import Strategy
 from kafka_assignors.wire import decode_assignment
-from kafka_assignors_kafka_python import _running_call
+from kafka_assignors_kafka_python import _assignor
 from kafka_assignors_kafka_python._releases import CHECKED, IS_2, is_release_2
 from kafka_assignors_strategies import for_kafka_python
 
@@ -135,8 +135,8 @@ if IS_2:
 
 
 def test_a_generation_that_cannot_be_read_counts_as_none() -> None:
-    assert _running_call.generation_of(None) == -1
-    assert _running_call.generation_of(object()) == -1
+    assert _assignor.generation_of(None) == -1
+    assert _assignor.generation_of(object()) == -1
 
 
 @pytest.mark.parametrize("installed", CHECKED)

@@ -144,7 +144,7 @@ def of(group: GroupOfMembers, *numbers: int) -> set[TopicPartition]:
         (
             {"partition_assignment_strategy": ["cooperative-sticky"]},
             TypeError,
-            r"pass CooperativeSticky.*\(\)",
+            "such as CooperativeStickyAssignor",
         ),
         (
             {"partition_assignment_strategy": [CooperativeStickyAssignor(), CooperativeStickyAssignor()]},

@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from types import MethodType
-from typing import Any, NoReturn
+from collections.abc import Iterable, Mapping
 
 from aiokafka.cluster import ClusterMetadata
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, ConsumerProtocolMemberMetadata
 
-from kafka_assignors.assignor import Assignor, class_given
-
-
-class _OfInstances:
-    """A method that raises a TypeError with advice when it is called on the class.
-
-    aiokafka's own assignors are passed as classes, so a user may pass a class of ours by mistake. `metadata`
-    is the first method that a consumer calls.
-    """
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self._method = method
-
-    def __get__(self, instance: object, owner: type) -> Callable[..., Any]:
-        if instance is None:
-            return partial(_refuse_class, owner)
-        return MethodType(self._method, instance)
-
-
-def _refuse_class(owner: type, *_: object) -> NoReturn:
-    raise class_given(owner)
+from kafka_assignors.assignor import CLASS_GIVEN, Assignor
 
 
 class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[misc]  # aiokafka has no types
@@ -51,14 +28,15 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
     #
     # A cooperative consumer calls none of it, and does not import `_stock`.
 
-    @_OfInstances
     def metadata(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self, topics: Iterable[str]
+        self, topics: Iterable[str] = ()
     ) -> bytes:
         """The calling consumer's metadata for its JoinGroup request.
 
         A consumer calls it first: TypeError, ValueError or RuntimeError for assignors that cannot run.
         """
+        if not isinstance(self, StrategyAssignor):  # aiokafka calls it on a class too
+            raise TypeError(CLASS_GIVEN)
         from kafka_assignors_aiokafka import _stock
 
         return _stock.metadata(self, topics)

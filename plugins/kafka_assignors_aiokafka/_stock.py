@@ -27,7 +27,7 @@ from aiokafka.cluster import ClusterMetadata
 from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance, GroupCoordinator
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 
-from kafka_assignors.assignor import Assignor, class_given, require_eager, require_unique_names
+from kafka_assignors.assignor import CLASS_GIVEN, Assignor, require_eager, require_unique_names
 from kafka_assignors.group import NO_GENERATION, Topic
 from kafka_assignors.installed_client import code_of, installed_release, require_attributes, variables_of
 from kafka_assignors.leader import InvalidAssignmentError
@@ -188,7 +188,7 @@ def _require_stock(assignors: Sequence[Any]) -> None:
     missing = members_unreadable()
     for one in assignors:
         if isinstance(one, type) and issubclass(one, Assignor):
-            raise class_given(one)
+            raise TypeError(CLASS_GIVEN)
         if missing and isinstance(one, Assignor) and _is_cooperative(one):
             raise RuntimeError(
                 f"strategy {one.name!r} has a cooperative protocol, so its leader must know which partitions "

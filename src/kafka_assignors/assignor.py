@@ -270,12 +270,11 @@ def _require_own_name(strategy: Strategy) -> None:
         )
 
 
-def class_given(kind: type) -> TypeError:
-    """The error for an assignor's class where an instance is needed."""
-    return TypeError(
-        f"{kind.__name__} is a class and partition_assignment_strategy needs an instance: "
-        f"pass [{kind.__name__}()]"
-    )
+CLASS_GIVEN = (
+    "partition_assignment_strategy has a class of an assignor in it and needs an instance: pass "
+    "[CooperativeStickyAssignor()], for example, and not [CooperativeStickyAssignor]"
+)
+"""What a user is told who passes a class, as clients take their own assignors."""
 
 
 def require_unique_names(names: Iterable[str]) -> None:
@@ -356,7 +355,7 @@ def _require_ours(one: object, package: str) -> Assignor:
         return one
     kind = one if isinstance(one, type) else type(one)
     if issubclass(kind, Assignor):
-        raise class_given(kind)
+        raise TypeError(CLASS_GIVEN)
     if issubclass(kind, Strategy):
         raise TypeError(how_to_run(kind))
     raise TypeError(

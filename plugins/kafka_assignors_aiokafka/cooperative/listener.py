@@ -139,18 +139,11 @@ class ListenerCalls:
                 partitions = coordinator.member.owned
             self._told = listener
         named = {TopicPartition(*partition) for partition in partitions}
-        log.info("group %r: %s", coordinator.group_id, events.in_log(asked, partitions))
-        began_at = lease.clock()
-        try:
+        with self._session.call_of(listener, asked, partitions), self._subscription.listener_call():
             if listener is not None:
-                with self._subscription.listener_call():
-                    returned = getattr(listener, method_of(asked, listener))(named)
-                    if inspect.isawaitable(returned):
-                        await returned
-        finally:
-            if self._session.observers is not None:
-                seconds = None if listener is None else lease.clock() - began_at
-                self._session.observers.listener_returned(asked, seconds)
+                returned = getattr(listener, method_of(asked, listener))(named)
+                if inspect.isawaitable(returned):
+                    await returned
 
 
 def method_of(asked: events.CallListener, listener: object) -> str:

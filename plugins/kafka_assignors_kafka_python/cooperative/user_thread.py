@@ -144,15 +144,10 @@ class ListenerCalls:
 
     def _tell(self, call: events.CallListener) -> None:
         partitions = {TopicPartition(*partition) for partition in call.partitions}
-        group_id, listener = self._coordinator.group_id, self._subscription.rebalance_listener
-        log.info("group %r: %s", group_id, events.in_log(call, call.partitions))
-        seconds: float | None = None
-        if listener is not None:
-            began_at = lease.clock()
-            self._call_method(listener, f"on_partitions_{call.told}", partitions)
-            seconds = lease.clock() - began_at
-        if self._session.observers is not None:
-            self._session.observers.listener_returned(call, seconds)
+        listener = self._subscription.rebalance_listener
+        with self._session.call_of(listener, call, call.partitions):
+            if listener is not None:
+                self._call_method(listener, f"on_partitions_{call.told}", partitions)
 
     def _call_method(self, listener: Any, name: str, partitions: set[TopicPartition]) -> None:
         method = getattr(listener, name)

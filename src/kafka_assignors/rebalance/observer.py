@@ -23,7 +23,6 @@ from kafka_assignors.messages import EncodedAssignments
 from kafka_assignors.rebalance.events import (
     Action,
     Assigned,
-    CallListener,
     Event,
     JoinFailed,
     Partitions,
@@ -185,12 +184,6 @@ class Observers:
             outcome=outcome,
             generation=before.membership.generation if is_joined else NO_GENERATION,
         )
-
-    # ---- calls of the user's listener
-
-    def listener_returned(self, asked: CallListener, seconds: float | None) -> None:
-        """The call that the machine asked for is over; `seconds` is None if there was no listener to call."""
-        self.tell(asked.told, partitions=asked.partitions, seconds=seconds)
 
     # ---- leading
 

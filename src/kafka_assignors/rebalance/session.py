@@ -15,8 +15,8 @@ user was told, since the next try may follow the report at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from logging import Logger
 
@@ -42,6 +42,7 @@ from kafka_assignors.rebalance.error_codes import (
 )
 from kafka_assignors.rebalance.events import (
     Assigned,
+    CallListener,
     CommitRefused,
     HeartbeatAnswered,
     Joined,
@@ -56,6 +57,7 @@ from kafka_assignors.rebalance.events import (
     SendSync,
     SyncFailed,
     common_protocol,
+    in_log,
 )
 from kafka_assignors.rebalance.lead import Leader
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
@@ -158,6 +160,18 @@ class Session:
         failure = self._client.errors.KafkaError(f"group {self._group_id!r}: {what}: {error!r}")
         failure.__cause__ = error
         return failure
+
+    @contextmanager
+    def call_of(self, listener: object, asked: CallListener, partitions: Partitions) -> Iterator[None]:
+        """A call of the user's listener, or none: logged when it begins, told to the observers after it."""
+        self._log.info("group %r: %s", self._group_id, in_log(asked, partitions))
+        began_at = lease.clock()
+        try:
+            yield
+        finally:
+            if self.observers is not None:
+                seconds = None if listener is None else lease.clock() - began_at
+                self.observers.tell(asked.told, partitions=asked.partitions, seconds=seconds)
 
     # ---- JoinGroup
 
