@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import InconsistentGroupProtocolError, KafkaError
 
-import kafka_assignors_aiokafka
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
@@ -28,25 +26,13 @@ PROGRAM = "compat_tests.aiokafka.cooperative_member"
 REFUSED = "on_partitions_revoked of .* failed: .*I will not"
 
 
-@pytest.mark.parametrize(
-    ("stock", "ours"),
-    [
-        (RangePartitionAssignor, "RangeAssignor"),
-        (RoundRobinPartitionAssignor, "RoundRobinAssignor"),
-        (StickyPartitionAssignor, "StickyAssignor"),
-        ("org.apache.kafka.clients.consumer.RangeAssignor", "RangeAssignor"),
-        ("roundrobin", "RoundRobinAssignor"),
-        (object, "an assignor of kafka_assignors_aiokafka, such as CooperativeStickyAssignor"),
-    ],
-)
-def test_the_clients_own_assignor_is_refused_with_the_name_of_ours(stock: Any, ours: str) -> None:
+@pytest.mark.parametrize("stock", [RangePartitionAssignor, StickyPartitionAssignor, "roundrobin", object])
+def test_what_is_no_assignor_of_ours_is_refused(stock: Any) -> None:
     async def construct() -> None:
         CooperativeAIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[stock])
 
-    with pytest.raises(TypeError, match=rf"; pass {ours}\(\)") as caught:
+    with pytest.raises(TypeError, match="is not an assignor of kafka_assignors_aiokafka"):
         asyncio.run(construct())
-    assert hasattr(kafka_assignors_aiokafka, ours.rpartition(" ")[2])
-    assert "kafka_assignors_aiokafka" in str(caught.value)
 
 
 def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:

@@ -66,7 +66,7 @@ class TestStaticMembers(StaticMemberScenarios):
 @pytest.mark.parametrize(
     ("assignors", "message"),
     [
-        ([StickyAssignor], r"StickyAssignor is a class .* pass \[StickyAssignor\(\)\]"),
+        ([StickyAssignor], r"needs an instance: pass \[CooperativeStickyAssignor\(\)\]"),
         ([RangeAssignor(), StickyAssignor], r"StickyAssignor is a class"),
         ([StickyAssignor(), StickyAssignor(rack="a")], "2 assignors with the name 'sticky'"),
         ([StickyAssignor(), StickyPartitionAssignor], "2 assignors with the name 'sticky'"),

@@ -196,7 +196,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
 ]
 if not MAKES_INSTANCES:
     classes = {"partition_assignment_strategy": [StickyAssignor]}
-    WRONG += [(classes, TypeError, r"kafka-python 2 needs an instance, as in \[StickyAssignor\(\)\]")]
+    WRONG += [(classes, TypeError, r"needs an instance: pass \[CooperativeStickyAssignor\(\)\]")]
 
 
 @pytest.mark.parametrize(("settings", "error", "message"), WRONG)

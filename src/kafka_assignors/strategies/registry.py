@@ -70,16 +70,6 @@ def strategy_of_class(text: str) -> str | None:
     return ASSIGNOR_CLASSES.get(class_name) or STOCK_CLASSES.get(class_name)
 
 
-def assignor_class(strategy: str, package: str) -> tuple[str, str] | None:
-    """The class that runs a strategy in the client of an adapter, `package`, and its module."""
-    name = next((name for name, of_class in ASSIGNOR_CLASSES.items() if of_class == strategy), None)
-    if name is None:
-        return None
-    if _OURS[strategy].startswith("kafka_assignors."):
-        return name, package
-    return name, package.replace("kafka_assignors_", "kafka_assignors_strategies.for_")
-
-
 ENTRY_POINT_GROUP = "kafka_assignors.strategies"
 
 _OURS: Mapping[str, str] = {
