@@ -109,8 +109,7 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     def _look_again(self) -> None:
         """Wake the tasks that wait for the machine: to want a join or a call, or to be closed."""
-        self._listener_calls.look_again()
-        if self._member.must_join or self._member.closing:
+        if self._member.must_join or self._member.call is not None or self._member.closing:
             self._changed.set()
 
     @property
@@ -387,7 +386,8 @@ class CooperativeCoordinator(WatchingCoordinator):
             await self._listener_calls.tell_lost(member.owned)
         self._session.leave_in_any_case()
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition that only a join, a call of the listener, or a close brings about."""
         while not condition():
             self._changed.clear()
             await self._changed.wait()
@@ -403,9 +403,9 @@ class CooperativeCoordinator(WatchingCoordinator):
                     await self._commit_what_is_never_revoked()
                     self._listener_calls.close()
                     self.handle(events.CloseRequested())
-                await self._until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
+                await self.until(lambda: self._is_broken or self._member.phase is Phase.CLOSED)
                 # After an unexpected error the machine may never close: hence the timeout.
-                closed = self._until(lambda: self._member.phase is Phase.CLOSED)
+                closed = self.until(lambda: self._member.phase is Phase.CLOSED)
                 await wait_for(closed, self._session_timeout_ms / 1000)
             except Exception as error:
                 self._session.log_and_wrap("the close failed, so the consumer leaves at once", error)

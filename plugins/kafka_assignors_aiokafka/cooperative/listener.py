@@ -45,7 +45,6 @@ class ListenerCalls:
         self._told: Any = None
         """The listener that was told of all owned partitions."""
         self._call = _Call(None)
-        self._may_begin: asyncio.Future[None] | None = None
         self._is_closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -72,19 +71,12 @@ class ListenerCalls:
         """The machine has handed out what the listener is told."""
         self._call.asked = asked
 
-    def look_again(self) -> None:
-        """The machine has handled an event: a call that waits may begin."""
-        if self._may_begin is not None and not self._may_begin.done():
-            self._may_begin.set_result(None)
-
     async def _carry_out(self, call: _Call, due: events.CallDue) -> None:
         coordinator = self._coordinator
         if due.revoked:
             await coordinator.commit_revoked({TopicPartition(*partition) for partition in due.revoked})
             await self._session.ask_before_leaving()
-        while not coordinator.member.may_call(lease.clock()):
-            self._may_begin = asyncio.get_running_loop().create_future()
-            await self._may_begin
+        await coordinator.until(lambda: coordinator.member.may_call(lease.clock()))
         coordinator.handle(events.AboutToCall())  # Nothing may wait between this and the listener's method.
         if call.asked is not None:
             await self._tell(call)

@@ -16,7 +16,7 @@ records of earlier polls. A member that has to call the listener cannot rejoin b
 group waits for it, at most `max_poll_interval_ms`.
 
 The fetcher's `wake` ends the wait of a poll when there is something to do. Joins have a connection of their
-own (`inside.joining_node`).
+own (`requests`).
 """
 
 from __future__ import annotations

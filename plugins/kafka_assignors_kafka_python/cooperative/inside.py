@@ -28,20 +28,8 @@ from typing import Any
 
 from kafka.consumer import fetcher, subscription_state
 from kafka.coordinator import consumer as coordinator_module
-from kafka.protocol.metadata import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
-    MetadataResponse,
-)
 
 from kafka_assignors.installed_client import require_attributes
-
-
-async def refresh_metadata(cluster: Any) -> None:
-    """Wait for metadata that were requested after this call."""
-    if cluster.metadata_refresh_in_progress:
-        # The request was sent before the group's topics were known, and completes the next future.
-        await cluster.request_update()
-    await cluster.request_update()
-
 
 # The base classes have no types, and pyright's stubs are of 2.x.
 SubscriptionState: Any = subscription_state.SubscriptionState
@@ -106,20 +94,3 @@ def require_inside(coordinator: Any, fetcher: Any) -> None:
         (coordinator, _TOUCHED_OF_COORDINATOR),
         (fetcher, _TOUCHED_OF_FETCHER),
     )
-
-
-def joining_node(cluster: Any, coordinator_id: str) -> str:
-    """The node id of the coordinator for joins alone, which gives them a connection of their own.
-
-    A broker answers the requests of a connection in order, and JoinGroup only when the last member has
-    joined. Heartbeats and commits on the same connection would have to wait for that. kafka-python has a
-    connection for each node id, and gives coordinators ids of their own.
-    """
-    joining_id = f"joining-{coordinator_id}"
-    broker = cluster.broker_metadata(coordinator_id)
-    known = cluster.broker_metadata(joining_id)
-    if known is None or (known.host, known.port) != (broker.host, broker.port):
-        cluster._coordinator_brokers[joining_id] = MetadataResponse.MetadataResponseBroker(
-            joining_id, broker.host, broker.port, None
-        )
-    return joining_id

@@ -30,6 +30,7 @@ from kafka.protocol.consumer import (  # pyright: ignore[reportMissingImports]
 from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingImports]
     ConsumerProtocolType,
 )
+from kafka.protocol.metadata import MetadataResponse  # pyright: ignore[reportMissingImports]
 
 from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance.client import drop_unsent
@@ -37,7 +38,7 @@ from kafka_assignors.rebalance.error_codes import membership_error
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partition
 from kafka_assignors.rebalance.lead import LeaderThreads, ask_in_thread
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator, joining_node
+from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator
 from kafka_assignors_kafka_python.cooperative.metrics import CoordinatorMetrics
 
 _HEARD = (MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS)
@@ -232,7 +233,7 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             raise Errors.CoordinatorNotAvailableError(self.group_id)
         node_id, timeout_ms = self.coordinator_id, None
         if joining:
-            node_id = self._joining_id = joining_node(self._cluster, node_id)
+            node_id = self._joining_id = _joining_node(self._cluster, node_id)
             # The broker answers when all members have joined, or when the leader has assigned.
             longest_ms = self.config["max_poll_interval_ms"] + _BEYOND_REBALANCE_MS
             timeout_ms = max(self.config["request_timeout_ms"], longest_ms)
@@ -385,3 +386,20 @@ class _Outcome:
 
     async def wait(self, timeout_s: float | None) -> None:
         await self._coordinator.wait_for(self._ended, None if timeout_s is None else timeout_s * 1000)
+
+
+def _joining_node(cluster: Any, coordinator_id: str) -> str:
+    """The node id of the coordinator for joins alone, which gives them a connection of their own.
+
+    A broker answers the requests of a connection in order, and JoinGroup only when the last member has
+    joined. Heartbeats and commits on the same connection would have to wait for that. kafka-python has a
+    connection for each node id, and gives coordinators ids of their own.
+    """
+    joining_id = f"joining-{coordinator_id}"
+    broker = cluster.broker_metadata(coordinator_id)
+    known = cluster.broker_metadata(joining_id)
+    if known is None or (known.host, known.port) != (broker.host, broker.port):
+        cluster._coordinator_brokers[joining_id] = MetadataResponse.MetadataResponseBroker(
+            joining_id, broker.host, broker.port, None
+        )
+    return joining_id

@@ -16,7 +16,6 @@ from kafka import errors as Errors
 from kafka_assignors.group import Topic
 from kafka_assignors.messages import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 from kafka_assignors.rebalance import events
-from kafka_assignors_kafka_python.cooperative.inside import refresh_metadata
 from kafka_assignors_kafka_python.cooperative.requests import RequestingCoordinator
 
 _UNKNOWN_TOPICS_TIMEOUT_MS = 5000.0
@@ -73,7 +72,7 @@ class WatchingCoordinator(RequestingCoordinator):
             cluster.need_all_topic_metadata = True
         else:
             cluster.set_topics(subscription.group_subscription())
-        refreshed = self.start(refresh_metadata, cluster)
+        refreshed = self.start(_refresh_metadata, cluster)
         if unknown and not waits:
             # A response that is on its way may have them; the next request waits for `retry_backoff_ms`.
             with suppress(Errors.KafkaError):
@@ -140,6 +139,14 @@ class WatchingCoordinator(RequestingCoordinator):
         return None if known is None else len(known)
 
     async def refresh_metadata(self) -> None:
-        refreshed = self.start(refresh_metadata, self._cluster)
+        refreshed = self.start(_refresh_metadata, self._cluster)
         with suppress(Errors.KafkaError):
             await self.wait_for(refreshed, _REFRESH_TIMEOUT_MS)
+
+
+async def _refresh_metadata(cluster: Any) -> None:
+    """Wait for metadata that were requested after this call."""
+    if cluster.metadata_refresh_in_progress:
+        # The request was sent before the group's topics were known, and completes the next future.
+        await cluster.request_update()
+    await cluster.request_update()
