@@ -142,4 +142,4 @@ pysparks: .tools/ok
 	@touch $@
 
 clean:
-	rm -rf .tools .wheels .venv-demo .venv-see .venv .tox dist demo
+	rm -rf .tools .wheels .python314 .venv-demo .venv-see .venv .tox dist demo
