@@ -23,7 +23,8 @@ from kafka_assignors_aiokafka import (
     StickyAssignor,
     assignor,
 )
-from kafka_assignors_strategies.for_aiokafka import LagWeights, RolloutAssignor, WeightedAssignor
+from kafka_assignors_strategies import Rollout, Weighted
+from kafka_assignors_strategies.for_aiokafka import LagWeights
 
 OURS = {
     "range": RangeAssignor,
@@ -67,10 +68,10 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         votes_for, _, metadata = rest.partition(":")
         return Garbage(votes_for, bytes.fromhex(metadata))
     if kind == "rollout":
-        return RolloutAssignor(release=rest, rack=spec.rack)
+        return assignor(Rollout(rest), rack=spec.rack)
     if kind == "weighted":
         weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
-        return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=spec.rack)
+        return assignor(Weighted(), weights=weights, weights_timeout_s=LONG_ENOUGH_S, rack=spec.rack)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=spec.rack)
     if rest:

@@ -24,7 +24,7 @@ from kafka_assignors.wire import decode_assignment, decode_member
 from kafka_assignors.wire.consumer_protocol import decode_subscription
 from kafka_assignors_aiokafka import _stock
 from kafka_assignors_aiokafka._stock import topics_of
-from kafka_assignors_strategies import for_aiokafka
+from kafka_assignors_strategies import Priority, Rollout, Standby
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
@@ -33,9 +33,9 @@ ASSIGNORS = {
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
     "rack-aware-sticky": plugin.RackAwareStickyAssignor,
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
-    "standby": for_aiokafka.StandbyAssignor,
-    "priority": partial(for_aiokafka.PriorityAssignor, first=[["alerts"]]),
-    "rollout": partial(for_aiokafka.RolloutAssignor, release="2"),
+    "standby": partial(plugin.assignor, Standby()),
+    "priority": partial(plugin.assignor, Priority([["alerts"]])),
+    "rollout": partial(plugin.assignor, Rollout("2")),
 }
 
 

@@ -30,7 +30,7 @@ from kafka_assignors_aiokafka import (
     assignor,
 )
 from kafka_assignors_aiokafka._stock import topics_of
-from kafka_assignors_strategies.for_aiokafka import WeightedAssignor
+from kafka_assignors_strategies import Weighted
 
 PROGRAM = "compat_tests.aiokafka.member"
 
@@ -75,7 +75,7 @@ class TestStaticMembers(StaticMemberScenarios):
             "'test-cooperative-only' runs under .* alone.*: use CooperativeAIOKafkaConsumer",
         ),
         (
-            [StickyAssignor(), WeightedAssignor(lambda topics: {})],
+            [StickyAssignor(), assignor(Weighted(), weights=lambda topics: {})],
             "'weighted' has a source of weights.*: use CooperativeAIOKafkaConsumer",
         ),
     ],

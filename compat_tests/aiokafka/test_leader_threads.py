@@ -20,7 +20,7 @@ from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol, Strategy
 from kafka_assignors_aiokafka import CooperativeStickyAssignor, assignor
-from kafka_assignors_strategies.for_aiokafka import WeightedAssignor
+from kafka_assignors_strategies import Weighted
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
@@ -73,7 +73,9 @@ def ones(topics: Mapping[str, int]) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize(
-    "make", [CooperativeStickyAssignor, lambda: WeightedAssignor(ones)], ids=["sticky", "with weights"]
+    "make",
+    [CooperativeStickyAssignor, lambda: assignor(Weighted(), weights=ones)],
+    ids=["sticky", "with weights"],
 )
 def test_a_leader_needs_no_thread_of_the_default_executor(kafka: Kafka, make: Any) -> None:
     async def lead() -> None:

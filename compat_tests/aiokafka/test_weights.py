@@ -17,7 +17,9 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.weights import lag, member_ids, silent_server, write
-from kafka_assignors_strategies.for_aiokafka import LagWeights, RateWeights, WeightedAssignor, WeightsFile
+from kafka_assignors_aiokafka import assignor
+from kafka_assignors_strategies import Weighted
+from kafka_assignors_strategies.for_aiokafka import LagWeights, RateWeights, WeightsFile
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
@@ -37,7 +39,9 @@ def test_members_share_the_lag_and_not_the_number(kafka: Kafka) -> None:
     async def run() -> None:
         weights = LagWeights(group.id, base=10, bootstrap_servers=kafka.bootstrap)
         settings: dict[str, Any] = {
-            "partition_assignment_strategy": [WeightedAssignor(weights, weights_timeout_s=HANG_S)],
+            "partition_assignment_strategy": [
+                assignor(Weighted(), weights=weights, weights_timeout_s=HANG_S)
+            ],
             "session_timeout_ms": 45_000,
         }
         async with consuming(group, **settings) as first, consuming(group, **settings) as second:
@@ -60,7 +64,9 @@ def test_members_share_what_comes_in_and_not_what_is_there(kafka: Kafka) -> None
         assert hot == pytest.approx(50 * usual, rel=0.01)
         assert {first, *others} == {usual}
         settings: dict[str, Any] = {
-            "partition_assignment_strategy": [WeightedAssignor(weights, weights_timeout_s=HANG_S)],
+            "partition_assignment_strategy": [
+                assignor(Weighted(), weights=weights, weights_timeout_s=HANG_S)
+            ],
             "session_timeout_ms": 45_000,
         }
         async with consuming(group, **settings) as first, consuming(group, **settings) as second:
@@ -78,7 +84,7 @@ def test_cooperative_members_move_when_the_file_says_so(kafka: Kafka, tmp_path: 
         file.write_text(json.dumps({"topics": dict.fromkeys(group.topics, weights)}))
 
     async def run() -> None:
-        strategies = [WeightedAssignor(WeightsFile(file))]
+        strategies = [assignor(Weighted(), weights=WeightsFile(file))]
         weigh(9, 1, 1, 1)
         async with (
             consuming(group, partition_assignment_strategy=strategies) as first,
@@ -118,7 +124,9 @@ def test_the_group_does_not_wait_for_brokers_that_do_not_answer(
 
             # The assignor allows HANG_S, but the session limits the wait to five seconds.
             settings: dict[str, Any] = {
-                "partition_assignment_strategy": [WeightedAssignor(weights, weights_timeout_s=HANG_S)],
+                "partition_assignment_strategy": [
+                    assignor(Weighted(), weights=weights, weights_timeout_s=HANG_S)
+                ],
                 "session_timeout_ms": 15_000,
                 "rebalance_timeout_ms": 60_000,
             }

@@ -28,7 +28,8 @@ from kafka_assignors_kafka_python import (
     StickyAssignor,
     assignor,
 )
-from kafka_assignors_strategies.for_kafka_python import LagWeights, RolloutAssignor, WeightedAssignor
+from kafka_assignors_strategies import Rollout, Weighted
+from kafka_assignors_strategies.for_kafka_python import LagWeights
 
 OURS = {
     "range": RangeAssignor,
@@ -114,10 +115,12 @@ def assignor_of(spec: MemberSpec, name: str, *, stock: bool = False) -> Any:
     instance_id = None if KNOWS_STATIC_MEMBERS else spec.instance_id
     rack = spec.rack if stock else None
     if kind == "rollout":
-        return RolloutAssignor(release=rest, rack=rack, instance_id=instance_id)
+        return assignor(Rollout(rest), rack=rack, instance_id=instance_id)
     if kind == "weighted":
         weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
-        return WeightedAssignor(weights, weights_timeout_s=LONG_ENOUGH_S, rack=rack, instance_id=instance_id)
+        return assignor(
+            Weighted(), weights=weights, weights_timeout_s=LONG_ENOUGH_S, rack=rack, instance_id=instance_id
+        )
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=rack, instance_id=instance_id)
     if rest:

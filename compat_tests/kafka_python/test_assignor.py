@@ -18,7 +18,7 @@ from kafka_assignors.strategies import Strategy
 from kafka_assignors.wire import decode_assignment
 from kafka_assignors_kafka_python import _assignor
 from kafka_assignors_kafka_python._releases import CHECKED, IS_2, is_release_2
-from kafka_assignors_strategies import for_kafka_python
+from kafka_assignors_strategies import Priority, Rollout, Standby
 
 ASSIGNORS = {
     "range": plugin.RangeAssignor,
@@ -27,9 +27,9 @@ ASSIGNORS = {
     "cooperative-sticky": plugin.CooperativeStickyAssignor,
     "rack-aware-sticky": plugin.RackAwareStickyAssignor,
     "capacity": partial(plugin.CapacityAssignor, capacity=4),
-    "standby": for_kafka_python.StandbyAssignor,
-    "priority": partial(for_kafka_python.PriorityAssignor, first=[["alerts"]]),
-    "rollout": partial(for_kafka_python.RolloutAssignor, release="2"),
+    "standby": partial(plugin.assignor, Standby()),
+    "priority": partial(plugin.assignor, Priority([["alerts"]])),
+    "rollout": partial(plugin.assignor, Rollout("2")),
 }
 
 

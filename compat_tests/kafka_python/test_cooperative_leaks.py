@@ -13,8 +13,8 @@ from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consumi
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_strategies.for_kafka_python import StandbyAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, StrategyAssignor, assignor
+from kafka_assignors_strategies import Standby
 
 ROUNDS = 5
 POLLS = 100
@@ -86,8 +86,8 @@ def test_polls_of_a_member_without_partitions_leave_nothing_behind(kafka: Kafka)
 
 
 def test_polls_of_a_standby_member_leave_nothing_behind(kafka: Kafka) -> None:
-    def strategies(standby: bool) -> list[StandbyAssignor]:
-        return [StandbyAssignor(standby=standby)]
+    def strategies(standby: bool) -> list[StrategyAssignor]:
+        return [assignor(Standby(standby=standby))]
 
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,

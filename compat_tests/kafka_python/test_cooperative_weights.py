@@ -14,8 +14,9 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.weights import lag, member_ids, silent_server, write
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_strategies.for_kafka_python import LagWeights, RateWeights, WeightedAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
+from kafka_assignors_strategies import Weighted
+from kafka_assignors_strategies.for_kafka_python import LagWeights, RateWeights
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 
@@ -30,7 +31,7 @@ def polling(group: GroupOfMembers, weights: Any, count: int, **settings: Any) ->
             group_id=group.id,
             enable_auto_commit=False,
             heartbeat_interval_ms=200,
-            partition_assignment_strategy=[WeightedAssignor(weights, weights_timeout_s=HANG_S)],
+            partition_assignment_strategy=[assignor(Weighted(), weights=weights, weights_timeout_s=HANG_S)],
             **settings,
         )
         for _ in range(count)

@@ -17,8 +17,9 @@ from aiokafka.errors import KafkaError
 from examples.aiokafka.plain import consume, log
 from examples.command_line import parser, start_logging
 from examples.uneven import PAUSE_S, too_much
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
-from kafka_assignors_strategies.for_aiokafka import RateWeights, WeightedAssignor
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
+from kafka_assignors_strategies import Weighted
+from kafka_assignors_strategies.for_aiokafka import RateWeights
 
 
 async def ask_when_uneven(
@@ -61,7 +62,7 @@ async def main() -> None:
         group_id=options.group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        partition_assignment_strategy=[WeightedAssignor(weights)],
+        partition_assignment_strategy=[assignor(Weighted(), weights=weights)],
     )
     asking = asyncio.create_task(ask_when_uneven(consumer, weights, options))
     try:

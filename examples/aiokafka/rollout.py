@@ -16,8 +16,8 @@ import time
 
 from examples.aiokafka.plain import Worker, log, run
 from examples.command_line import parser, start_logging
-from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
-from kafka_assignors_strategies.for_aiokafka import RolloutAssignor
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
+from kafka_assignors_strategies import Rollout
 
 DRAIN_S = 20.0
 """Less than `terminationGracePeriodSeconds`. After that, the member leaves with its remaining partitions."""
@@ -26,11 +26,11 @@ DRAIN_S = 20.0
 async def main() -> None:
     options = parser(__doc__).parse_args()
     share = os.environ.get("SHARE")
-    assignor = RolloutAssignor(release=os.environ["RELEASE"], share=float(share) if share else None)
+    rollout = Rollout(os.environ["RELEASE"], share=float(share) if share else None)
     consumer = CooperativeAIOKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,
-        partition_assignment_strategy=[assignor],
+        partition_assignment_strategy=[assignor(rollout)],
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         rebalance_timeout_ms=60_000,
@@ -41,7 +41,7 @@ async def main() -> None:
 
     async def drain() -> None:
         await terminated.wait()
-        assignor.announce(draining=True)
+        rollout.announce(draining=True)
         consumer.enforce_rebalance("draining")
         deadline = time.monotonic() + DRAIN_S
         while consumer.assignment() and time.monotonic() < deadline:

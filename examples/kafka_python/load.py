@@ -18,8 +18,9 @@ from kafka.errors import KafkaError
 from examples.command_line import parser, start_logging
 from examples.kafka_python.plain import consume, log
 from examples.uneven import PAUSE_S, too_much
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_strategies.for_kafka_python import RateWeights, WeightedAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
+from kafka_assignors_strategies import Weighted
+from kafka_assignors_strategies.for_kafka_python import RateWeights
 
 
 def ask_when_uneven(consumer: CooperativeKafkaConsumer, weights: RateWeights, options: Namespace) -> None:
@@ -59,7 +60,7 @@ def main() -> None:
         group_id=options.group,
         enable_auto_commit=False,
         auto_offset_reset="earliest",
-        partition_assignment_strategy=[WeightedAssignor(weights)],
+        partition_assignment_strategy=[assignor(Weighted(), weights=weights)],
     )
     threading.Thread(target=ask_when_uneven, args=(consumer, weights, options), daemon=True).start()
     consume(consumer, options.topic)

@@ -18,8 +18,8 @@ from kafka import ConsumerRebalanceListener, TopicPartition
 
 from examples.command_line import parser, start_logging
 from examples.kafka_python.plain import CLOSE_MS, log, work
-from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_strategies.for_kafka_python import RolloutAssignor
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer, assignor
+from kafka_assignors_strategies import Rollout
 
 DRAIN_S = 20.0
 """Less than `terminationGracePeriodSeconds`. After that, the member leaves with its remaining partitions."""
@@ -42,11 +42,11 @@ class Announcer(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
 def main() -> None:
     options = parser(__doc__).parse_args()
     share = os.environ.get("SHARE")
-    assignor = RolloutAssignor(release=os.environ["RELEASE"], share=float(share) if share else None)
+    rollout = Rollout(os.environ["RELEASE"], share=float(share) if share else None)
     consumer = CooperativeKafkaConsumer(
         bootstrap_servers=options.bootstrap_server,
         group_id=options.group,
-        partition_assignment_strategy=[assignor],
+        partition_assignment_strategy=[assignor(rollout)],
         enable_auto_commit=False,
         auto_offset_reset="earliest",
     )
@@ -58,7 +58,7 @@ def main() -> None:
     try:
         while not signals:
             work(consumer, signals)
-        assignor.announce(draining=True)
+        rollout.announce(draining=True)
         consumer.enforce_rebalance("draining")
         deadline = time.monotonic() + DRAIN_S
         while consumer.assignment() and time.monotonic() < deadline:

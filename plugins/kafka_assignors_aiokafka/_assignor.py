@@ -18,7 +18,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         AIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
     `weights` gives the leader of a cooperative group the weights of partitions, for strategies that use them:
-    see `WeightedAssignor`. The leader waits for the weights for `weights_timeout_s`, at most a third of
+    see `Weighted`. The leader waits for the weights for `weights_timeout_s`, at most a third of
     `session_timeout_ms`. `AssignorOptions` describes the other arguments.
     """
 

@@ -47,7 +47,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         KafkaConsumer("orders", group_id="g", partition_assignment_strategy=[assignor(MyStrategy())])
 
     In a `CooperativeKafkaConsumer`, `weights` gives a leader the weights of partitions, for strategies that
-    use them: see `WeightedAssignor`. The leader waits for the weights for `weights_timeout_s`, at most a
+    use them: see `Weighted`. The leader waits for the weights for `weights_timeout_s`, at most a
     third of `session_timeout_ms`. `AssignorOptions` describes the other arguments.
 
     With kafka-python 2, RuntimeError for a release that does not show what cooperative members hold, if the

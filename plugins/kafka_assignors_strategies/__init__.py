@@ -1,7 +1,7 @@
 """Strategies beyond the clients' own families: composed of rules, balanced by weight, and the broker's.
 
-`kafka_assignors.strategies.load_strategy` finds each by its name. `for_aiokafka` and `for_kafka_python` have
-them as assignors for a client, with the sources of weights.
+`kafka_assignors.strategies.load_strategy` finds each by its name, and `assignor(Standby(standby=True))` of a
+client's adapter runs it. `for_aiokafka` and `for_kafka_python` have the sources of weights.
 """
 
 from kafka_assignors_strategies.composed import Composed, CoPartitioned, Priority, Rollout, Standby

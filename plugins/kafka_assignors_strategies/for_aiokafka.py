@@ -1,4 +1,6 @@
-"""These strategies as assignors for aiokafka's consumer, and sources of weights that read offsets.
+"""Sources of weights for aiokafka's consumer that read offsets:
+
+    assignor(Weighted(), weights=LagWeights("billing", bootstrap_servers="broker:9092"))
 
 `LagWeights` and `RateWeights` open connections of their own, through aiokafka's public clients: the
 consumer's connections are busy with a rebalance and with fetches that a broker holds back.
@@ -15,8 +17,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from kafka_assignors.weights import GivenWeights
-from kafka_assignors_aiokafka import StrategyAssignor
-from kafka_assignors_strategies import for_clients
 from kafka_assignors_strategies.weight_sources import (
     LagSource,
     OffsetWeights,
@@ -25,48 +25,7 @@ from kafka_assignors_strategies.weight_sources import (
     WeightsFile,
 )
 
-__all__ = [
-    "LagWeights",
-    "PriorityAssignor",
-    "RateWeights",
-    "RolloutAssignor",
-    "StandbyAssignor",
-    "WeightedAssignor",
-    "WeightsFile",
-]
-
-
-class StandbyAssignor(for_clients.RunsStandby, StrategyAssignor):
-    """`standby`: as `cooperative-sticky`, with standby members that take over where active ones are missing.
-
-    `standby`: whether this process is a standby member. `active_at_least`: how many active members each topic
-    should have; set the same value on all members.
-    """
-
-
-class PriorityAssignor(for_clients.RunsPriority, StrategyAssignor):
-    """`priority`: as `cooperative-sticky`, but each class of topics is balanced by itself.
-
-    `first` lists the classes, the most important first: `[["alerts"], ["orders", ("pays", [0, 1])]]`. Set the
-    same value on all members.
-    """
-
-
-class WeightedAssignor(for_clients.RunsWeighted, StrategyAssignor):
-    """`weighted`: keeps the greatest load of a member as small as possible, by the weights of the partitions.
-
-    `weights` is the leader's source of weights: `LagWeights`, `RateWeights`, `WeightsFile`, or a function
-    (topics: partition counts by name) -> weights by name, with aiokafka also a coroutine function.
-    """
-
-
-class RolloutAssignor(for_clients.RunsRollout, StrategyAssignor):
-    """`rollout`: canaries with a fixed share of partitions; deployments that move each partition only once.
-
-    `release` names the release of this process. `share` is the part of every topic that the release asks for,
-    from 0 to 1; without it, this process is part of a rolling deployment. Members that are `draining` get no
-    partitions.
-    """
+__all__ = ["LagWeights", "RateWeights", "WeightsFile"]
 
 
 class _LooksUp(OffsetWeights):

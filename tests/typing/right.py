@@ -28,7 +28,7 @@ from kafka_assignors.strategies import (
     load_strategy,
     strategy_names,
 )
-from kafka_assignors_strategies import Priority, Rollout, Standby, for_aiokafka, for_kafka_python
+from kafka_assignors_strategies import Priority, Rollout, Standby, Weighted, for_aiokafka, for_kafka_python
 
 if sys.version_info >= (3, 11):
     from typing import assert_type
@@ -147,17 +147,17 @@ assert_type(
 of_aiokafka: list[kafka_assignors_aiokafka.StrategyAssignor] = [
     kafka_assignors_aiokafka.RangeAssignor(),
     kafka_assignors_aiokafka.RoundRobinAssignor(),
-    for_aiokafka.WeightedAssignor(lambda topics: {"orders": [1, None]}, budget=3),
-    for_aiokafka.WeightedAssignor(for_aiokafka.LagWeights("g", base=10)),
-    for_aiokafka.WeightedAssignor(for_aiokafka.RateWeights("g", half_life_s=60)),
+    kafka_assignors_aiokafka.assignor(Weighted(), weights=lambda topics: {"orders": [1, None]}),
+    kafka_assignors_aiokafka.assignor(Weighted(), weights=for_aiokafka.LagWeights("g", base=10)),
+    kafka_assignors_aiokafka.assignor(Weighted(), weights=for_aiokafka.RateWeights("g", half_life_s=60)),
     kafka_assignors_aiokafka.StickyAssignor(),
     kafka_assignors_aiokafka.CooperativeStickyAssignor(),
 ]
 of_kafka_python: list[kafka_assignors_kafka_python.StrategyAssignor] = [
     kafka_assignors_kafka_python.RangeAssignor(),
     kafka_assignors_kafka_python.RoundRobinAssignor(),
-    for_kafka_python.WeightedAssignor(for_kafka_python.WeightsFile("w.json")),
-    for_kafka_python.WeightedAssignor(for_kafka_python.RateWeights("g", base=0)),
+    kafka_assignors_kafka_python.assignor(Weighted(), weights=for_kafka_python.WeightsFile("w.json")),
+    kafka_assignors_kafka_python.assignor(Weighted(), weights=for_kafka_python.RateWeights("g", base=0)),
     kafka_assignors_kafka_python.StickyAssignor(),
     kafka_assignors_kafka_python.CooperativeStickyAssignor(),
 ]

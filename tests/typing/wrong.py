@@ -14,7 +14,7 @@ import kafka_assignors_kafka_python
 from kafka_assignors import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies import MemberContext, RebalanceProtocol, Sticky, Strategy
-from kafka_assignors_strategies import for_aiokafka
+from kafka_assignors_strategies import Weighted
 
 EAGER = (RebalanceProtocol.EAGER,)
 
@@ -88,8 +88,7 @@ kafka_assignors_aiokafka.assignor(Sticky)  # type: ignore[arg-type]
 kafka_assignors_aiokafka.assignor("sticky")  # type: ignore[arg-type]
 kafka_assignors_aiokafka.assignor(Duck())  # type: ignore[arg-type]
 kafka_assignors_aiokafka.assignor(Sticky(), "eu-1a")  # type: ignore[call-arg]
-for_aiokafka.WeightedAssignor()  # type: ignore[call-arg]
-for_aiokafka.WeightedAssignor("lag")  # type: ignore[arg-type]
+kafka_assignors_aiokafka.assignor(Weighted(), weights="lag")  # type: ignore[arg-type]
 kafka_assignors_aiokafka.StickyAssignor("eu-1a")  # type: ignore[call-arg]
 kafka_assignors_aiokafka.StickyAssignor(rack=1)  # type: ignore[arg-type]
 kafka_assignors_aiokafka.StickyAssignor(client_rack="eu-1a")  # type: ignore[call-arg]

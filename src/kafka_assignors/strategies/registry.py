@@ -36,10 +36,6 @@ ASSIGNOR_CLASSES: Mapping[str, str] = {
     "CooperativeStickyAssignor": "cooperative-sticky",
     "RackAwareStickyAssignor": "rack-aware-sticky",
     "CapacityAssignor": "capacity",
-    "StandbyAssignor": "standby",
-    "PriorityAssignor": "priority",
-    "WeightedAssignor": "weighted",
-    "RolloutAssignor": "rollout",
 }
 """The classes of our adapters, some of which Java and kafka-python have under the same names."""
 
