@@ -31,7 +31,7 @@ from kafka_assignors_strategies.rules import (
     ShareByRelease,
 )
 from tests.certificate import Certificate
-from tests.certificate.reduced import reduced_form
+from tests.certificate.reduced import claimed_group, reduced_form
 
 NAMES = ("a", "b", "c", "d")
 RACKS = ("r1", "r2")
@@ -258,12 +258,12 @@ class TestProblem:
         problem = problem.replace_topics([name], pieces).fix(
             {min(readers): {f"{name}/high": [0]}} if cut < len(units) else {}
         )
-        claims = problem.as_group().claims
+        claims = claimed_group(problem).claims
         assert claims.owners == problem.claims.owners
         assert {name: [*free] for name, free in claims.unowned.items()} == {
             name: [*free] for name, free in problem.claims.unowned.items()
         }
-        assignment = problem.in_original_group(CooperativeSticky().assign(problem.as_group()))
+        assignment = problem.in_original_group(CooperativeSticky().assign(claimed_group(problem)))
         check_assignment(group, assignment)
         if cut < len(units):
             assert cut in assignment.members[min(readers)][name]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka_assignors.group import Group
 from kafka_assignors.loads import crowding_bound, weights_of
 from kafka_assignors_strategies.makespan.balance import deal_jobs, improved, relax_jobs, round_relaxation
-from kafka_assignors_strategies.makespan.jobs import NO_OWNER, Jobs, Terms, jobs_of
+from kafka_assignors_strategies.makespan.jobs import NO_OWNER, Jobs, Threshold, jobs_of
 from kafka_assignors_strategies.makespan.local_search import Placing, relieve, take_back
 from tests.weighed_groups import least_makespan, weighed, weighed_groups
 
@@ -86,7 +86,6 @@ class TestSearch:
             before = now
         assert all(holder in readers(jobs, job) for job, holder in enumerate(placing.holders))
         assert placing.loads == Placing(jobs, placing.holders).loads
-        assert placing.changed_hands == Placing(jobs, placing.holders).changed_hands
         for step in reversed(steps):
             take_back(placing, step)
         assert (placing.holders, placing.loads) == (holders, loads)
@@ -106,5 +105,5 @@ def test_a_fresh_assignment_is_taken_where_the_search_is_stuck() -> None:
         {"1": {"x": [0, 1]}, "2": {"y": [0]}},
     )
     jobs = heavy_jobs(group)
-    assert improved(jobs, [0, 1, 2], 10, Terms(Fraction(1, 10), None)) == [0, 1, 2]
-    assert improved(jobs, [0, 1, 2], 10, Terms(Fraction(1, 2), None)) == [0, 0, 1]
+    assert improved(jobs, [0, 1, 2], 10, Threshold(Fraction(1, 10))) == [0, 1, 2]
+    assert improved(jobs, [0, 1, 2], 10, Threshold(Fraction(1, 2))) == [0, 0, 1]

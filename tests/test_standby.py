@@ -18,7 +18,7 @@ from kafka_assignors_strategies import Standby
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
 from tests.certificate import Certificate
-from tests.certificate.reduced import reduced_form
+from tests.certificate.reduced import claimed_group, reduced_form
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, owners_of, score
@@ -226,7 +226,7 @@ class TestWhateverTheGroup:
         group, at_least = life
         strategy = Standby(active_at_least=at_least)
         # If a standby member may not keep a partition that it owned, the partition has no other owner.
-        left = strategy.problem(group).as_group()
+        left = claimed_group(strategy.problem(group))
         oracle = Oracle(left)
         ours = score(left, owners_of(left, strategy.assign(group)), oracle.prior)
         order = Order.MOVEMENT_RACKS

@@ -192,7 +192,7 @@ def _require_nothing_beside_weights(rules: Sequence[Rule]) -> None:
     for rule in rules:
         if rule.place is Place.TIE_BREAKER:
             raise RuleOrderError(
-                f"rule {LevelByWeight.kind!r} moves partitions by its own threshold and budget and does not "
+                f"rule {LevelByWeight.kind!r} moves partitions by its own threshold and does not "
                 f"look at racks, so {rule.kind!r} beside it has nothing to say: leave it out"
             )
         if isinstance(rule, ShareByRelease):

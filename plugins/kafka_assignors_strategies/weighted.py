@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from kafka_assignors.arguments import require_integer, require_number
+from kafka_assignors.arguments import require_number
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads import weights_of
 from kafka_assignors.strategy import Strategy
-from kafka_assignors_strategies.makespan import Terms, balance_loads
+from kafka_assignors_strategies.makespan import balance_loads
 
 THRESHOLD = 0.04
 """The threshold by default: the greatest load is then at most 1.05 times what the search reaches."""
@@ -29,32 +28,22 @@ class Weighted(Strategy):
     """Balanced by weight, and moving partitions only where it is worth it, under either protocol.
 
     `threshold` is the share of the greatest load by which it must fall for partitions to move: from 0 to
-    0.99. `budget` is how many partitions may change hands in one rebalance, including those that had no owner
-    and must be placed; None for any number.
+    0.99.
 
     The greatest load is at most f / (1 - threshold) times the least possible one, and at most f times if no
     partition had an owner. With m members that subscribe to the same topics f is 4/3 - 1/(3m) (heaviest
     first: R. L. Graham, 1969); with any subscriptions it is 2 (rounding of a maximum flow: J. K. Lenstra,
     D. B. Shmoys, É. Tardos, 1990). It is never more than 1 + the heaviest weight divided by the lower bound,
-    where that is above 1 + 1/256. With a budget nothing is promised unless no partition had an owner.
-    `kafka_assignors_strategies.makespan.balance` has the proofs.
+    where that is above 1 + 1/256. `kafka_assignors_strategies.makespan.balance` has the proofs.
     """
 
     threshold: float = THRESHOLD
-    budget: int | None = None
 
     name = "weighted"
 
     def __post_init__(self) -> None:
         """Raises TypeError or ValueError for arguments that make no sense."""
         require_number("threshold", self.threshold, most=0.99)
-        if self.budget is not None:
-            require_integer("budget", self.budget, least=0)
-
-    @property
-    def terms(self) -> Terms:
-        """The threshold and the budget."""
-        return Terms(Fraction(self.threshold).limit_denominator(1_000_000), self.budget)
 
     def findings(self, group: Group) -> Sequence[str]:
         """How many weights are unknown, if any."""
@@ -70,4 +59,4 @@ class Weighted(Strategy):
         ]
 
     def assign(self, group: Group) -> Assignment:
-        return balance_loads(group, group.claims, self.terms)
+        return balance_loads(group, group.claims, self.threshold)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_assignors.criteria import Criteria, Scale
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules.priority import LevelByPriority, one_by_one
+from kafka_assignors_strategies.rules.rule import Problem
 from tests.certificate.check import Certificate
 from tests.certificate.prove import Improvement, among, prove
 
@@ -27,11 +28,22 @@ class Reduced:
         return prove(self.group, self.assignment, self.criteria, scale=self.scale)
 
 
+def claimed_group(problem: Problem) -> Group:
+    """The reduced group by itself: its members claim the partitions of their judged claims."""
+    members = {
+        member_id: replace(
+            member, owned=problem.claims.owners.get(member_id, {}), generation=NO_GENERATION, data=b""
+        )
+        for member_id, member in problem.group.members.items()
+    }
+    return Group(problem.group.topics, members)
+
+
 def reduced_form(strategy: Composed, group: Group) -> Reduced:
     """What is left of the group for the balance rule, and the assignment of the rule."""
     problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
     scale = among(balance.scale(problem), problem.group)
-    return Reduced(problem.as_group(), balance.balance(problem, criteria), criteria, scale)
+    return Reduced(claimed_group(problem), balance.balance(problem, criteria), criteria, scale)
 
 
 def layers(strategy: Composed, group: Group) -> Iterator[Reduced]:
@@ -39,7 +51,7 @@ def layers(strategy: Composed, group: Group) -> Iterator[Reduced]:
     problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
     assert isinstance(balance, LevelByPriority)
     parts, classes = balance._by_class(problem)
-    whole = parts.as_group()
+    whole = claimed_group(parts)
     for solved, scale in one_by_one(parts, classes, problem.fixed_loads, criteria):
         names = {name for held in solved.members.values() for name in held}
         topics = {name: topic for name, topic in whole.topics.items() if name in names}

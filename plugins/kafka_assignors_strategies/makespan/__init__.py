@@ -12,6 +12,5 @@ reports with each assignment.
 from __future__ import annotations
 
 from kafka_assignors_strategies.makespan.balance import balance_loads
-from kafka_assignors_strategies.makespan.jobs import Terms
 
-__all__ = ["Terms", "balance_loads"]
+__all__ = ["balance_loads"]

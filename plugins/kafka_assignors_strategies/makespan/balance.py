@@ -12,8 +12,8 @@ group could wait for ever. Members above their fair share are looked at in layer
 
 The first layer may take a **fresh** assignment that ignores owners, if it is better by more than the
 threshold (and no better than one part in `FINE` above the bound); its bundles go to the members that have
-most of them. All of that is repeated until nothing moves: its own result stays. With a **budget** only the
-first steps are taken, and no factor is promised. Partitions of weight 0 are balanced by number at the end.
+most of them. All of that is repeated until nothing moves: its own result stays. Partitions of weight 0 are
+balanced by number at the end.
 
 Fresh is the heaviest job first (`deal_jobs`; R. L. Graham, "Bounds on multiprocessing timing anomalies", SIAM
 Journal on Applied Mathematics 17, 1969), with one subscription for all at most 4/3 - 1/(3m) of the optimum;
@@ -36,11 +36,10 @@ from kafka_assignors.loads import Relaxation, crowding_bound, relax, weights_of
 from kafka_assignors_strategies.makespan.jobs import (
     NO_OWNER,
     Jobs,
-    Terms,
+    Threshold,
     assignment_to,
-    bundle_holders,
-    changed_hands,
     jobs_of,
+    members_of_bundles,
 )
 from kafka_assignors_strategies.makespan.local_search import Placing, fill_idle, relieve, take_back
 
@@ -50,28 +49,24 @@ FINE = 256
 _MOST_ROUNDS = 100
 """A limit: each round lowers loads, and the second one usually finds nothing."""
 
-_LITTLE = Fraction(1, 64)
+_LITTLE = Threshold(Fraction(1, 64))
 """The threshold for a fresh assignment: layers in smaller steps would be many and gain nothing."""
 
 
-def balance_loads(group: Group, claims: Claims, terms: Terms) -> Assignment:
-    """The assignment, given the judged claims of the members."""
+def balance_loads(group: Group, claims: Claims, threshold: float) -> Assignment:
+    """The assignment, given the judged claims of the members; `threshold` is from 0 to 0.99."""
+    gain = Threshold(Fraction(threshold).limit_denominator(1_000_000))
     jobs, classes = jobs_of(group, claims, weights_of(group))
     holders = [NO_OWNER] * len(jobs.weights)
-    left = terms.without(jobs.owners.count(NO_OWNER))
     heavy, numbers = jobs.with_weight_alone()
-    if numbers:
-        held = improved(heavy, *fresh_holders(heavy), left)
-        for number, holder in zip(numbers, held, strict=True):
-            holders[number] = holder
-        left = left.without(changed_hands(heavy.owners, held))
-    else:
-        held = []
+    held = improved(heavy, *fresh_holders(heavy), gain) if numbers else []
+    for number, holder in zip(numbers, held, strict=True):
+        holders[number] = holder
     light, numbers = jobs.by_count(held)
     if numbers:
         loads, fresh = list(light.base), [NO_OWNER] * len(numbers)
         deal_jobs(light, loads, fresh, range(len(numbers)))
-        held = improved(light, fresh, 0, left)
+        held = improved(light, fresh, 0, gain)
         for number, holder in zip(numbers, held, strict=True):
             holders[number] = holder
     return assignment_to(group, classes, holders)
@@ -96,7 +91,7 @@ def relax_jobs(jobs: Jobs) -> Relaxation:
     return relax([*map(len, jobs.cohorts)], jobs.takers, amounts)
 
 
-def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list[int]:
+def improved(jobs: Jobs, fresh: Sequence[int], bound: int, gain: Threshold) -> list[int]:
     """The holder of each job after all improvements that are worth their moves.
 
     `fresh` are the holders of an assignment that ignores owners, `bound` is a lower bound of the greatest
@@ -108,14 +103,10 @@ def improved(jobs: Jobs, fresh: Sequence[int], bound: int, terms: Terms) -> list
     fair = _fair_share(jobs)
     for _ in range(_MOST_ROUNDS):
         before = list(placing.holders)
-        fill_idle(placing, fair, terms.budget)
-        if _relieve_layers(placing, bound, fair, terms, content):
-            break
-        if terms.is_worth(content, max(placing.loads)):
-            adapted = _adapted(jobs, fresh, content, terms)
-            if terms.budget is not None and adapted.changed_hands > terms.budget:
-                break
-            placing = adapted
+        fill_idle(placing, fair)
+        _relieve_layers(placing, bound, fair, gain, content)
+        if gain.is_worth(content, max(placing.loads)):
+            placing = _adapted(jobs, fresh, content, gain)
         if placing.holders == before:
             break
     return placing.holders
@@ -139,42 +130,32 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
 def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
     """Holders improved by the search alone, regardless of owners."""
     placing = Placing(jobs, holders)
-    _relieve_layers(placing, bound, _fair_share(jobs), Terms(_LITTLE, None))
+    _relieve_layers(placing, bound, _fair_share(jobs), _LITTLE)
     return placing.holders
 
 
 def _relieve_layers(
-    placing: Placing, bound: int, fair: int, terms: Terms, fresh_load: int | None = None
-) -> bool:
-    """Relieve the layers; whether the budget stopped it.
-
-    `fresh_load` counts as the end of the first layer if it is lower.
-    """
+    placing: Placing, bound: int, fair: int, gain: Threshold, fresh_load: int | None = None
+) -> None:
+    """Relieve the layers. `fresh_load` counts as the end of the first layer if it is lower."""
     loads = placing.loads
     layer = placing.jobs.members
     bound = max(bound, fair)
     enough = bound + bound // FINE
-    while layer and terms.is_worth(fair, greatest := max(loads[member] for member in layer)):
+    while layer and gain.is_worth(fair, greatest := max(loads[member] for member in layer)):
         steps = list(relieve(placing, layer, enough))
         end = max(loads[member] for member in layer)
         if fresh_load is not None:
             end, fresh_load = min(end, fresh_load), None
-        if terms.is_worth(end, greatest):
-            while steps and not terms.is_worth(end, steps[-1].greatest_before):
+        if gain.is_worth(end, greatest):
+            while steps and not gain.is_worth(end, steps[-1].greatest_before):
                 take_back(placing, steps.pop())
-            stopped = False
-            while steps and terms.budget is not None and placing.changed_hands > terms.budget:
-                take_back(placing, steps.pop())
-                stopped = True
-            if stopped:
-                return True
         else:
             for step in reversed(steps):
                 take_back(placing, step)
         greatest = max(loads[member] for member in layer)
-        layer = [member for member in layer if terms.is_worth(loads[member], greatest)]
+        layer = [member for member in layer if gain.is_worth(loads[member], greatest)]
         enough = fair + fair // FINE
-    return False
 
 
 def _fair_share(jobs: Jobs) -> int:
@@ -188,18 +169,18 @@ def _fair_share(jobs: Jobs) -> int:
     return total // left if left else 0
 
 
-def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, terms: Terms) -> Placing:
+def _adapted(jobs: Jobs, fresh: Sequence[int], fresh_load: int, gain: Threshold) -> Placing:
     """The fresh assignment with each bundle at the member that owns most of it.
 
     Then single jobs go back to their owners, as far as the load allows it.
     """
-    holder_of = bundle_holders(jobs, jobs.members, enumerate(fresh), [1] * len(fresh))
-    adapted = Placing(jobs, [holder_of[bundle] for bundle in fresh])
+    member_of = members_of_bundles(jobs, fresh)
+    adapted = Placing(jobs, [member_of[bundle] for bundle in fresh])
     gone = [job for job, owner in enumerate(jobs.owners) if owner not in (NO_OWNER, adapted.holders[job])]
     for job in sorted(gone, key=lambda job: (jobs.weights[job], job)):
         owner = jobs.owners[job]
         # With the job back, the fresh assignment must not be worth taking once more.
-        if not terms.is_worth(fresh_load, adapted.loads[owner] + jobs.weights[job]):
+        if not gain.is_worth(fresh_load, adapted.loads[owner] + jobs.weights[job]):
             adapted.move(job, owner)
     return adapted
 

@@ -45,11 +45,6 @@ class Jobs:
         """The members that can get something, cohort by cohort."""
         return [*chain.from_iterable(self.cohorts)]
 
-    @property
-    def readers(self) -> list[list[int]]:
-        """By class, the members that may have its jobs, cohort by cohort."""
-        return [[*chain.from_iterable(map(self.cohorts.__getitem__, takers))] for takers in self.takers]
-
     def heaviest_first(self, numbers: Iterable[int]) -> list[int]:
         """The jobs of these numbers by falling weight, then by number."""
         return sorted(numbers, key=lambda job: (-self.weights[job], job))
@@ -81,24 +76,14 @@ class Jobs:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The gain for which partitions may move, and how many may.
+class Threshold:
+    """The share of a load by which it must come down for partitions to move: from 0 to 0.99."""
 
-    Attributes:
-        threshold: partitions move only if a load comes down by more than this share of itself; 0 to 0.99.
-        budget: how many partitions may change hands; None for any number.
-    """
-
-    threshold: Fraction
-    budget: int | None
-
-    def without(self, moved: int) -> Terms:
-        """The terms that are left when this many partitions have changed hands."""
-        return self if self.budget is None else replace(self, budget=max(0, self.budget - moved))
+    share: Fraction
 
     def is_worth(self, load: int, before: int) -> bool:
         """Whether `load` is below `before` by more than the threshold."""
-        whole, gained = self.threshold.denominator, self.threshold.numerator
+        whole, gained = self.share.denominator, self.share.numerator
         return load * whole < before * (whole - gained)
 
 
@@ -139,11 +124,6 @@ def holders_in(group: Group, classes: Classes, members: Mapping[str, TopicPartit
     return [*chain.from_iterable(holders.values())]
 
 
-def changed_hands(owners: Sequence[int], holders: Sequence[int]) -> int:
-    """How many jobs are not with the member that owned them, though it is in the group."""
-    return sum(owner not in (NO_OWNER, holder) for owner, holder in zip(owners, holders, strict=True))
-
-
 def assignment_to(group: Group, classes: Classes, holders: Sequence[int]) -> Assignment:
     """The assignment in which each job is with its holder: the inverse of `holders_in`."""
     members: list[dict[str, list[int]]] = [{} for _ in classes.members]
@@ -156,39 +136,31 @@ def assignment_to(group: Group, classes: Classes, holders: Sequence[int]) -> Ass
     return Assignment({member_id: by_id[member_id] for member_id in group.members})
 
 
-def with_most_in_common(common: Mapping[tuple[int, int], int]) -> dict[int, int]:
-    """The member of each bundle, given what each (bundle, member) have in common: the most goes first."""
-    holders: dict[int, int] = {}
-    taken: set[int] = set()
-    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
-        if bundle not in holders and member not in taken:
-            holders[bundle] = member
-            taken.add(member)
-    return holders
+def members_of_bundles(jobs: Jobs, bundles: Sequence[int]) -> dict[int, int]:
+    """The member that gets each bundle of jobs: the one of its cohort that owned most of them.
 
-
-def bundle_holders(
-    jobs: Jobs, pool: Sequence[int], bundles: Iterable[tuple[int, int]], worth: Sequence[int]
-) -> dict[int, int]:
-    """The member of the pool that gets each bundle of jobs: the one of its cohort that owns most of it.
-
-    `bundles` are jobs and the bundle of each, which has the number of a member that may have it, and `worth`
-    says how much each job counts. The bundle with most in common goes first; bundles that are left go to the
-    members that are left, in their order. If a member has a base, bundles are not exchanged.
+    `bundles` has the bundle of each job, which has the number of a member that may have it. The bundle with
+    most in common goes first; bundles that are left go to the members that are left, in their order. If a
+    member has a base, bundles are not exchanged.
     """
     if any(jobs.base):
-        return {member: member for member in pool}
-    cohort_of, members = jobs.cohort_of, frozenset(pool)
-    common: Counter[tuple[int, int]] = Counter()
-    for job, bundle in bundles:
-        owner = jobs.owners[job]
-        if owner in members and cohort_of[owner] == cohort_of[bundle]:
-            common[bundle, owner] += worth[job]
-    holders = with_most_in_common(common)
+        return {member: member for member in jobs.members}
+    cohort_of = jobs.cohort_of
+    common = Counter(
+        (bundle, owner)
+        for bundle, owner in zip(bundles, jobs.owners, strict=True)
+        if owner != NO_OWNER and cohort_of[owner] == cohort_of[bundle]
+    )
+    member_of: dict[int, int] = {}
+    free = set(jobs.members)
+    for (bundle, member), _ in sorted(common.items(), key=lambda item: (-item[1], item[0])):
+        if bundle not in member_of and member in free:
+            member_of[bundle] = member
+            free.remove(member)
     left: dict[int, list[int]] = {}
-    for member in sorted(members.difference(holders.values()), reverse=True):
+    for member in sorted(free, reverse=True):
         left.setdefault(cohort_of[member], []).append(member)
-    for bundle in pool:
-        if bundle not in holders:
-            holders[bundle] = left[cohort_of[bundle]].pop()
-    return holders
+    for bundle in jobs.members:
+        if bundle not in member_of:
+            member_of[bundle] = left[cohort_of[bundle]].pop()
+    return member_of

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from typing import TypeAlias
 
-from kafka_assignors_strategies.makespan.jobs import NO_OWNER, Jobs, changed_hands
+from kafka_assignors_strategies.makespan.jobs import Jobs
 
 _LOOKED_AT = 16
 """The most emptier members that a step chooses from."""
@@ -37,7 +37,6 @@ class Placing:
         loads: the load of each member, its base included.
         holders: who has each job.
         held: by member and class, its jobs as (weight, job), ascending; no class without a job.
-        changed_hands: how many jobs are not with the member that owned them, though it is in the group.
     """
 
     def __init__(self, jobs: Jobs, holders: Sequence[int]) -> None:
@@ -46,7 +45,6 @@ class Placing:
         self.holders = list(holders)
         self.loads = list(jobs.base)
         self.held: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs.base]
-        self.changed_hands = changed_hands(jobs.owners, holders)
         for job, (holder, weight, number) in enumerate(
             zip(self.holders, jobs.weights, jobs.class_of, strict=True)
         ):
@@ -59,7 +57,7 @@ class Placing:
     def move(self, job: int, taker: int) -> None:
         """Give a job to another member. Cost: logarithmic, and a shift within a list."""
         jobs, giver = self.jobs, self.holders[job]
-        weight, number, owner = jobs.weights[job], jobs.class_of[job], jobs.owners[job]
+        weight, number = jobs.weights[job], jobs.class_of[job]
         given = self.held[giver]
         del given[number][bisect_left(given[number], (weight, job))]
         if not given[number]:
@@ -68,8 +66,6 @@ class Placing:
         self.loads[giver] -= weight
         self.loads[taker] += weight
         self.holders[job] = taker
-        if owner != NO_OWNER:
-            self.changed_hands += (taker != owner) - (giver != owner)
 
     def has_any(self, member: int) -> bool:
         """Whether the member has any job, or a base."""
@@ -112,17 +108,16 @@ def relieve(placing: Placing, members: Sequence[int], enough: int) -> Iterator[S
         yield SearchStep(moves, greatest)
 
 
-def fill_idle(placing: Placing, fair: int, budget: int | None) -> None:
+def fill_idle(placing: Placing, fair: int) -> None:
     """Give members without a job one of a member above the fair share.
 
-    The fullest member gives first, as long as that leaves the fuller of the two with less. `budget` is how
-    many jobs may be with another member than their owner.
+    The fullest member gives first, as long as that leaves the fuller of the two with less.
     """
     loads, members = placing.loads, placing.jobs.members
     idle = sorted((loads[member], member) for member in members if not placing.has_any(member))
     givers = [(-loads[member], member) for member in members if loads[member] > fair] if idle else []
     heapify(givers)
-    while givers and (budget is None or placing.changed_hands < budget):
+    while givers:
         _, giver = heappop(givers)
         moves = _best_move(placing, idle, giver)
         if moves is None:

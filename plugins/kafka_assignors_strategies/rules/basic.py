@@ -26,10 +26,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from kafka_assignors.criteria import PLAIN, Criteria, Criterion, Scale, exact, traded
+from kafka_assignors.criteria import Criteria, Criterion, Scale, exact, traded
 from kafka_assignors.group import Assignment, Group, Member, quoted
 from kafka_assignors.solver import solve
-from kafka_assignors_strategies.makespan import Terms, balance_loads
+from kafka_assignors_strategies.makespan import balance_loads
 from kafka_assignors_strategies.rules.rule import (
     Piece,
     Place,
@@ -102,29 +102,20 @@ def _favouring(scale: Scale, problem: Problem) -> Scale:
 class LevelByWeight(Balance):
     """The greatest load of any member by weight is within a proved factor of the least, as in `weighted`.
 
-    Partitions that stay together weigh the sum of their weights. `threshold` and `budget` are
-    those of `Weighted` and alone decide about moves; racks play no part. Raises TypeError or ValueError as
-    `Weighted` does.
+    Partitions that stay together weigh the sum of their weights. The `threshold` of `Weighted` alone decides
+    about moves; racks play no part. Raises TypeError or ValueError as `Weighted` does.
     """
 
     threshold: float = THRESHOLD
-    budget: int | None = None
 
     kind = "weights"
 
     def __post_init__(self) -> None:
-        self._terms()
-
-    def scale(self, problem: Problem) -> Scale:
-        """The plain scale: by number of partitions, members are alike."""
-        return PLAIN
+        Weighted(self.threshold)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         # The group of such a problem has no fixed partitions.
-        return balance_loads(problem.group, problem.claims, self._terms())
-
-    def _terms(self) -> Terms:
-        return Weighted(self.threshold, self.budget).terms
+        return balance_loads(problem.group, problem.claims, self.threshold)
 
 
 @dataclass(frozen=True, slots=True)

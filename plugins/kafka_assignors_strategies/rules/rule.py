@@ -36,7 +36,6 @@ from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import Criteria
 from kafka_assignors.group import (
     MOST_WEIGHT,
-    NO_GENERATION,
     Assignment,
     Group,
     Member,
@@ -235,16 +234,6 @@ class Problem:
         for member_id, by_topic in kept.items():
             loads[member_id] += sum(map(len, by_topic.values()))
         return replace(self.replace_topics(taken.keys(), pieces), fixed=fixed, fixed_loads=loads)
-
-    def as_group(self) -> Group:
-        """The reduced group by itself: its members claim the partitions of their judged claims."""
-        members = {
-            member_id: replace(
-                member, owned=self.claims.owners.get(member_id, {}), generation=NO_GENERATION, data=b""
-            )
-            for member_id, member in self.group.members.items()
-        }
-        return Group(self.group.topics, members)
 
     def in_original_group(self, assignment: Assignment) -> Assignment:
         """The assignment of the original group that this assignment of the reduced group stands for."""
