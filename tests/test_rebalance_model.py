@@ -13,7 +13,6 @@ from kafka_assignors.rebalance import MemberState
 from tests.rebalance_model.explore import Exploration, Result
 from tests.rebalance_model.model import Model
 from tests.rebalance_model.mutations import LEADER_MUTATIONS, MUTATIONS
-from tests.rebalance_model.wide import WideExploration
 
 pytestmark = pytest.mark.exhaustive
 
@@ -96,13 +95,6 @@ def test_no_state_that_plain_forms_reach_is_missing_among_the_reduced_ones(event
         reduced.find(world)
 
 
-@pytest.mark.parametrize("events", ["", "close", "lose", "time,timeout"])
-def test_the_compiled_exploration_finds_the_same(events: str) -> None:
-    model = Model(events=frozenset(filter(None, events.split(","))))
-    wide, single = WideExploration(model).explore(), explore(model)
-    assert replace(wide, cpu_seconds=0) == replace(single, cpu_seconds=0)
-
-
 def test_every_rule_holds_wherever_one_disturbance_hits() -> None:
     result = Exploration(Model()).run(max_disturbances=1)
     assert result.found is None, str(result.found)
@@ -147,11 +139,6 @@ def test_a_broken_rule_is_caught(model: Model) -> None:
     found = Exploration(model).run(max_states=40_000).found
     assert found is not None
     assert found.what.startswith("Violation")
-
-
-@pytest.mark.parametrize("model", MUTATIONS, ids=lambda model: model.machine.__name__)
-def test_the_compiled_exploration_catches_a_broken_rule(model: Model) -> None:
-    assert WideExploration(model).explore().found is not None
 
 
 @pytest.mark.parametrize("model", LEADER_MUTATIONS, ids=lambda model: model.leading)

@@ -8,7 +8,6 @@ import sys
 
 from tests.rebalance_model.explore import Exploration, Result
 from tests.rebalance_model.model import Model
-from tests.rebalance_model.wide import MEMBERS, WideExploration
 
 
 def report(result: Result) -> str:
@@ -48,9 +47,6 @@ def main() -> int:
     parser.add_argument("--disturbances", type=int, help="all that so many of them lead to")
     parser.add_argument("--max-states", type=int)
     parser.add_argument("--cpu-seconds", type=float, default=math.inf, help="stop after this much CPU time")
-    parser.add_argument(
-        "--wide", action="store_true", help="compiled, to the fixpoint; no story of what fails"
-    )
     parser.add_argument("--kinds", default="", help="of the members: ours,java,eager")
     parser.add_argument("--leader", choices=["ours", "older", "eager"], default="ours")
     parser.add_argument("--late-requests", action="store_true", help="requests are late too")
@@ -68,13 +64,7 @@ def main() -> int:
         session_timeout=args.session,
         rebalance_timeout=args.rebalance,
     )
-    if args.wide:
-        if model.members != MEMBERS:
-            parser.error(f"--wide has room for {MEMBERS} members")
-        result = WideExploration(model).explore(show)
-    else:
-        exploration = Exploration(model)
-        result = exploration.run(args.depth, args.max_states, args.cpu_seconds, args.disturbances, show)
+    result = Exploration(model).run(args.depth, args.max_states, args.cpu_seconds, args.disturbances, show)
     print(report(result), flush=True)
     return 1 if result.found else 0
 
