@@ -396,7 +396,7 @@ class TestCommitsOfASession:
             assert [one.done() for one in commits] == [True, False, False, False]
             await client.answers()
             assert [await error_of(one) for one in commits] == [None] * 4
-            assert not len(client.commits)
+            assert not client.commits._lines
 
         run(scene)
 
@@ -533,7 +533,7 @@ class TestCommitsOfASession:
             assert await error_of(bad) is ValueError
             await client.answers()
             assert await error_of(good) is None
-            assert not len(client.commits)
+            assert not client.commits._lines
 
         run(scene)
 
@@ -692,7 +692,7 @@ class Chance:
             assert commit.done()
             if not commit.cancelled() and commit.exception() is None:
                 assert all(self.accepted[partition] >= offset for partition in tenures)
-        assert not len(client.commits)
+        assert not client.commits._lines
 
 
 @pytest.mark.parametrize("seed", range(60))

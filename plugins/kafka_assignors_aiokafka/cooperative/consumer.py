@@ -252,8 +252,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             self._closed = True
         if self._stopping is None or self._stopping.cancelled():
             self._stopping = asyncio.ensure_future(self._stop())
-        coordinator = self._coordinator
-        if not (isinstance(coordinator, CooperativeCoordinator) and coordinator.is_called_by_listener):
+        if not self._subscription.is_called_by_listener:  # The close waits for the end of that call.
             await asyncio.shield(self._stopping)
 
     async def _stop(self) -> None:

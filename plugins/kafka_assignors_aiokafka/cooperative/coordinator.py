@@ -122,14 +122,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         return bool(self._closing.done())
 
     @property
-    def is_called_by_listener(self) -> bool:
-        """Whether the running call of the listener, or a task that it has started, is the caller.
-
-        A close waits for that call, which may wait for the task.
-        """
-        return bool(self._subscription.is_called_by_listener)
-
-    @property
     def longest_call_s(self) -> float:
         """How many seconds a call of the listener may take while the consumer stops."""
         return float(self._max_poll_interval)

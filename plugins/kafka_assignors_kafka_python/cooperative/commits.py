@@ -25,6 +25,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kafka import errors as Errors
@@ -75,24 +76,24 @@ class AsyncCommits:
 
         def end(outcome: object) -> None:
             begun.outcome = outcome
-            while self._begun and (first := self._begun[0]).outcome is not first:
+            while self._begun and (first := self._begun[0]).outcome is not _OPEN:
                 self._begun.popleft()
                 completed.append((first.callback, first.offsets, first.outcome))
 
         return committing.add_both(end)
 
 
+_OPEN = object()
+"""The outcome of a commit that has not ended."""
+
+
+@dataclass(slots=True)
 class _Begun:
-    """A commit that `commit_async` has begun; `outcome` is the object itself until the commit has ended."""
+    """A commit that `commit_async` has begun."""
 
-    __slots__ = ("callback", "offsets", "outcome")
-
-    def __init__(
-        self, callback: Callable[..., Any], offsets: Mapping[TopicPartition, OffsetAndMetadata]
-    ) -> None:
-        self.callback = callback
-        self.offsets = offsets
-        self.outcome: object = self
+    callback: Callable[..., Any]
+    offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    outcome: object = _OPEN
 
 
 def require_offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

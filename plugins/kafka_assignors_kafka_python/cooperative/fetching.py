@@ -205,12 +205,7 @@ class _Leader(NamedTuple):
 class CooperativeFetcher(Fetcher):  # type: ignore[misc]
     """kafka-python's fetcher, whose `fetch_records` returns early after a `wake`."""
 
-    _fetch_futures: Any
-    _completed_fetches: Any
     _next_partition_records: Any
-    _paused_completed_fetches: Any
-    _paused_partition_records: Any
-    _reset_task: Any
     _validation_task: Any
     _subscriptions: CooperativeSubscriptionState
 

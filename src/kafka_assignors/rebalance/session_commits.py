@@ -90,14 +90,10 @@ class SessionCommits:
         self._client = client
         self._group_id = group_id
         self._last = -1
-        self._count = 0
         self._lines: dict[Partition, _Line] = {}
         """Those of the partitions with open commits. The one that was sent last comes last."""
         self._is_connecting = False
         self._is_backing_off = False
-
-    def __len__(self) -> int:
-        return self._count
 
     async def commit(self, offsets: Mapping[Any, Any], timeout_s: float | None) -> None:
         """Commit, with retries.
@@ -112,14 +108,12 @@ class SessionCommits:
             self._client.check_offsets(offsets)
         self._last += 1
         opened = _Open(self._last, offsets, self._client.outcome(), set(offsets))
-        self._count += 1
         for partition in offsets:
             self._lines.setdefault(partition, _Line(partition)).waiting[opened.number] = opened
         try:
             self._client.handle(CommitRequested(frozenset(offsets)))
             await opened.outcome.wait(timeout_s)
         finally:
-            self._count -= 1
             self._abandon(opened)
 
     # ---- requests
