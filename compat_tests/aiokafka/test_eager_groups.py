@@ -67,7 +67,7 @@ class TestStaticMembers(StaticMemberScenarios):
     ("assignors", "message"),
     [
         ([StickyAssignor], r"needs an instance: pass \[CooperativeStickyAssignor\(\)\]"),
-        ([RangeAssignor(), StickyAssignor], r"StickyAssignor is a class"),
+        ([RangeAssignor(), StickyAssignor], r"needs an instance"),
         ([StickyAssignor(), StickyAssignor(rack="a")], "2 assignors with the name 'sticky'"),
         ([StickyAssignor(), StickyPartitionAssignor], "2 assignors with the name 'sticky'"),
         (
