@@ -11,14 +11,13 @@ unexpected result are therefore performed again with ample time, and only the se
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from compat_tests.differential.language import THE_STATE, Observations, Scenario
 
-__all__ = ["Comparison", "Difference", "Found", "anchors_of", "compare", "stale_parts"]
+__all__ = ["Comparison", "Difference", "Found", "compare", "read_table", "stale_parts"]
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,7 @@ class Difference:
     Attributes:
         states, calls, what: where it occurs; every state, call and kind of observation must occur.
         stock, ours: the observation of each consumer.
-        reason: for the reader of the docs.
-        anchor: the heading of the section, on the client's page of the docs, that describes it.
-        line: words of the line in that section.
-        sometimes: the stock consumer's behaviour depends on timing, so the difference may not occur.
+        reason: why it is allowed.
     """
 
     states: tuple[str, ...]
@@ -42,9 +38,24 @@ class Difference:
     stock: str
     ours: str
     reason: str
-    anchor: str
-    line: str
-    sometimes: bool = False
+
+    @property
+    def sometimes(self) -> bool:
+        """Whether it depends on the timing of the stock consumer, so that it may not occur."""
+        return self.reason.endswith("*At times.*")
+
+
+def read_table(client: str) -> tuple[Difference, ...]:
+    """The rows under the heading of a client in `allowed.md`, which says how they are written."""
+    text = (Path(__file__).parent / "allowed.md").read_text(encoding="utf-8")
+    section = text.partition(f"## {client}\n")[2].partition("\n## ")[0]
+    _, _, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    table = []
+    for row in rows:
+        states, calls, what, stock, ours, reason = row.strip("| ").split(" | ")
+        occurs = [tuple(each.strip("`") for each in cell.split(" ; ")) for cell in (states, calls, what)]
+        table.append(Difference(occurs[0], occurs[1], occurs[2], stock.strip("`"), ours.strip("`"), reason))
+    return tuple(table)
 
 
 @dataclass(frozen=True)
@@ -197,19 +208,3 @@ def _row(found: Found, table: Iterable[Difference]) -> Difference | None:
 
 def _matches(pattern: str, text: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), text, re.DOTALL) is not None
-
-
-def anchors_of(page: Path) -> Mapping[str, str]:
-    """The text of each section of a page, by its anchor."""
-    sections: dict[str, str] = {}
-    anchor = ""
-    seen: Counter[str] = Counter()
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("#"):
-            title = line.lstrip("#").strip().lower()
-            anchor = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
-            seen[anchor] += 1
-            if seen[anchor] > 1:
-                anchor = f"{anchor}-{seen[anchor] - 1}"
-        sections[anchor] = sections.get(anchor, "") + line + "\n"
-    return {name: " ".join(text.split()) for name, text in sections.items()}

@@ -14,13 +14,21 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from compat_tests.differential.aiokafka_scene import AIOStage, Scene, scene_loop
 from compat_tests.differential.aiokafka_states import STATES, play
 from compat_tests.differential.calls import AIOKAFKA
-from compat_tests.differential.comparison import Both, Comparison, Difference, compare, stale_parts
-from compat_tests.differential.differences_aiokafka import TABLE
+from compat_tests.differential.comparison import (
+    Both,
+    Comparison,
+    Difference,
+    compare,
+    read_table,
+    stale_parts,
+)
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
 from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
 from compat_tests.differential.scene import ATTEMPTS
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+
+TABLE = read_table("aiokafka")
 
 pytestmark = pytest.mark.timeout(900)
 

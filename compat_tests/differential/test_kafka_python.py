@@ -11,8 +11,14 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from compat_tests.differential.calls import KAFKA_PYTHON
-from compat_tests.differential.comparison import Both, Comparison, Difference, compare, stale_parts
-from compat_tests.differential.differences_kafka_python import TABLE
+from compat_tests.differential.comparison import (
+    Both,
+    Comparison,
+    Difference,
+    compare,
+    read_table,
+    stale_parts,
+)
 from compat_tests.differential.kafka_python_scene import Scene
 from compat_tests.differential.kafka_python_states import STATES, play
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
@@ -20,6 +26,8 @@ from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names
 from compat_tests.differential.scene import ATTEMPTS, Stage
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+TABLE = read_table("kafka-python")
 
 pytestmark = pytest.mark.timeout(900)
 
