@@ -87,6 +87,11 @@ class TestWithholding:
         group = orders(1, member("a", 0, revoked=True), member("b"))
         assert not lead(Always(of_orders(a=[], b=[0])), group, COOPERATIVE).withheld
 
+    def test_an_eager_member_waits_for_what_another_holds_even_if_the_eager_one_owned_it_last(self) -> None:
+        group = orders(1, member("a", 0, generation=4, revoked=True), member("b", 0, generation=3))
+        led = lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE)
+        assert led.withheld == {"a": {"orders": [0]}}
+
     def test_an_eager_group_withholds_nothing(self) -> None:
         led = lead(Always(of_orders(a=[], b=[0])), orders(1, member("a", 0), member("b")), EAGER)
         assert led.assignment is led.target

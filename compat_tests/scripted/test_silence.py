@@ -1,4 +1,7 @@
-"""Connections of the coordinator that fall silent, though no socket is closed; another connection works."""
+"""Connections of the coordinator that fall silent, though no socket is closed; another connection works.
+
+One of these connections may end when another broker already coordinates the group.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.scripted.broker import VERSIONS, Code, Never, Request, ScriptedBroker
+from compat_tests.scripted.broker import VERSIONS, Closed, Code, Held, Never, Request, ScriptedBroker
 from compat_tests.scripted.model import REBALANCE_IN_PROGRESS, Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import HANG_S, hang_limit
@@ -185,5 +188,25 @@ def test_a_join_that_is_given_up_ends_on_the_broker_that_it_was_sent_to(client: 
             group.remove_member()
             await group.until(lambda: user.listened == ["assigned", "lost", "assigned"])
             await group.until(lambda: not broker.is_open(join.connection))
+
+    asyncio.run(run())
+
+
+@each_client
+def test_a_join_that_fails_on_an_old_coordinator_does_not_make_the_new_one_unknown(client: str) -> None:
+    async def run() -> None:
+        async with ScriptedBroker() as broker, consuming_from(broker, client, nodes=2) as (_, group):
+            failing = asyncio.Event()
+            group.answer("JoinGroup", Held(failing, then=Closed()))
+            group.begin_rebalance()
+            since = len(group.requests)
+            await group.until(lambda: group.sent("JoinGroup", since=since))
+            group.rebalancing, group.coordinator, moved_at = False, 1, len(group.requests)
+            group.answer("Heartbeat", Code(NOT_COORDINATOR))
+            await group.until(lambda: is_answered(group, moved_at))
+            failing_at = len(group.requests)
+            failing.set()
+            await group.until(lambda: group.sent("SyncGroup", since=failing_at))
+            assert not group.sent("FindCoordinator", since=failing_at)
 
     asyncio.run(run())

@@ -231,9 +231,10 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """The response of the coordinator. KafkaError if there is none."""
         if self.coordinator_unknown():
             raise Errors.CoordinatorNotAvailableError(self.group_id)
-        node_id, timeout_ms = self.coordinator_id, None
+        coordinator_id = node_id = self.coordinator_id
+        timeout_ms = None
         if joining:
-            node_id = self._joining_id = _joining_node(self._cluster, node_id)
+            node_id = self._joining_id = _joining_node(self._cluster, coordinator_id)
             # The broker answers when all members have joined, or when the leader has assigned.
             longest_ms = self.config["max_poll_interval_ms"] + _BEYOND_REBALANCE_MS
             timeout_ms = max(self.config["request_timeout_ms"], longest_ms)
@@ -241,8 +242,13 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
             return await self._manager.send(request, node_id=node_id, request_timeout_ms=timeout_ms)
         except Errors.KafkaError as error:
             if not isinstance(error, Errors.Cancelled):  # This member has closed the connection of joins.
-                self._failed_request(node_id, request, error)
+                self._failed_request(coordinator_id, request, error)
             raise
+
+    def _failed_request(self, node_id: Any, request: Any, error: Exception) -> None:
+        # A request may fail on an old coordinator when the new one is known, which stays known.
+        if node_id == self.coordinator_id:
+            super()._failed_request(node_id, request, error)
 
     def give_up(self, join: object) -> None:
         for returned in [one for one in self._calls if not one.is_done]:
