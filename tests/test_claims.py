@@ -106,6 +106,12 @@ class TestClaimsThatAreDropped:
         assert dropped.count == 2
         assert dropped.reason == "the topic has 6 partitions"
 
+    @pytest.mark.parametrize("wrong", [-1, 6])
+    def test_the_nearest_partition_that_does_not_exist(self, wrong: int) -> None:
+        claims = judge(member("a", [0, wrong]))
+        assert prior(claims) == {"a": [0]}
+        assert reasons(claims) == {"a": ((wrong,), "the topic has 6 partitions")}
+
     def test_a_partition_named_twice_is_owned_once(self) -> None:
         claims = judge(member("a", [2, 2, 1, 2]))
         assert prior(claims) == {"a": [1, 2]}
@@ -138,6 +144,14 @@ class TestFaultyMembers:
         assert prior(claims)["b"] == [0, 1]
         assert all(len(claim.partitions) <= NAMED_PARTITIONS for claim in claims.dropped)
         assert all(claim.member_id == "faulty" for claim in claims.dropped)
+
+    @pytest.mark.parametrize(("generation", "topics"), [(99, "orders"), (3, "payments")])
+    def test_an_astronomic_claim_that_is_dropped_as_a_whole_is_not_counted_out(
+        self, generation: int, topics: str
+    ) -> None:
+        (dropped,) = judge(member("faulty", range(10**30), generation, topics)).dropped
+        assert dropped.count == 10**30
+        assert dropped.partitions == tuple(range(NAMED_PARTITIONS))
 
     def test_the_count_tells_what_is_not_named(self) -> None:
         (dropped,) = judge(member("faulty", range(6, 6 + MILLION))).dropped
