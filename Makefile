@@ -23,7 +23,7 @@ export AIOKAFKA := $(if $(AIOKAFKA),$(abspath $(AIOKAFKA)))
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_replay -type f ! -name '*.pyc')
 
-.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos soak upstream-aiokafka matrix-docs lint record needs-aiokafka needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos upstream-aiokafka matrix-docs lint record needs-aiokafka needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
@@ -37,7 +37,6 @@ help:
 	@echo "make test         lint and every test, in the environments of tox.ini ($(JOBS) at once: JOBS=n)"
 	@echo "make test-all     the same with every supported version of the clients on every supported Python (hours; AIOKAFKA=folder)"
 	@echo "make chaos        random events on a mixed group and three brokers (SEEDS=1-20 MINUTES=10, for each seed)"
-	@echo "make soak         consumers of each kind for MINUTES, and what of them grows: a table and curves in soak/"
 	@echo "make upstream-aiokafka  aiokafka's own tests with both consumers (AIOKAFKA=folder, a checkout)"
 	@echo "make matrix-docs  write what the last of the two ran into docs/compatibility.md"
 	@echo "make lint         ruff, mypy, pyright, import-linter, and the check of words (tools/plain_words.py)"
@@ -87,9 +86,6 @@ test-all: needs-java needs-maven needs-aiokafka pysparks
 
 chaos: needs-java needs-maven .tools/ok
 	.tools/bin/tox run -e chaos $(TOX_ARGS) -- --seeds $(SEEDS) --minutes $(MINUTES) $(CHAOS_ARGS)
-
-soak: needs-java needs-maven .tools/ok
-	.tools/bin/tox run -e soak $(TOX_ARGS) -- --minutes $(MINUTES) --folder soak --picture soak/soak.svg
 
 upstream-aiokafka: needs-java needs-maven needs-aiokafka .tools/ok
 	.tools/bin/tox run -e py313-upstream-aiokafka $(TOX_ARGS)

@@ -1,7 +1,4 @@
-"""The counts of a process at one moment: futures and their callbacks, tasks, threads, descriptors, memory.
-
-This module keeps no sample, so that measuring adds nothing: the caller writes each sample to a file.
-"""
+"""The counts of a process at one moment: futures and their callbacks, tasks, threads, descriptors."""
 
 from __future__ import annotations
 
@@ -12,13 +9,10 @@ import gc
 import os
 import sys
 import threading
-import tracemalloc
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["MEASURES", "Counts", "count"]
-
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +23,6 @@ class Counts:
         callbacks: of all futures that are not done.
         most_callbacks: the most callbacks of a single future.
         futures: futures of asyncio (without tasks), of `concurrent.futures` and of kafka-python.
-        objects: objects that the garbage collector tracks.
-        blocks: memory blocks that Python's allocator has handed out.
-        traced_bytes: bytes allocated since tracemalloc was started; 0 without tracemalloc.
     """
 
     callbacks: int
@@ -40,13 +31,6 @@ class Counts:
     tasks: int
     threads: int
     fds: int
-    objects: int
-    blocks: int
-    traced_bytes: int
-    rss_bytes: int
-
-    def as_dict(self) -> dict[str, int]:
-        return asdict(self)
 
 
 MEASURES = tuple(Counts.__dataclass_fields__)
@@ -55,12 +39,10 @@ MEASURES = tuple(Counts.__dataclass_fields__)
 def count() -> tuple[Counts, dict[str, int]]:
     """The counts of this process, and the number of objects of each type."""
     gc.collect()
-    blocks, traced = sys.getallocatedblocks(), tracemalloc.get_traced_memory()[0]
     objects = gc.get_objects()
     types = collections.Counter(map(type, objects))
     kinds = _future_types(types)
     futures = [each for each in objects if type(each) in kinds]
-    tracked = len(objects)
     del objects
     callbacks = [_callbacks(each) for each in futures]
     tasks = sum(isinstance(each, asyncio.Task) for each in futures)
@@ -71,10 +53,6 @@ def count() -> tuple[Counts, dict[str, int]]:
         tasks=tasks,
         threads=threading.active_count(),
         fds=len(os.listdir("/proc/self/fd")) - 1,  # The listing itself opens one.
-        objects=tracked,
-        blocks=blocks,
-        traced_bytes=traced,
-        rss_bytes=_rss_bytes(),
     )
     named: collections.Counter[str] = collections.Counter()
     for each, number in types.items():
@@ -93,8 +71,3 @@ def _future_types(types: collections.Counter[type]) -> set[type]:
 def _callbacks(future: Any) -> int:
     lists = ("_callbacks", "_errbacks", "_done_callbacks")
     return sum(len(getattr(future, name, None) or ()) for name in lists)
-
-
-def _rss_bytes() -> int:
-    with open("/proc/self/statm", encoding="ascii") as statm:
-        return int(statm.read().split()[1]) * _PAGE_BYTES

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from compat_tests.soak.counts import Counts, count
+from compat_tests.soak.counts import MEASURES, Counts, count
 
 __all__ = ["ROUNDS", "Sample", "added_by_each_round", "sample"]
 
 ROUNDS = 5
 """The first round fills caches and pools; growth counts only if each of the other rounds adds it."""
-
-MEASURES = ("callbacks", "most_callbacks", "futures", "tasks", "threads", "fds")
 
 Sample = tuple[Counts, dict[str, int]]
 sample: Callable[[], Sample] = count

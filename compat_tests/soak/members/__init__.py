@@ -1,1 +1,0 @@
-"""The programs that `compat_tests.soak` measures; each runs one consumer."""
