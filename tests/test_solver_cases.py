@@ -192,6 +192,26 @@ class TestTies:
             "n": {"a": [2]},
         }
 
+    def test_the_lower_member_id_gets_one_more_also_of_members_that_own_as_many(self) -> None:
+        members = (
+            member("m", "a c", {"a": [0]}),
+            member("n", "a b c"),
+            member("o", "b c", {"b": [0]}),
+        )
+        assert assign([Topic("a", 2), Topic("b", 1), Topic("c", 1)], *members) == {
+            "m": {"a": [0], "c": [0]},
+            "n": {"a": [1]},
+            "o": {"b": [0]},
+        }
+
+    def test_the_lower_member_id_keeps_one_more(self) -> None:
+        members = member("m", "b", {"b": [0, 1]}), member("n", "a", {"a": [0, 1]}), member("o", "a b")
+        assert assign([Topic("a", 2), Topic("b", 2)], *members) == {
+            "m": {"b": [0, 1]},
+            "n": {"a": [0]},
+            "o": {"a": [1]},
+        }
+
     def test_an_instance_id_counts_instead_of_the_member_id(self) -> None:
         group = Group.of(
             [Topic("a", 1)],
