@@ -276,6 +276,8 @@ class Committer:
         self.connecting: asyncio.Future[None] | None = None
         self.under_way: tuple[Membership, dict[Partition, int], asyncio.Future[Any]] | None = None
         self.written: list[dict[Partition, int]] = []
+        self.backoff_over = asyncio.Event()
+        self.backoff_over.set()
         self.tasks: set[asyncio.Future[None]] = set()
         self.on_write: Callable[[dict[Partition, int]], None] = lambda offsets: None
         self.on_install: Callable[[Partitions], None] = lambda partitions: None
@@ -317,6 +319,7 @@ class Committer:
 
     async def back_off(self) -> None:
         await asyncio.sleep(0)
+        await self.backoff_over.wait()
 
     async def connect(self, timeout_s: float) -> None:
         if not self.ready:
@@ -577,6 +580,40 @@ class TestCommitsOfASession:
             assert client.written[1] == of(2, *numbers[-2:])
             await client.answers()
             assert [await error_of(one) for one in commits] == [None] * 3
+
+        run(scene)
+
+    def test_a_request_may_have_the_most_partitions_and_no_more(self) -> None:
+        async def scene() -> None:
+            numbers = range(MOST_PARTITIONS + 1)
+            client = Committer(*numbers)
+            client.ready = False
+            for some in ([*numbers][:-2], numbers[-2:-1], numbers[-1:]):
+                client.commit(1, *some)
+            await settled()
+            await client.connects()
+            assert client.written == [of(1, *numbers[:-1])]
+            await client.answers()
+            assert client.written[1:] == [of(1, *numbers[-1:])]
+            await client.answers()
+
+        run(scene)
+
+    def test_while_the_backoff_lasts_nothing_is_written_not_even_a_later_commit(self) -> None:
+        async def scene() -> None:
+            client = Committer(0, 1)
+            commits = [client.commit(1, 0)]
+            await settled()
+            client.backoff_over.clear()
+            await client.answers(14)  # The coordinator is loading the group.
+            commits.append(client.commit(2, 1))
+            await settled()
+            assert client.written == [of(1, 0)]
+            client.backoff_over.set()
+            await settled()
+            assert client.written[1:] == [{**of(1, 0), **of(2, 1)}]
+            await client.answers()
+            assert [await error_of(one) for one in commits] == [None, None]
 
         run(scene)
 

@@ -16,7 +16,7 @@ import pytest
 
 from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.messages import JoinGroupResponse, SyncGroupResponse
+from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance import MemberState, Settings
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
 from kafka_assignors.rebalance.events import (
@@ -30,10 +30,11 @@ from kafka_assignors.rebalance.events import (
     SendJoin,
     SendLeave,
     SubscriptionChanged,
+    SyncFailed,
 )
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors.strategies import CooperativeSticky, Sticky
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 
@@ -59,6 +60,8 @@ class Client:
     answers: list[int | Exception]
     member: MemberState = field(default_factory=lambda: MemberState(Settings(45, 300, 300)))
     done: list[Any] = field(default_factory=list)
+    offered: list[bytes] = field(default_factory=list)
+    sync_error: Exception | None = None
     retries_commits: bool = True
 
     @property
@@ -89,6 +92,7 @@ class Client:
         self, member_id: str, protocols: Sequence[tuple[str, bytes]], reason: str
     ) -> JoinGroupResponse:
         await Pause()
+        self.offered.append(protocols[0][1])
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -96,6 +100,8 @@ class Client:
 
     async def sync_group(self, *_: object) -> SyncGroupResponse:
         await Pause()
+        if self.sync_error is not None:
+            raise self.sync_error
         return SyncGroupResponse(0, encode_assignment(ConsumerAssignment(0, {"orders": [0]})))
 
     def partition_count(self, topic: str) -> int:
@@ -176,6 +182,17 @@ def test_an_error_that_does_not_pass_is_reported_when_the_user_was_told() -> Non
     assert joining(NOT_AUTHORIZED) == ["tell the user: g", failed(MembershipError.OTHER)]
 
 
+def test_a_sync_without_a_response_is_reported_after_the_backoff() -> None:
+    client = Client([0], sync_error=ClientError())
+    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    session = session_of(client)
+    session.carry_out(join)
+    client.member, (sync,) = client.member.handle(client.done.pop(), 0.0)
+    session.carry_out(sync)
+    assert client.done == ["back off", SyncFailed(Membership("a", 1), MembershipError.OTHER)]
+
+
 def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_second() -> None:
     client = Client([NOT_AUTHORIZED] * 7 + [0] + [NOT_AUTHORIZED] * 2)
     client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
@@ -191,6 +208,21 @@ def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_
     for _ in range(2):
         session.carry_out(join)
     assert [one for one in client.done if str(one).startswith("pause")] == [*pauses, "pause 0.1"]
+
+
+def test_an_eager_member_which_holds_nothing_names_what_it_was_assigned_last_and_when() -> None:
+    client = Client([0, 0])
+    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.EAGER), 0.0)
+    session = session_of(client, Sticky())
+    session.carry_out(join)
+    client.member, (sync,) = client.member.handle(client.done.pop(), 0.0)
+    session.carry_out(sync)
+    session.carry_out(join)
+    joined = [JoinedMember("a", None, data) for data in client.offered]
+    before, after = (Assignor(Sticky()).read_members([one]).members[0] for one in joined)
+    assert before.owned == {}
+    assert (after.owned, after.generation, after.revoked) == ({"orders": (0,)}, 1, True)
 
 
 @pytest.mark.parametrize("request_name", ["JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"])
