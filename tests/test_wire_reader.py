@@ -15,6 +15,14 @@ def reader(data: bytes) -> Reader:
     return Reader(data, "test data")
 
 
+def read(data: bytes, method: str) -> object:
+    """The value of all of the data, by a method such as `string` or `flexible string`."""
+    fields = Reader(data, "test data", flexible=method.startswith("flexible"))
+    value: object = getattr(fields, method.split()[-1])("field")
+    assert not fields.remaining
+    return value
+
+
 def test_numbers_are_big_endian_and_signed() -> None:
     fields = reader(struct.pack(">hiq", -2, -3, -4))
     assert (fields.int16("a"), fields.int32("b"), fields.int64("c")) == (-2, -3, -4)
@@ -80,13 +88,15 @@ def test_a_section_counts_its_bytes_from_the_start_of_the_whole() -> None:
         ("string", b"\xff\xff"),
         ("byte_array", b"\xff\xff\xff\xff"),
         ("int32s", b"\xff\xff\xff\xff"),
-        ("compact_string", b"\x00"),
-        ("compact_byte_array", b"\x00"),
+        ("flexible string", b"\x00"),
+        ("flexible byte_array", b"\x00"),
+        ("flexible int32s", b"\x00"),
+        ("flexible strings", b"\x00"),
     ],
 )
 def test_null_is_refused_where_the_schema_has_none(method: str, data: bytes) -> None:
     with pytest.raises(ProtocolError, match="field at byte 0: is null") as error:
-        getattr(reader(data), method)("field")
+        read(data, method)
     assert error.value.offset == 0
 
 
@@ -95,13 +105,31 @@ def test_null_is_refused_where_the_schema_has_none(method: str, data: bytes) -> 
     [
         ("nullable_string", b"\xff\xff"),
         ("nullable_byte_array", b"\xff" * 4),
-        ("compact_nullable_string", b"\x00"),
+        ("nullable_int32s", b"\xff" * 4),
+        ("flexible nullable_string", b"\x00"),
+        ("flexible nullable_byte_array", b"\x00"),
+        ("flexible nullable_int32s", b"\x00"),
     ],
 )
 def test_null_is_none_where_the_schema_has_it(method: str, data: bytes) -> None:
-    fields = reader(data)
-    assert getattr(fields, method)("field") is None
-    assert fields.remaining == 0
+    assert read(data, method) is None
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "data"),
+    [
+        ("string", "ab", b"\x03ab"),
+        ("nullable_string", None, b"\x00"),
+        ("byte_array", b"ab", b"\x03ab"),
+        ("int32s", (1, 2), b"\x03\0\0\0\x01\0\0\0\x02"),
+        ("strings", ("a", ""), b"\x03\x02a\x01"),
+    ],
+)
+def test_the_types_of_a_flexible_version(type: str, value: object, data: bytes) -> None:
+    writer = Writer("test data", flexible=True)
+    getattr(writer, type)("field", value)
+    assert writer.getvalue() == data
+    assert read(data, f"flexible {type}") == value
 
 
 @pytest.mark.parametrize(
@@ -192,13 +220,15 @@ def test_finish_says_how_much_is_left_over() -> None:
         ("int32", -(2**31) - 1, "-2147483649 is not an int32"),
         ("int64", 2**63, "9223372036854775808 is not an int64"),
         ("string", "x" * 32768, "32768 bytes of UTF-8 are more than the 32767 a string holds"),
-        ("compact_string", "x" * 32768, "32768 bytes of UTF-8 are more than the 32767 a string holds"),
+        ("flexible string", "x" * 32768, "32768 bytes of UTF-8 are more than the 32767 a string holds"),
         ("string", "\ud800", "cannot be UTF-8"),
     ],
 )
 def test_a_value_that_its_type_cannot_hold_is_not_written(method: str, value: object, problem: str) -> None:
     with pytest.raises(ProtocolError) as error:
-        getattr(Writer("test data"), method)("field", value)
+        getattr(Writer("test data", flexible=method.startswith("flexible")), method.split()[-1])(
+            "field", value
+        )
     assert error.value.field == "field"
     assert problem in str(error.value)
 

@@ -44,18 +44,18 @@ def decode_offset_commit(data: bytes | bytearray | memoryview) -> OffsetCommit:
         raise reader.error(
             "version", 0, f"{version} is not known: this reads versions 0 to {_NEWEST_COMMIT_VERSION}"
         )
-    flexible = version >= _FIRST_FLEXIBLE_COMMIT_VERSION
+    reader.flexible = version >= _FIRST_FLEXIBLE_COMMIT_VERSION
     offset = reader.int64("offset")
     leader_epoch = reader.int32("leader_epoch") if version >= 3 else -1
-    metadata = reader.compact_string("metadata") if flexible else reader.string("metadata")
+    metadata = reader.string("metadata")
     timestamp_ms = reader.int64("commit_timestamp")
     expire_timestamp_ms = reader.int64("expire_timestamp") if version == 1 else -1
     topic_id = None
-    if flexible:
+    if reader.flexible:
         for tag in reader.tagged_fields("tagged_fields"):
             if tag == _TOPIC_ID_TAG:
                 topic_id = reader.uuid("topic_id")
-    reader.finish("tagged_fields" if flexible else "commit_timestamp")
+    reader.finish("tagged_fields" if reader.flexible else "commit_timestamp")
     return OffsetCommit(version, offset, metadata, timestamp_ms, leader_epoch, expire_timestamp_ms, topic_id)
 
 
@@ -67,16 +67,16 @@ def encode_offset_commit(value: OffsetCommit) -> bytes:
         raise writer.error(
             "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_COMMIT_VERSION}"
         )
-    flexible = version >= _FIRST_FLEXIBLE_COMMIT_VERSION
+    writer.flexible = version >= _FIRST_FLEXIBLE_COMMIT_VERSION
     writer.int16("version", version)
     writer.int64("offset", value.offset)
     if version >= 3:
         writer.int32("leader_epoch", value.leader_epoch)
-    (writer.compact_string if flexible else writer.string)("metadata", value.metadata)
+    writer.string("metadata", value.metadata)
     writer.int64("commit_timestamp", value.timestamp_ms)
     if version == 1:
         writer.int64("expire_timestamp", value.expire_timestamp_ms)
-    if flexible:
+    if writer.flexible:
         writer.tagged_fields({} if value.topic_id is None else {_TOPIC_ID_TAG: _uuid(value.topic_id)})
     return writer.getvalue()
 

@@ -95,9 +95,9 @@ def encode_facts(facts: Facts) -> bytes:
         fact = getattr(facts, name)
         if fact is None or fact is False:
             continue
-        value = Writer(_SUBJECT)
+        value = Writer(_SUBJECT, flexible=True)
         if kind is str:
-            value.compact_string(name, fact)
+            value.string(name, fact)
         else:
             value.uvarint(fact)
         fields[tag] = value.getvalue()
@@ -113,7 +113,7 @@ def decode_facts(data: bytes) -> Facts:
     """The facts in `data`; `ProtocolError` if these are not the bytes of facts."""
     if not data:
         return Facts()
-    reader = Reader(data, _SUBJECT)
+    reader = Reader(data, _SUBJECT, flexible=True)
     start = reader.offset
     version = reader.int16("version")
     if version < 1:
@@ -140,7 +140,7 @@ def _with_field(facts: Facts, tag: int, reader: Reader) -> Facts:
     name, kind = _FIELDS[tag]
     fact: Any
     if kind is str:
-        fact = reader.compact_string(name)
+        fact = reader.string(name)
     else:
         fact = reader.uvarint(name) if kind is int else reader.int8(name) != 0
     return replace(facts, **{name: fact})

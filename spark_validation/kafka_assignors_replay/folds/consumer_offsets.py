@@ -207,40 +207,30 @@ def decode_group_metadata(data: bytes | bytearray | memoryview) -> GroupMetadata
         raise reader.error(
             "version", 0, f"{version} is not known: this reads versions 0 to {_NEWEST_VERSION}"
         )
-    flexible = version >= _FIRST_FLEXIBLE_VERSION
-    nullable_string = reader.compact_nullable_string if flexible else reader.nullable_string
-
-    protocol_type = reader.compact_string("protocol_type") if flexible else reader.string("protocol_type")
+    reader.flexible = version >= _FIRST_FLEXIBLE_VERSION
+    protocol_type = reader.string("protocol_type")
     generation = reader.int32("generation")
-    protocol = nullable_string("protocol")
-    leader = nullable_string("leader")
+    protocol = reader.nullable_string("protocol")
+    leader = reader.nullable_string("leader")
     state_timestamp_ms = reader.int64("current_state_timestamp") if version >= 2 else -1
-    if flexible:
-        elements = reader.compact_items("members", _SMALLEST_FLEXIBLE_MEMBER_BYTES)
-    else:
-        elements = reader.items("members", _SMALLEST_MEMBER_BYTES)
-    members = tuple([_read_member(reader, version) for _ in elements])
-    if flexible:
+    smallest = _SMALLEST_FLEXIBLE_MEMBER_BYTES if reader.flexible else _SMALLEST_MEMBER_BYTES
+    members = tuple([_read_member(reader, version) for _ in reader.items("members", smallest)])
+    if reader.flexible:
         reader.skip_tagged_fields("tagged_fields")
-    reader.finish("tagged_fields" if flexible else "members")
+    reader.finish("tagged_fields" if reader.flexible else "members")
     return GroupMetadata(version, protocol_type, generation, protocol, leader, members, state_timestamp_ms)
 
 
 def _read_member(reader: Reader, version: int) -> GroupMember:
-    flexible = version >= _FIRST_FLEXIBLE_VERSION
-    string = reader.compact_string if flexible else reader.string
-    nullable_string = reader.compact_nullable_string if flexible else reader.nullable_string
-    byte_array = reader.compact_byte_array if flexible else reader.byte_array
-
-    member_id = string("member_id")
-    instance_id = nullable_string("group_instance_id") if version >= 3 else None
-    client_id = string("client_id")
-    client_host = string("client_host")
+    member_id = reader.string("member_id")
+    instance_id = reader.nullable_string("group_instance_id") if version >= 3 else None
+    client_id = reader.string("client_id")
+    client_host = reader.string("client_host")
     rebalance_timeout_ms = reader.int32("rebalance_timeout") if version >= 1 else -1
     session_timeout_ms = reader.int32("session_timeout")
-    subscription = byte_array("subscription")
-    assignment = byte_array("assignment")
-    if flexible:
+    subscription = reader.byte_array("subscription")
+    assignment = reader.byte_array("assignment")
+    if reader.flexible:
         reader.skip_tagged_fields("tagged_fields")
     return GroupMember(
         member_id,
@@ -265,31 +255,27 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
         raise writer.error(
             "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_VERSION}"
         )
-    flexible = version >= _FIRST_FLEXIBLE_VERSION
-    string = writer.compact_string if flexible else writer.string
-    nullable_string = writer.compact_nullable_string if flexible else writer.nullable_string
-    byte_array = writer.compact_byte_array if flexible else writer.byte_array
-
+    writer.flexible = version >= _FIRST_FLEXIBLE_VERSION
     writer.int16("version", version)
-    string("protocol_type", value.protocol_type)
+    writer.string("protocol_type", value.protocol_type)
     writer.int32("generation", value.generation)
-    nullable_string("protocol", value.protocol)
-    nullable_string("leader", value.leader)
+    writer.nullable_string("protocol", value.protocol)
+    writer.nullable_string("leader", value.leader)
     if version >= 2:
         writer.int64("current_state_timestamp", value.state_timestamp_ms)
-    for member in (writer.compact_items if flexible else writer.items)("members", value.members):
-        string("member_id", member.member_id)
+    for member in writer.items("members", value.members):
+        writer.string("member_id", member.member_id)
         if version >= 3:
-            nullable_string("group_instance_id", member.instance_id)
-        string("client_id", member.client_id)
-        string("client_host", member.client_host)
+            writer.nullable_string("group_instance_id", member.instance_id)
+        writer.string("client_id", member.client_id)
+        writer.string("client_host", member.client_host)
         if version >= 1:
             writer.int32("rebalance_timeout", member.rebalance_timeout_ms)
         writer.int32("session_timeout", member.session_timeout_ms)
-        byte_array("subscription", member.subscription)
-        byte_array("assignment", member.assignment)
-        if flexible:
+        writer.byte_array("subscription", member.subscription)
+        writer.byte_array("assignment", member.assignment)
+        if writer.flexible:
             writer.no_tagged_fields()
-    if flexible:
+    if writer.flexible:
         writer.no_tagged_fields()
     return writer.getvalue()

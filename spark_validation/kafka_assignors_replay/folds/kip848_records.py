@@ -182,7 +182,7 @@ def decode_consumer_group_value(
 ) -> ConsumerGroupValue:
     """The value of a record of this kind; `ProtocolError` if the bytes do not follow its schema."""
     subject, struct = _KINDS[record]
-    reader = Reader(data, subject)
+    reader = Reader(data, subject, flexible=True)
     version = reader.int16("version")
     if version != NEWEST_VERSION:
         raise reader.error("version", 0, f"{version} is not known: this reads version {NEWEST_VERSION}")
@@ -194,7 +194,7 @@ def decode_consumer_group_value(
 def encode_consumer_group_value(value: ConsumerGroupValue) -> bytes:
     """The bytes of `value`, as the broker of Kafka 4.4 writes them."""
     subject, struct = next(kind for kind in _KINDS.values() if isinstance(value, kind[1].value_class))
-    writer = Writer(subject)
+    writer = Writer(subject, flexible=True)
     writer.int16("version", NEWEST_VERSION)
     struct.write(writer, value)
     return writer.getvalue()
@@ -248,17 +248,17 @@ class _Struct:
             writer.no_tagged_fields()
         else:
             name, type, _ = self._tagged
-            tagged = Writer(name)
+            tagged = Writer(name, flexible=True)
             type.write(tagged, name, values[-1])
             writer.tagged_fields({0: tagged.getvalue()})
 
 
 def _array(struct: _Struct) -> _Type:
     def read(reader: Reader, field: str) -> Any:
-        return tuple([struct.read(reader) for _ in reader.compact_items(field, struct.smallest)])
+        return tuple([struct.read(reader) for _ in reader.items(field, struct.smallest)])
 
     def write(writer: Writer, field: str, values: Any) -> None:
-        for value in writer.compact_items(field, values):
+        for value in writer.items(field, values):
             struct.write(writer, value)
 
     return _Type(read, write, 1)
@@ -270,7 +270,7 @@ def _by(key: tuple[str, _Type], value: tuple[str, _Type], *, once: bool) -> _Typ
 
     def read(reader: Reader, field: str) -> Any:
         found: dict[Any, Any] = {}
-        for _ in reader.compact_items(field, of_key.smallest + of_value.smallest + 1):
+        for _ in reader.items(field, of_key.smallest + of_value.smallest + 1):
             start = reader.offset
             name = of_key.read(reader, key_field)
             if once and name in found:
@@ -280,7 +280,7 @@ def _by(key: tuple[str, _Type], value: tuple[str, _Type], *, once: bool) -> _Typ
         return found
 
     def write(writer: Writer, field: str, values: Any) -> None:
-        for name, given in writer.compact_items(field, list(values.items())):
+        for name, given in writer.items(field, list(values.items())):
             of_key.write(writer, key_field, name)
             of_value.write(writer, value_field, given)
             writer.no_tagged_fields()
@@ -309,7 +309,7 @@ def _write_nullable_int32s(writer: Writer, field: str, value: tuple[int, ...] | 
     if value is None:
         writer.uvarint(0)
     else:
-        writer.compact_int32s(field, value)
+        writer.int32s(field, value)
 
 
 _STATES = frozenset(ConsumerGroupMemberState)
@@ -317,12 +317,12 @@ _STATE = _Type(_read_state, Writer.int8, 1)
 _INT32 = _Type(Reader.int32, Writer.int32, 4)
 _INT64 = _Type(Reader.int64, Writer.int64, 8)
 _UUID = _Type(Reader.uuid, Writer.uuid, 16)
-_STRING = _Type(Reader.compact_string, Writer.compact_string, 1)
-_NULLABLE_STRING = _Type(Reader.compact_nullable_string, Writer.compact_nullable_string, 1)
-_BYTES = _Type(Reader.compact_byte_array, Writer.compact_byte_array, 1)
-_STRINGS = _Type(Reader.compact_strings, Writer.compact_strings, 1)
-_INT32S = _Type(Reader.compact_int32s, Writer.compact_int32s, 1)
-_NULLABLE_INT32S = _Type(Reader.compact_nullable_int32s, _write_nullable_int32s, 1)
+_STRING = _Type(Reader.string, Writer.string, 1)
+_NULLABLE_STRING = _Type(Reader.nullable_string, Writer.nullable_string, 1)
+_BYTES = _Type(Reader.byte_array, Writer.byte_array, 1)
+_STRINGS = _Type(Reader.strings, Writer.strings, 1)
+_INT32S = _Type(Reader.int32s, Writer.int32s, 1)
+_NULLABLE_INT32S = _Type(Reader.nullable_int32s, _write_nullable_int32s, 1)
 
 
 # ---- the schemas

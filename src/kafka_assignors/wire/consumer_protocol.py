@@ -292,8 +292,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
     _require(version, 3, "rack_id", subscription.rack is None)
 
     writer.int16("version", version)
-    for topic in writer.items("topics", subscription.topics):
-        writer.string("", topic)
+    writer.strings("topics", subscription.topics)
     # Never null, since Kafka 0.9 could not read that; librdkafka does the same.
     writer.byte_array("user_data", subscription.user_data)
     if version >= 1:

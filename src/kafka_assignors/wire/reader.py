@@ -5,9 +5,9 @@ the path of that field, the byte and the problem. Nothing is allocated on the st
 array says how many bytes its smallest element takes, and a count that the bytes left cannot hold is refused
 before the first element.
 
-The types are those of https://kafka.apache.org/protocol#protocol_types. The `compact_` ones are those of
-flexible versions (KIP-482): lengths are unsigned varints, one greater than the length they stand for, with
-0 for null.
+The types are those of https://kafka.apache.org/protocol#protocol_types. In a flexible version (KIP-482,
+`flexible`) they are the compact ones: lengths are unsigned varints, one greater than the length they stand
+for, with 0 for null.
 
 **Names** repeat: the members of a group name the same topics, often in the same order. A leader of 10,000
 members that subscribe to 100 topics each would otherwise turn a million byte strings into texts, and then
@@ -131,10 +131,10 @@ class Reader(FieldPath):
 
     `subject` names the data in errors. If the data are part of something larger, `parent` is their field
     there and `base` their offset: errors count from it. `names` are shared by readers of data in which the
-    same names come again.
+    same names come again. `flexible`: strings and arrays from here on are those of a flexible version.
     """
 
-    __slots__ = ("_base", "_data", "_end", "_position", "names")
+    __slots__ = ("_base", "_data", "_end", "_position", "flexible", "names")
 
     def __init__(
         self,
@@ -144,8 +144,10 @@ class Reader(FieldPath):
         parent: str = "",
         base: int = 0,
         names: Names | None = None,
+        flexible: bool = False,
     ) -> None:
         super().__init__(subject, parent)
+        self.flexible = flexible
         self._data = bytes(data)
         self._position = 0
         self._end = len(self._data)
@@ -167,7 +169,7 @@ class Reader(FieldPath):
 
     def fork(self) -> Reader:
         """Another reader at the same place of the same bytes, to try a reading without losing the place."""
-        other = Reader(self._data, self._subject, base=self._base, names=self.names)
+        other = Reader(self._data, self._subject, base=self._base, names=self.names, flexible=self.flexible)
         other._parent, other._within, other._position = self._parent, [*self._within], self._position
         return other
 
@@ -229,34 +231,26 @@ class Reader(FieldPath):
 
     def string(self, field: str) -> str:
         start = self.offset
-        return self._text(field, start, self._length(field, start, self.int16(field)))
+        length = self.uvarint(field) - 1 if self.flexible else self.int16(field)
+        return self._text(field, start, self._length(field, start, length))
 
     def nullable_string(self, field: str) -> str | None:
         start = self.offset
-        length = self.int16(field)
+        length = self.uvarint(field) - 1 if self.flexible else self.int16(field)
         return None if length == -1 else self._text(field, start, self._length(field, start, length))
 
     def nullable_byte_array(self, field: str) -> bytes | None:
         start = self.offset
-        length = self.int32(field)
+        length = self._long_length(field)
         return None if length == -1 else self._bytes(field, start, self._length(field, start, length))
 
     def byte_array(self, field: str) -> bytes:
         start = self.offset
-        return self._bytes(field, start, self._length(field, start, self.int32(field)))
+        return self._bytes(field, start, self._length(field, start, self._long_length(field)))
 
-    def compact_string(self, field: str) -> str:
-        start = self.offset
-        return self._text(field, start, self._length(field, start, self.uvarint(field) - 1))
-
-    def compact_nullable_string(self, field: str) -> str | None:
-        start = self.offset
-        length = self.uvarint(field) - 1
-        return None if length == -1 else self._text(field, start, length)
-
-    def compact_byte_array(self, field: str) -> bytes:
-        start = self.offset
-        return self._bytes(field, start, self._length(field, start, self.uvarint(field) - 1))
+    def _long_length(self, field: str) -> int:
+        """The length of bytes or of an array, -1 for null."""
+        return self.uvarint(field) - 1 if self.flexible else self.int32(field)
 
     def _length(self, field: str, start: int, length: int) -> int:
         if length >= 0:
@@ -292,32 +286,20 @@ class Reader(FieldPath):
     def int32s(self, field: str) -> tuple[int, ...]:
         """An array of int32, unpacked in one call."""
         start = self.offset
-        count = self._count(field, start, self.int32(field), 4)
-        position = self._take(field, 4 * count)
-        return struct.unpack_from(f">{count}i", self._data, position)
+        return self._int32s(field, start, self._long_length(field))
 
-    def compact_int32s(self, field: str) -> tuple[int, ...]:
-        """As `int32s`, for an array of a flexible version."""
+    def nullable_int32s(self, field: str) -> tuple[int, ...] | None:
         start = self.offset
-        return self._compact_int32s(field, start, self.uvarint(field) - 1)
+        count = self._long_length(field)
+        return None if count == -1 else self._int32s(field, start, count)
 
-    def compact_nullable_int32s(self, field: str) -> tuple[int, ...] | None:
-        """As `compact_int32s`, for an array that may be null."""
-        start = self.offset
-        count = self.uvarint(field) - 1
-        return None if count == -1 else self._compact_int32s(field, start, count)
-
-    def _compact_int32s(self, field: str, start: int, count: int) -> tuple[int, ...]:
+    def _int32s(self, field: str, start: int, count: int) -> tuple[int, ...]:
         count = self._count(field, start, count, 4)
         return struct.unpack_from(f">{count}i", self._data, self._take(field, 4 * count))
 
-    def compact_strings(self, field: str) -> tuple[str, ...]:
-        """As `strings`, for an array of a flexible version."""
-        return tuple(
-            [self.compact_string("") for _ in self.compact_items(field, _SMALLEST_COMPACT_STRING_BYTES)]
-        )
-
     def strings(self, field: str) -> tuple[str, ...]:
+        if self.flexible:
+            return tuple([self.string("") for _ in self.items(field, _SMALLEST_COMPACT_STRING_BYTES)])
         start = self._position
         known = self.names.find_list(self._data, start)
         if known is not None:
@@ -394,12 +376,7 @@ class Reader(FieldPath):
     def items(self, field: str, minimum_bytes: int) -> Iterator[None]:
         """Once for each element of an array, the smallest of which takes `minimum_bytes`; the loop reads."""
         start = self.offset
-        return self._items(field, self._count(field, start, self.int32(field), minimum_bytes))
-
-    def compact_items(self, field: str, minimum_bytes: int) -> Iterator[None]:
-        """As `items`, for an array of a flexible version."""
-        start = self.offset
-        return self._items(field, self._count(field, start, self.uvarint(field) - 1, minimum_bytes))
+        return self._items(field, self._count(field, start, self._long_length(field), minimum_bytes))
 
     def _count(self, field: str, start: int, count: int, minimum_bytes: int) -> int:
         count = self._length(field, start, count)
@@ -458,7 +435,7 @@ def _left(count: int) -> str:
 def read_topic_partitions(reader: Reader, field: str) -> dict[str, Sequence[int]]:
     """Partition numbers by topic: the array that subscription, assignment and user data share.
 
-    Numbers of a topic that appears more than once are joined, in order.
+    It is not of a flexible version. Numbers of a topic that appears more than once are joined, in order.
     """
     at_once = reader.int32s_by_name()
     if at_once is not None:

@@ -21,12 +21,16 @@ _MAX_INT16 = 0x7FFF
 
 
 class Writer(FieldPath):
-    """Collects bytes; `subject` names them in errors. `names` are shared by writers of the same names."""
+    """Collects bytes; `subject` names them in errors. `names` are shared by writers of the same names.
 
-    __slots__ = ("_buffer", "_names")
+    `flexible` says that strings and arrays from here on are those of a flexible version.
+    """
 
-    def __init__(self, subject: str, names: Names | None = None) -> None:
+    __slots__ = ("_buffer", "_names", "flexible")
+
+    def __init__(self, subject: str, names: Names | None = None, *, flexible: bool = False) -> None:
         super().__init__(subject)
+        self.flexible = flexible
         self._names = Names() if names is None else names
         self._buffer = bytearray()
 
@@ -78,33 +82,30 @@ class Writer(FieldPath):
 
     def string(self, field: str, value: str) -> None:
         data = self._utf8(field, value)
-        self.int16(field, len(data))
+        if self.flexible:
+            self.uvarint(len(data) + 1)
+        else:
+            self.int16(field, len(data))
         self._buffer += data
 
     def nullable_string(self, field: str, value: str | None) -> None:
-        if value is None:
-            self.int16(field, -1)
-        else:
+        if value is not None:
             self.string(field, value)
-
-    def byte_array(self, field: str, value: bytes) -> None:
-        self.int32(field, len(value))
-        self._buffer += value
-
-    def compact_string(self, field: str, value: str) -> None:
-        data = self._utf8(field, value)
-        self.uvarint(len(data) + 1)
-        self._buffer += data
-
-    def compact_nullable_string(self, field: str, value: str | None) -> None:
-        if value is None:
+        elif self.flexible:
             self.uvarint(0)
         else:
-            self.compact_string(field, value)
+            self.int16(field, -1)
 
-    def compact_byte_array(self, field: str, value: bytes) -> None:
-        self.uvarint(len(value) + 1)
+    def byte_array(self, field: str, value: bytes) -> None:
+        self._long_length(field, len(value))
         self._buffer += value
+
+    def _long_length(self, field: str, length: int) -> None:
+        """The length of bytes or of an array."""
+        if self.flexible:
+            self.uvarint(length + 1)
+        else:
+            self.int32(field, length)
 
     def _utf8(self, field: str, value: str) -> bytes:
         try:
@@ -124,7 +125,7 @@ class Writer(FieldPath):
 
     def int32s(self, field: str, values: Sequence[int]) -> None:
         """An array of int32, packed in one call."""
-        self.int32(field, len(values))
+        self._long_length(field, len(values))
         try:
             self._buffer += struct.pack(f">{len(values)}i", *values)
         except struct.error:
@@ -133,15 +134,9 @@ class Writer(FieldPath):
                 self.int32(f"{field}[{index}]", value)
             raise
 
-    def compact_int32s(self, field: str, values: Sequence[int]) -> None:
-        """As `int32s`, for an array of a flexible version."""
-        for value in self.compact_items(field, values):
-            self.int32("", value)
-
-    def compact_strings(self, field: str, values: Sequence[str]) -> None:
-        """An array of strings of a flexible version."""
-        for value in self.compact_items(field, values):
-            self.compact_string("", value)
+    def strings(self, field: str, values: Sequence[str]) -> None:
+        for value in self.items(field, values):
+            self.string("", value)
 
     def int32s_by_name(self, names: Sequence[str], values: Mapping[str, Sequence[int]]) -> bool:
         """An array of (string, array of int32), all packed in one call, in the order of the names.
@@ -164,12 +159,7 @@ class Writer(FieldPath):
 
     def items(self, field: str, values: Sequence[T]) -> Iterator[T]:
         """The elements of an array, one at a time; the loop writes them."""
-        self.int32(field, len(values))
-        return self._items(field, values)
-
-    def compact_items(self, field: str, values: Sequence[T]) -> Iterator[T]:
-        """As `items`, for an array of a flexible version."""
-        self.uvarint(len(values) + 1)
+        self._long_length(field, len(values))
         return self._items(field, values)
 
     def _items(self, field: str, values: Sequence[T]) -> Iterator[T]:
