@@ -1,0 +1,102 @@
+"""An archive in an object store, whose files appear when their upload ends: moto's S3, over HTTP."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+
+import boto3  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from moto.server import ThreadedMotoServer
+from pyarrow import fs
+
+from compat_tests.support.hang_limit import HANG_S
+from kafka_assignors_replay.archive import ArchiveError
+from kafka_assignors_replay.archive.folder import Archive, Folder
+from spark_validation.tests.test_archive_folder import ALL, IDENTITY, RECORDS, archive_all, archive_next
+
+KILLS = 3
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a folder in an empty bucket."""
+    for name, value in (
+        ("ACCESS_KEY_ID", "test"),
+        ("SECRET_ACCESS_KEY", "test"),
+        ("DEFAULT_REGION", "us-east-1"),
+    ):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        # The objects of moto are those of its process, and not of one server.
+        bucket = uuid.uuid4().hex
+        boto3.client("s3", endpoint_url=f"http://{host}:{port}").create_bucket(Bucket=bucket)
+        yield f"s3://{bucket}/groups?scheme=http&endpoint_override={host}:{port}"
+    finally:
+        server.stop()
+
+
+def offsets(url: str) -> list[int]:
+    """The offsets in all files that a reader sees, each of which it can read."""
+    files, path = fs.FileSystem.from_uri(url)
+    found = files.get_file_info(fs.FileSelector(f"{path}/raw", recursive=True, allow_not_found=True))
+    tables = [pq.read_table(each.path, filesystem=files) for each in found if each.is_file]
+    return sorted(pa.concat_tables(tables)["offset"].to_pylist()) if tables else []
+
+
+def test_every_record_is_in_one_file_and_the_newest_file_is_the_ledger(store: str) -> None:
+    archive_all(Folder(store))
+    assert offsets(store) == [each[1] for each in ALL]
+    with Archive.open(Folder(store), IDENTITY) as again:
+        assert again.state.counts.records == RECORDS
+
+
+def test_a_second_archiver_of_a_batch_is_refused_and_leaves_nothing(store: str) -> None:
+    with Archive.open(Folder(store), IDENTITY) as one, Archive.open(Folder(store), IDENTITY) as other:
+        archive_next(one)
+        with pytest.raises(ArchiveError, match="another archiver writes to this archive"):
+            archive_next(other)
+        archive_next(one)
+    assert offsets(store) == list(range(8))
+
+
+_WRITER = """
+import sys
+from kafka_assignors_replay.archive.folder import Archive, Folder
+from spark_validation.tests.test_archive_folder import IDENTITY, RECORDS, archive_next
+
+with Archive.open(Folder(sys.argv[1]), IDENTITY) as archive:
+    print("open", flush=True)
+    while archive.state.counts.records < RECORDS:
+        archive_next(archive, 1)
+"""
+
+
+def test_whenever_an_archiver_is_killed_every_record_is_in_one_file(store: str) -> None:
+    rng = random.Random(1)
+    ends = []
+    for kill in range(KILLS + 1):
+        process = subprocess.Popen([sys.executable, "-c", _WRITER, store], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        if kill < KILLS:
+            time.sleep(rng.random() * 0.05)  # an archiver writes a file in about ten milliseconds
+            process.send_signal(signal.SIGKILL)
+        ends.append(process.wait(HANG_S))
+        process.stdout.close()
+        found = offsets(store)
+        assert found == list(range(len(found)))
+    assert ends[-1] == 0
+    assert -signal.SIGKILL in ends
+    assert found == list(range(RECORDS))
