@@ -31,7 +31,7 @@ from prometheus_client import generate_latest
 
 from benchmarks.giant_memory import KEY, values
 from kafka_assignors_ops.watch.exporter import registry
-from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, Now
+from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
 from kafka_assignors_ops.watch.metric_table import Scrape, WatchStatus
 from kafka_assignors_ops.watch.watcher import WatchState, save_state
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
@@ -108,7 +108,7 @@ def memory_mib() -> tuple[float, float]:
 def feed(fleet: Fleet, records: Iterable[Record]) -> int:
     fed = 0
     for record in records:
-        fleet.feed(record, Now(time.monotonic(), time.time()))
+        fleet.feed(record, time.monotonic())
         fed += 1
     return fed
 
@@ -163,7 +163,7 @@ def measure(options: FleetOptions, folder: Path) -> None:
         scrape_s, scrape_mib = _scrape(fleet)
         state_s, state_mib = _save(fleet, folder / "state.json")
         now, most = memory_mib()
-        groups = fleet.snapshot(Now(time.monotonic(), time.time())).groups
+        groups = fleet.snapshot(time.monotonic()).groups
         members = sum(group.last.members or 0 for group in groups if group.last is not None)
         print(
             f"| {len(groups):,} | {members:,} | {records:,} | {now:,.0f} | {most:,.0f} "
@@ -177,8 +177,8 @@ def _scrape(fleet: Fleet) -> tuple[float, float]:
     """CPU seconds and MiB of one scrape."""
 
     def scrape() -> Scrape:
-        now = Now(time.monotonic(), time.time())
-        status = WatchStatus(up=True, caught_up=True, lag=0, started_s=0.0, errors=0)
+        now = time.monotonic()
+        status = WatchStatus(up=True, caught_up=True, lag=0, errors=0)
         return Scrape(fleet.snapshot(now), status)
 
     started = time.process_time()
@@ -189,7 +189,8 @@ def _scrape(fleet: Fleet) -> tuple[float, float]:
 def _save(fleet: Fleet, file: Path) -> tuple[float, float]:
     """CPU seconds and MiB of one state file."""
     started = time.process_time()
-    save_state(file, WatchState("cluster", "topic", 0.0, {}, fleet.counts, fleet.groups), fleet.catalogue)
+    counts = {key: group.counts for key, group in fleet.groups.items()}
+    save_state(file, WatchState("cluster", "topic", {}, counts))
     return time.process_time() - started, file.stat().st_size / MIB
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import promql_parser as promql
 
-from kafka_assignors_ops.watch.fleet import EVICTIONS, KINDS, LEFT_OUT, STATES, UNDECODABLE
+from kafka_assignors_ops.watch.fleet import KINDS, STATES, UNDECODABLE
 from kafka_assignors_ops.watch.metric_table import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 from kafka_assignors_replay.folds.causes import Cause
 
@@ -20,9 +20,7 @@ VALUES = {
     "state": set(STATES),
     "type": {"classic", "consumer"},
     "part": set(UNDECODABLE),
-    "reason": set(EVICTIONS),
     "kind": set(KINDS),
-    "option": set(LEFT_OUT),
 }
 """The values of each label that has a fixed set of values."""
 

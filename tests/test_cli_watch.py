@@ -37,19 +37,18 @@ def run(*arguments: str) -> tuple[int, str]:
     ],
 )
 def test_an_address_to_serve_metrics_on(text: str, endpoint: tuple[str, int]) -> None:
-    assert parse_endpoint("--prometheus", text) == endpoint
+    assert parse_endpoint(text) == endpoint
 
 
 @pytest.mark.parametrize("text", ["9308", ":", ":x", ":65536", ":-1", ":９", ""])
 def test_what_is_no_address_is_told(text: str) -> None:
     with pytest.raises(UserError, match=r"expected \[HOST\]:PORT, such as :9308"):
-        parse_endpoint("--prometheus", text)
+        parse_endpoint(text)
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--from-now", "--count-history"), "--from-now and --count-history exclude each other"),
         (("--state", "/dev/null/state.json"), "cannot write /dev/null/state.json"),
         (("--max-groups", "0"), "--max-groups"),
     ],
@@ -93,16 +92,16 @@ LAST = GroupFigures(7, 1.5, "classic", "consumer", "range", False, 2, 0, 4, 2, 2
 
 
 def snapshot(name: str, **given: object) -> GroupSnapshot:
-    return replace(GroupSnapshot(name, "stable", LAST, Counts(0.0), 0), **given)  # type: ignore[arg-type]
+    return replace(GroupSnapshot(name, "stable", LAST, Counts(), 0), **given)  # type: ignore[arg-type]
 
 
 def test_groups_that_need_attention_come_first() -> None:
     ordered = [
         snapshot("storm", recent=20),
         snapshot("rebalanced", recent=1),
-        snapshot("undecodable", counts=Counts(0.0, undecodable=Counter({"value": 1}))),
+        snapshot("undecodable", counts=Counts(undecodable=Counter({"value": 1}))),
         snapshot("withheld", state="hand-over"),
-        snapshot("needless", counts=Counts(0.0, moved=9, least_moved=1)),
+        snapshot("needless", counts=Counts(moved=9, least_moved=1)),
         snapshot("uneven", last=replace(LAST, imbalance=1.9)),
         snapshot("calm"),
         snapshot("zen"),
@@ -111,7 +110,7 @@ def test_groups_that_need_attention_come_first() -> None:
 
 
 def test_a_group_as_json() -> None:
-    counts = Counts(1.0, 3, 2, 0, 4, 4, causes=Counter({"join": 2}), undecodable=Counter())
+    counts = Counts(3, 2, 0, 4, 4, causes=Counter({"join": 2}), undecodable=Counter())
     found = json.loads(json.dumps(group_json(snapshot('a "b"\n\\', counts=counts, recent=3))))
     assert found == {
         "group": 'a "b"\n\\',
@@ -132,14 +131,12 @@ def test_a_group_as_json() -> None:
             "imbalance": 1.0,
         },
         "counts": {
-            "since_s": 1.0,
             "generations": 3,
             "rebalances": 2,
             "unjudged": 0,
             "moved": 4,
             "least_moved": 4,
             "skipped": 0,
-            "clock_back": 0,
             "causes": {"join": 2},
             "undecodable": {},
         },

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from rich.console import CONSOLE_SVG_FORMAT, Console
 
-from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Now
+from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot
 from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_replay.catalogue import Catalogue
@@ -51,14 +51,14 @@ def fleet_at(seen_s: float) -> FleetSnapshot:
         begin_s = at_s if begin_s is None else begin_s
         if at_s > begin_s + seen_s:
             break
-        fleet.feed(record, Now(at_s, at_s))
+        fleet.feed(record, at_s)
     assert begin_s is not None
-    return fleet.snapshot(Now(begin_s + seen_s, begin_s + seen_s))
+    return fleet.snapshot(begin_s + seen_s)
 
 
 def picture() -> str:
     """The table as SVG; the same history always gives the same text."""
-    status = WatchStatus(up=True, caught_up=True, lag=0, started_s=0.0, errors=0)
+    status = WatchStatus(up=True, caught_up=True, lag=0, errors=0)
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), color_system="truecolor")
     # Without an empty last line the picture cuts off the descenders of the last row.
     console.print(*watch_tables(fleet_at(SEEN_S), status, [], _ROWS), "", sep="\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fnmatch
 import functools
+import json
 import sys
 import threading
 import time
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
 from rich.text import Text
 
 from kafka_assignors.arguments import UserError
@@ -25,19 +27,25 @@ from kafka_assignors_cli.console import (
     FittedTable,
     ProgressReport,
     counted,
+    emit_renderable,
+    flush,
     indented,
     note,
     printable,
     sigterm_interrupts,
 )
-from kafka_assignors_cli.looks import Looks, Snapshot, show
-from kafka_assignors_cli.output_files import is_stdout, require_json_file, require_writable
-from kafka_assignors_ops.troubles import Troubles
+from kafka_assignors_cli.output_files import (
+    is_stdout,
+    require_json_file,
+    require_writable,
+    write_document,
+    write_file,
+)
 
 if TYPE_CHECKING:
     from kafka_assignors_ops.watch.fleet import FleetSnapshot, GroupSnapshot
     from kafka_assignors_ops.watch.metric_table import WatchStatus
-    from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
+    from kafka_assignors_ops.watch.watcher import Watcher
 
 EPILOG = f"""Examples:
 
@@ -48,15 +56,15 @@ kafka-assignors watch --bootstrap-server broker:9092 --prometheus :9308 --state 
 kafka-assignors watch --bootstrap-server broker:9092 --matching 'orders-*' --once --json -
 
 The records in __consumer_offsets from before the start make the groups known, and only later ones count. \
-Brokers compact that topic, so what is left of the past is no measure; --once and --count-history count it, \
-too. With --state the counts go on where the last run ended, also after a kill: no record counts twice.
+Brokers compact that topic, so what is left of the past is no measure; --once counts it, too. With --state \
+the counts go on where the last run ended, also after a kill: no record counts twice.
 
 {options.CONFIG_EPILOG}
 
 A broker that does not answer, and a right that is missing, are named once and tried again until Ctrl-C or \
 SIGTERM ends the watch; a second Ctrl-C ends it at once.
 
-Exit codes: 0 told to end, or --once or --count is done; 2 it cannot run, or --once failed, and one line on \
+Exit codes: 0 told to end, or --once is done; 2 it cannot run, or --once failed, and one line on \
 stderr says why; 130 --once, or the end itself, was interrupted.
 """
 
@@ -65,7 +73,6 @@ _INTERVAL_S = 5.0
 _MOST_ROWS = 200
 """The most rows that the command draws on a terminal; no screen shows more."""
 
-_WITHOUT_EFFECT_ONCE = ("prometheus", "interval", "count", "from_now", "count_history", "state_interval")
 _SHOWN_NOTES = 3
 _WAIT_S = 0.2
 
@@ -84,17 +91,6 @@ Matching = Annotated[
     ),
 ]
 MaxGroups = Annotated[int, _option(metavar="N", min=1, help="Follow at most N groups, and count the others.")]
-ForgetEmpty = Annotated[
-    float,
-    _option(metavar="SECONDS", min=1.0, help="Forget a group without members and records for this long."),
-]
-FromNow = Annotated[
-    bool,
-    _option("--from-now", help="Do not read older records: a group is known from its next generation on."),
-]
-CountHistory = Annotated[
-    bool, _option("--count-history", help="Count the records from before the start, too.")
-]
 State = Annotated[
     Path | None,
     _option(
@@ -102,11 +98,7 @@ State = Annotated[
         help="Keep the counts here, and go on from there. One file is of one cluster and one process.",
     ),
 ]
-StateInterval = Annotated[
-    float, _option(metavar="SECONDS", min=0.1, help="The time between two writes of --state.")
-]
 Interval = Annotated[float, _option(metavar="SECONDS", min=0.1, help="The time between two looks.")]
-Count = Annotated[int | None, _option(metavar="N", min=1, help="End after N looks.")]
 
 
 def watch(
@@ -119,32 +111,24 @@ def watch(
     once: Once = False,
     json_file: options.JsonFile = None,
     interval: Interval = _INTERVAL_S,
-    count: Count = None,
     matching: Matching = None,
     max_groups: MaxGroups = 1_000,
-    forget_empty: ForgetEmpty = 86_400.0,
-    from_now: FromNow = False,
-    count_history: CountHistory = False,
     state: State = None,
-    state_interval: StateInterval = 30.0,
 ) -> None:
     """Follow the groups of a running cluster as they rebalance: causes, moved partitions, balance."""
     address = options.cluster_address(bootstrap_server, command_config, timeout)
-    endpoint = None if prometheus is None else parse_endpoint("--prometheus", prometheus)
+    endpoint = None if prometheus is None else parse_endpoint(prometheus)
     if once:
-        options.refuse(context, _WITHOUT_EFFECT_ONCE, "with --once, which reads what is there and ends")
-    if from_now and count_history:
-        raise UserError("--from-now and --count-history exclude each other: the one reads no history")
+        where = "with --once, which reads what is there and ends"
+        options.refuse(context, ("prometheus", "interval"), where)
     require_json_file(json_file)
-    if state is None:
-        options.refuse(context, ("state_interval",), "without --state")
-    else:
+    if state is not None:
         require_writable(state)
     with options.require_extra("watch" if endpoint is None else "watch --prometheus", "watch"):
         import confluent_kafka  # noqa: F401
 
         from kafka_assignors_ops.watch.fleet import FleetLimits
-        from kafka_assignors_ops.watch.watcher import WatchOptions
+        from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
 
         if endpoint is not None:
             import prometheus_client  # noqa: F401
@@ -152,32 +136,38 @@ def watch(
         bootstrap_servers=address.bootstrap_servers,
         client_config=address.config,
         timeout_s=address.timeout_s,
-        from_now=from_now,
-        limits=FleetLimits(max_groups, _matcher(matching), forget_empty, once or count_history),
+        once=once,
+        limits=FleetLimits(max_groups, _matcher(matching)),
         state=state,
-        state_interval_s=state_interval,
     )
-    looks = Looks(None if once else interval, count, json_file)
     notes: deque[str] = deque(maxlen=_SHOWN_NOTES)
     on_terminal = sys.stdout.isatty() and not once and not is_stdout(json_file)
-    with _running(asked, notes.append if on_terminal else note, once=once) as run:
-        with contextlib.nullcontext() if endpoint is None else _served(*endpoint, run):
-            if endpoint is not None and json_file is None and count is None and not sys.stdout.isatty():
-                run.wait()
+    watcher = Watcher(asked, notes.append if on_terminal else note)
+    with sigterm_interrupts():
+        run = _Run(watcher)
+        with contextlib.nullcontext() if endpoint is None else _served(*endpoint, watcher):
+            if once:
+                run.wait_until_caught_up()
+                _write(watcher, json_file, write_document)
             else:
-                show(lambda progress: _look(run, progress, notes, cut=on_terminal), looks, Troubles(note))
+                shows = endpoint is None or json_file is not None or sys.stdout.isatty()
+                with contextlib.suppress(KeyboardInterrupt):
+                    if shows:
+                        _follow(run, interval, json_file, notes if on_terminal else None)
+                    else:
+                        run.wait()
         run.end()
     if not once:
-        note(run.farewell())
+        note(_farewell(watcher.snapshot()))
 
 
-def parse_endpoint(option: str, text: str, default_host: str = "0.0.0.0") -> tuple[str, int]:
-    """The host and the port in `[HOST]:PORT`, the value of `option`; an IPv6 address is in brackets."""
+def parse_endpoint(text: str) -> tuple[str, int]:
+    """The host and the port in `[HOST]:PORT`; an IPv6 address is in brackets."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65_535:
-        raise UserError(f"{option} {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
-    return host or default_host, int(port)
+        raise UserError(f"--prometheus {text}: expected [HOST]:PORT, such as :9308 or 127.0.0.1:9308")
+    return host or "0.0.0.0", int(port)
 
 
 def _matcher(patterns: list[str] | None) -> Callable[[str], bool]:
@@ -187,65 +177,50 @@ def _matcher(patterns: list[str] | None) -> Callable[[str], bool]:
 
 
 class _Run:
-    """Runs the watcher in a thread of its own. `wait` and `end` raise the error that ended it early."""
+    """Runs the watcher in a thread of its own."""
 
-    def __init__(self, watcher: Watcher, *, once: bool) -> None:
+    def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
-        self._once = once
         self._stop = threading.Event()
         self._failure: BaseException | None = None
         # A daemon, because a second Ctrl-C ends the process at once.
         self._thread = threading.Thread(target=self._work, name="watch", daemon=True)
         self._thread.start()
 
-    def wait(self) -> None:
-        """Wait for Ctrl-C, SIGTERM or a failure."""
-        with contextlib.suppress(KeyboardInterrupt):
-            while self._thread.is_alive():
-                self._thread.join(_WAIT_S)
-        self._raise_failure()
+    def wait(self, is_over: Callable[[], bool] = lambda: False) -> None:
+        """Wait until the thread has ended, or it `is_over`; raises the error that ended the thread."""
+        while self._thread.is_alive() and not is_over():
+            self._thread.join(_WAIT_S)
+        if self._failure is not None:
+            raise self._failure
 
-    def wait_until_caught_up(self, progress: ProgressReport) -> None:
-        while not self.watcher.status().caught_up and self._thread.is_alive():
-            progress.update("reading the history", self.watcher.records, detail=" records")
-            time.sleep(_WAIT_S)
-        self._raise_failure()
+    def pause(self, seconds: float) -> None:
+        over_s = time.monotonic() + seconds
+        self.wait(lambda: time.monotonic() >= over_s)
+
+    def wait_until_caught_up(self) -> None:
+        with ProgressReport("asking the cluster") as progress:
+
+            def caught_up() -> bool:
+                progress.update("reading the history", self.watcher.records, detail=" records")
+                return self.watcher.status().caught_up
+
+            self.wait(caught_up)
 
     def end(self) -> None:
         """Tell the watcher to stop, and wait until it has written the state."""
         self._stop.set()
-        while self._thread.is_alive():
-            self._thread.join(_WAIT_S)
-        self._raise_failure()
-
-    def farewell(self) -> str:
-        fleet = self.watcher.snapshot()
-        generations = sum(group.counts.generations for group in fleet.groups)
-        return f"ended: {counted(len(fleet.groups), 'group')}, {counted(generations, 'generation')} counted"
+        self.wait()
 
     def _work(self) -> None:
         try:
-            self.watcher.run(self._stop, once=self._once)
+            self.watcher.run(self._stop)
         except BaseException as error:
             self._failure = error
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
-
 
 @contextlib.contextmanager
-def _running(asked: WatchOptions, on_note: Callable[[str], None], *, once: bool) -> Iterator[_Run]:
-    """Start the watch; in the block SIGTERM raises `KeyboardInterrupt`, as Ctrl-C does."""
-    from kafka_assignors_ops.watch.watcher import Watcher
-
-    watcher = Watcher(asked, on_note)
-    with sigterm_interrupts():
-        yield _Run(watcher, once=once)
-
-
-@contextlib.contextmanager
-def _served(host: str, port: int, run: _Run) -> Iterator[None]:
+def _served(host: str, port: int, watcher: Watcher) -> Iterator[None]:
     from prometheus_client import make_wsgi_app
 
     from kafka_assignors_ops.watch.exporter import registry, serving
@@ -253,8 +228,8 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
 
     def scrape() -> Scrape:
         # The status comes first, so the snapshot has at least the records that the status says were read.
-        status = run.watcher.status()
-        return Scrape(run.watcher.snapshot(), status)
+        status = watcher.status()
+        return Scrape(watcher.snapshot(), status)
 
     with serving(host, port, make_wsgi_app(registry(scrape))) as found:
         shown = f"[{host}]" if ":" in host else host
@@ -262,11 +237,45 @@ def _served(host: str, port: int, run: _Run) -> Iterator[None]:
         yield
 
 
-def _look(run: _Run, progress: ProgressReport, notes: deque[str], *, cut: bool) -> Snapshot:
-    run.wait_until_caught_up(progress)
-    fleet, status = run.watcher.snapshot(), run.watcher.status()
-    tables = watch_tables(fleet, status, [*notes], _MOST_ROWS if cut else None)
-    return Snapshot(tables, [group_json(group) for group in in_order_of_attention(fleet.groups)])
+def _follow(run: _Run, interval_s: float, json_file: Path | None, notes: deque[str] | None) -> None:
+    """Show the groups again and again: on a screen with the latest `notes`, else one look after the other."""
+    run.wait_until_caught_up()
+    watcher = run.watcher
+    screen: Live | None = None
+    if notes is not None:
+        console = Console(file=sys.stdout)
+        screen = Live(console=console, auto_refresh=False, vertical_overflow="crop", redirect_stderr=False)
+    with screen or contextlib.nullcontext():
+        while True:
+            if screen is None:
+                _write(watcher, json_file, write_file)
+            else:
+                # At the top, because the screen cuts off the bottom.
+                now = time.strftime("%H:%M:%S")
+                head = Text(f"{now}  every {interval_s:g} s, Ctrl-C ends it", style="dim")
+                fleet = watcher.snapshot()
+                tables = watch_tables(fleet, watcher.status(), tuple(notes or ()), _MOST_ROWS)
+                screen.update(Group(head, *tables), refresh=True)
+                if json_file is not None:
+                    write_file(json_file, _json_lines(fleet))
+            run.pause(interval_s)
+
+
+def _write(watcher: Watcher, json_file: Path | None, write: Callable[[Path, str], None]) -> None:
+    """Write the groups as they are now, without a screen; `write` writes the JSON file."""
+    fleet = watcher.snapshot()
+    if is_stdout(json_file):
+        write_document(json_file, _json_lines(fleet))
+    else:
+        emit_renderable(*watch_tables(fleet, watcher.status(), (), None))
+        if json_file is not None:
+            write(json_file, _json_lines(fleet))
+    flush()
+
+
+def _farewell(fleet: FleetSnapshot) -> str:
+    generations = sum(group.counts.generations for group in fleet.groups)
+    return f"ended: {counted(len(fleet.groups), 'group')}, {counted(generations, 'generation')} counted"
 
 
 # ---- the groups as a table and as JSON objects, those that need attention first
@@ -286,10 +295,8 @@ _COLUMNS = (
     Column("causes", ColumnKind.WORDS, leave_out=4),
     Column("rebalances", leave_out=5),
     Column("generation", leave_out=6),
-    Column("unjudged", leave_out=7),
-    Column("undecodable", leave_out=8),
-    Column("strategy", ColumnKind.NAME, leave_out=9),
-    Column("type", ColumnKind.TOKEN, leave_out=10),
+    Column("undecodable", leave_out=7),
+    Column("strategy", ColumnKind.NAME, leave_out=8),
 )
 
 
@@ -309,6 +316,10 @@ def in_order_of_attention(groups: Sequence[GroupSnapshot]) -> list[GroupSnapshot
         )
 
     return sorted(groups, key=place)
+
+
+def _json_lines(fleet: FleetSnapshot) -> str:
+    return "".join(f"{json.dumps(group_json(group))}\n" for group in in_order_of_attention(fleet.groups))
 
 
 def group_json(group: GroupSnapshot) -> dict[str, Any]:
@@ -361,10 +372,8 @@ def _cells(group: GroupSnapshot) -> list[str]:
         ", ".join(causes) or _NONE,
         str(counts.rebalances),
         _shown(None if last is None else last.generation),
-        str(counts.unjudged),
         str(counts.undecodable.total()),
         printable(last.protocol) if last is not None and last.protocol else _NONE,
-        last.type if last is not None else _NONE,
     ]
 
 

@@ -28,7 +28,7 @@ from kafka_assignors_ops.watch.metric_table import (
     WatchStatus,
 )
 from kafka_assignors_replay.catalogue import Catalogue
-from spark_validation.tests.test_watch_fleet import at, feed, joined
+from spark_validation.tests.test_watch_fleet import feed, joined
 
 NAMES = (
     "plain", "", 'he said "no"', "two\nlines", "back\\slash", "\\n", "ends with \\", '"', "{a=\"b\"} 1",
@@ -39,8 +39,8 @@ NAMES = (
 def scrape_of(*names: str, caught_up: bool = True) -> Callable[[], Scrape]:
     fleet = Fleet(Catalogue(()), FleetLimits())
     feed(fleet, joined(*names))
-    status = WatchStatus(up=True, caught_up=caught_up, lag=7, started_s=1.5, errors=2)
-    return lambda: Scrape(fleet.snapshot(at(0)), status)
+    status = WatchStatus(up=True, caught_up=caught_up, lag=7, errors=2)
+    return lambda: Scrape(fleet.snapshot(0), status)
 
 
 def app_of(*names: str) -> WsgiApp:
@@ -109,7 +109,7 @@ def test_names_follow_the_conventions() -> None:
 def test_counters_of_a_group_begin_at_0_with_all_their_labels() -> None:
     fleet = Fleet(Catalogue(()), FleetLimits())
     feed(fleet, joined("g"), history=True)
-    (group,) = fleet.snapshot(at(0)).groups
+    (group,) = fleet.snapshot(0).groups
     for metric in GROUP_METRICS:
         if metric.kind == "counter":
             assert {value for _, value in metric.samples(group)} == {0}

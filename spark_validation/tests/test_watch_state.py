@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -13,18 +14,22 @@ import pytest
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.arguments import UserError
 from kafka_assignors_confluent.topics import TopicIdentity
-from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits
+from kafka_assignors_ops.watch.fleet import Counts, Fleet, FleetLimits
 from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.generations import Record
-from spark_validation.tests.test_watch_fleet import at, feed, groups, joined
+from spark_validation.tests.test_watch_fleet import feed, groups, joined
 
 
 def saved(file: Path) -> Fleet:
     fleet = Fleet(Catalogue(()), FleetLimits())
     feed(fleet, joined("one", "two"))
-    save_state(file, WatchState("c", "t", 5.0, {0: 4}, fleet.counts, fleet.groups), fleet.catalogue)
+    save_state(file, WatchState("c", "t", {0: 4}, counts_of(fleet)))
     return fleet
+
+
+def counts_of(fleet: Fleet) -> dict[bytes, Counts]:
+    return {key: group.counts for key, group in fleet.groups.items()}
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"format": 1}', b"\xff", b"[" * 100_000])
@@ -32,11 +37,11 @@ def test_a_file_that_is_no_state_is_refused_with_a_remedy(tmp_path: Path, text: 
     file = tmp_path / "state.json"
     file.write_bytes(text)
     with pytest.raises(UserError, match=r"state.json: not the state of a watch: .*remove the file"):
-        load_state(file, Catalogue(()))
+        load_state(file)
 
 
 def test_without_a_file_there_is_no_state(tmp_path: Path) -> None:
-    assert load_state(tmp_path / "state.json", Catalogue(())) is None
+    assert load_state(tmp_path / "state.json") is None
 
 
 def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
@@ -51,7 +56,7 @@ def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(UserError, match="the state cannot be written: No space left on device"):
-        save_state(file, WatchState("c", "t", 5.0, {0: 9}, fleet.counts, fleet.groups), fleet.catalogue)
+        save_state(file, WatchState("c", "t", {0: 9}, counts_of(fleet)))
     assert file.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
 
@@ -59,17 +64,16 @@ def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
 SAVES_HALF = """
 import resource, signal, sys
 from pathlib import Path
-from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_ops.watch.watcher import load_state, save_state
 
 file, handling = Path(sys.argv[1]), sys.argv[2]
-state = load_state(file, catalogue := Catalogue(()))
+state = load_state(file)
 state.offsets[0] = 9
 half = file.stat().st_size // 2
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 signal.signal(signal.SIGXFSZ, getattr(signal, handling))
 resource.setrlimit(resource.RLIMIT_FSIZE, (half, half))
-save_state(file, state, catalogue)
+save_state(file, state)
 """
 """The kernel lets the process write half of the file; then it kills the process or fails the write."""
 
@@ -85,7 +89,7 @@ def save_half(file: Path, handling: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_and_at_most_one_other(tmp_path: Path) -> None:
     file = tmp_path / "state.json"
-    fleet = saved(file)
+    saved(file)
     before = file.read_bytes()
     for _ in range(3):
         done = save_half(file, "SIG_DFL")
@@ -93,13 +97,13 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_and_at_most_one_oth
         assert file.read_bytes() == before
         (left_over,) = {*tmp_path.iterdir()} - {file}
         assert left_over.stat().st_size == len(before) // 2
-    state = load_state(file, fleet.catalogue)
+    state = load_state(file)
     assert state is not None
     assert state.offsets == {0: 4}
     state.offsets[0] = 9
-    save_state(file, state, fleet.catalogue)
+    save_state(file, state)
     assert [*tmp_path.iterdir()] == [file]
-    again = load_state(file, fleet.catalogue)
+    again = load_state(file)
     assert again is not None
     assert again.offsets == {0: 9}
 
@@ -124,14 +128,30 @@ def test_a_link_in_the_place_of_the_other_file_is_not_followed(tmp_path: Path) -
     assert {*tmp_path.iterdir()} == {file, elsewhere}
 
 
-def test_groups_beyond_the_limits_of_the_next_run_are_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "change", [{"format": 2}, {"offsets": {"0": None}}, {"more": 1}, {"counts": {"g": {"moved": "1"}}}]
+)
+def test_a_state_of_another_version_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
     file = tmp_path / "state.json"
     saved(file)
-    state = load_state(file, catalogue := Catalogue(()))
+    file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
+    with pytest.raises(UserError, match="not the state of a watch"):
+        load_state(file)
+
+
+def test_counts_go_on_for_groups_of_any_name_that_are_still_followed(tmp_path: Path) -> None:
+    file, hostile = tmp_path / "state.json", b"\xff\x00\n"
+    fleet = Fleet(Catalogue(()), FleetLimits())
+    feed(fleet, joined("one", "two"))
+    before = {**counts_of(fleet), hostile: Counts(7)}
+    save_state(file, WatchState("c", "t", {0: 4}, before))
+    state = load_state(file)
     assert state is not None
-    fleet = Fleet(catalogue, FleetLimits(matching=lambda name: name == "two"))
-    fleet.restore(state.groups, state.counts, at(0))
-    assert list(groups(fleet)) == ["two"]
+    assert state.counts == before
+    again = Fleet(Catalogue(()), FleetLimits(matching=lambda name: name == "two"), counts=state.counts)
+    feed(again, joined("one", "two"), history=True)
+    feed(again, joined("two"))
+    assert {name: group.counts.generations for name, group in groups(again).items()} == {"two": 4}
 
 
 def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_where_it_is(
@@ -139,9 +159,9 @@ def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_whe
 ) -> None:
     told: list[str] = []
     watch = Watcher(WatchOptions("none:1", state=tmp_path / "none.json"), told.append)
-    watch._positions = {0: 10, 1: 10, 2: 10}
+    known = {0: 10, 1: 10, 2: 10}
     assert [
-        watch._position(partition, *ends) for partition, ends in enumerate([(0, 20), (15, 20), (0, 7)])
+        watch._position(partition, known, *ends) for partition, ends in enumerate([(0, 20), (15, 20), (0, 7)])
     ] == [
         10,
         15,
@@ -167,10 +187,21 @@ def test_after_an_unexpected_error_the_file_is_not_written(
     file = tmp_path / "state.json"
     watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
     watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
-    watch._changed = True
+    watch._changed = watch._caught_up = True
     monkeypatch.setattr(watch, "_open", _Broken)
     with pytest.raises(MemoryError):
         watch.run(threading.Event())
     assert not file.exists()
     watch._save()
     assert file.exists()
+
+
+def test_before_all_groups_of_the_last_run_are_known_the_file_is_not_written(tmp_path: Path) -> None:
+    file = tmp_path / "state.json"
+    saved(file)
+    before = file.read_bytes()
+    watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
+    watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
+    watch._changed = True
+    watch._save()
+    assert file.read_bytes() == before

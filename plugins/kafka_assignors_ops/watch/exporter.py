@@ -14,7 +14,7 @@ from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -66,7 +66,6 @@ def registry(scrape: Callable[[], Scrape]) -> CollectorRegistry:
     found = CollectorRegistry()
     found.register(_WatchCollector(scrape))
     ProcessCollector(registry=found)
-    PlatformCollector(registry=found)
     return found
 
 

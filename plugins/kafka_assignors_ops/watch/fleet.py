@@ -5,8 +5,7 @@ adds a few sums.
 
 Memory is bounded: at most `max_groups` groups are followed, and each needs the memory of a few generations. A
 group that is *dead* (a tombstone ends it) is forgotten after `DEAD_KEPT_S`, an *empty* one after
-`empty_kept_s` without a record. A group with members is never forgotten. Records and groups that are left out
-are counted.
+`EMPTY_KEPT_S` without a record. A group with members is never forgotten.
 
 Pure Python. One thread feeds, any number of threads take snapshots. The caller gives the time: the seconds of
 a monotonic clock decide which groups are forgotten.
@@ -14,13 +13,14 @@ a monotonic clock decide which groups are forgotten.
 
 from __future__ import annotations
 
+import math
 import threading
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
-from copy import deepcopy
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from operator import index
+from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.group import quoted
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, changed_entry
@@ -57,19 +57,15 @@ DEAD_KEPT_S = 300.0
 """How long a dead group is kept. A group that changes its protocol has a tombstone in the middle of its life,
 and a scrape has to see the end of a group."""
 
+EMPTY_KEPT_S = 86_400.0
+"""How long a group without members and records is kept."""
+
 RECENT_S = 600.0
 """The time over which the latest generations are counted."""
 
 _MOST_RECENT = 100
 _MOST_LEFT_OUT = 100_000
 """The most groups beyond the limit that are told apart, by a hash of eight bytes each."""
-
-MAX_GROUPS, MATCHING = "max-groups", "matching"
-LEFT_OUT = (MAX_GROUPS, MATCHING)
-"""The reasons why a record of a group is left out."""
-
-EVICTIONS = (DEAD, EMPTY)
-"""The reasons why a group is forgotten."""
 
 KINDS = tuple(kind.value for kind in RecordKind)
 
@@ -108,7 +104,7 @@ class GroupFigures:
 
 @dataclass(slots=True)
 class Counts:
-    """The counts of a group since `since_s`, in seconds since 1970.
+    """The counts of a group.
 
     A *rebalance* is logical: the generations of a cooperative hand-over are one. `moved` counts partitions
     that changed owner between live members, `least_moved` the fewest that an optimally balanced assignment
@@ -116,16 +112,23 @@ class Counts:
     record shows, which were superseded before the leader's assignment arrived.
     """
 
-    since_s: float
     generations: int = 0
     rebalances: int = 0
     unjudged: int = 0
     moved: int = 0
     least_moved: int = 0
     skipped: int = 0
-    clock_back: int = 0
     causes: Counter[str] = field(default_factory=Counter)
     undecodable: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Counts:
+        """The counts by the names of the fields; `TypeError` for others."""
+        read: dict[str, Any] = {}
+        for name, value in values.items():
+            is_by_name = isinstance(value, dict)
+            read[name] = Counter({k: index(n) for k, n in value.items()}) if is_by_name else index(value)
+        return cls(**read)
 
     def copy(self) -> Counts:
         return replace(self, causes=self.causes.copy(), undecodable=self.undecodable.copy())
@@ -140,43 +143,40 @@ class Step:
     rebalances: list[Replayed] = field(default_factory=list)
     undecodable: str | None = None
 
-    def __bool__(self) -> bool:
-        return bool(self.generations or self.rebalances or self.undecodable)
-
 
 @dataclass(slots=True)
 class WatchedGroup:
-    """Follows one group: `fold` each of its records in order, and `count` the steps.
-
-    The fields, without the catalogue, are its whole state.
-    """
+    """Follows one group: `fold` each of its records in order, and `count` the steps."""
 
     name: str
     life: LifeFold
     causes: CauseFinder
+    rebalances: RebalanceFold
+    replay: GroupReplay
     counts: Counts
-    rebalances: RebalanceFold = field(default_factory=RebalanceFold)
     last: GroupFigures | None = None
     state: str = UNKNOWN
 
     @classmethod
-    def of(cls, name: str, catalogue: Catalogue, since_s: float) -> WatchedGroup:
+    def of(cls, name: str, catalogue: Catalogue, counts: Counts) -> WatchedGroup:
+        """A group with these `counts` and no record yet."""
+        rebalances = RebalanceFold()
+        replay = GroupReplay(catalogue, {}, (Mode.ONE_STEP,), rebalances=rebalances)
         life = LifeFold(EpochFold(catalogue), torn=False)
-        return cls(name, life, CauseFinder(catalogue), Counts(since_s))
+        return cls(name, life, CauseFinder(catalogue), rebalances, replay, counts)
 
-    def fold(self, record: Record, event: DecodedRecord, catalogue: Catalogue) -> Step:
+    def fold(self, record: Record, event: DecodedRecord) -> Step:
         """Fold a record. It takes up to a second for thousands of members."""
         step = Step()
         if event.kind is RecordKind.UNDECODABLE:
             step.undecodable = VALUE
         elif event.reason is not None:
             step.undecodable = MEMBER
-        replay = GroupReplay(catalogue, {}, (Mode.ONE_STEP,), rebalances=self.rebalances)
         for generation in self.life.feed(record, event):
             causes: tuple[Cause, ...] = ()
             if generation.is_of_consumers:
                 causes = self.causes.feed(generation)
-                step.rebalances += replay.feed(generation)
+                step.rebalances += self.replay.feed(generation)
             step.generations.append((generation, causes))
         return step
 
@@ -198,7 +198,6 @@ class WatchedGroup:
         for generation, causes in step.generations:
             counts.generations += 1
             counts.skipped += generation.skipped
-            counts.clock_back += generation.clock_back
             counts.causes.update(cause.value for cause in causes)
         for row in step.rebalances:
             counts.rebalances += 1
@@ -238,33 +237,12 @@ def _figures(generation: Generation) -> GroupFigures:
     )
 
 
-class Now(NamedTuple):
-    """A point in time: seconds of a monotonic clock, and seconds since 1970."""
-
-    monotonic_s: float
-    unix_s: float
-
-
 @dataclass(frozen=True, slots=True)
 class FleetLimits:
-    """The limits of the followed groups: `matching` selects names, `max_groups` bounds their number, an empty
-    group is forgotten after `empty_kept_s`. With `count_history` records from before the start count."""
+    """The limits of the followed groups: `matching` selects names, `max_groups` bounds their number."""
 
     max_groups: int = 1_000
     matching: Callable[[str], bool] = lambda name: True
-    empty_kept_s: float = 86_400.0
-    count_history: bool = False
-
-
-@dataclass(slots=True)
-class FleetCounts:
-    """The counts of all records by kind, of records of left out groups by reason, of forgotten groups by
-    reason, and of groups whose state was dropped after an error of the fold."""
-
-    records: Counter[str] = field(default_factory=Counter)
-    left_out: Counter[str] = field(default_factory=Counter)
-    evicted: Counter[str] = field(default_factory=Counter)
-    fold_errors: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +258,11 @@ class GroupSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class FleetSnapshot:
-    """The watched groups at one moment, by name, and the number of groups beyond `max_groups`."""
+    """The watched groups at one moment, by name, the number of records by kind, without those of groups that
+    are left out, and the number of groups beyond `max_groups`."""
 
     groups: Sequence[GroupSnapshot]
-    counts: FleetCounts
+    records: Mapping[str, int]
     beyond_limit: int
 
 
@@ -297,48 +276,39 @@ class _Presence:
 
 
 class Fleet:
-    """Follows the `groups`, by the bytes of their ids: `feed` the records of each partition in order."""
+    """Follows the `groups`, by the bytes of their ids: `feed` the records of each partition in order.
+
+    The counts of a group begin at its earlier `counts`, if it has any.
+    """
 
     def __init__(
-        self, catalogue: Catalogue, limits: FleetLimits, on_note: Callable[[str], None] = lambda text: None
+        self,
+        catalogue: Catalogue,
+        limits: FleetLimits,
+        on_note: Callable[[str], None] = lambda text: None,
+        counts: Mapping[bytes, Counts] | None = None,
     ) -> None:
         self.catalogue = catalogue
-        self.counts = FleetCounts()
+        self.records: Counter[str] = Counter()
         self._limits = limits
         self._note = on_note
         self._lock = threading.Lock()
         self.groups: dict[bytes, WatchedGroup] = {}
+        self._earlier = dict(counts or {})
         self._presence: dict[bytes, _Presence] = {}
-        self._beyond: OrderedDict[int, None] = OrderedDict()
+        self._beyond: set[int] = set()
 
     def topics(self) -> set[str]:
         """The topics of the members of each group, in its last generation."""
-        found: set[str] = set()
-        for group in self.groups.values():
-            if (last := group.rebalances.last) is not None:
-                for member in last.members.values():
-                    found.update(member.topics, member.assigned)
-        return found
+        lasts = [group.rebalances.last for group in self.groups.values()]
+        members = [member for last in lasts if last is not None for member in last.members.values()]
+        return set().union(*((*member.topics, *member.assigned) for member in members))
 
-    def restore(self, groups: dict[bytes, WatchedGroup], counts: FleetCounts, now: Now) -> None:
-        """Continue from an earlier state, without groups beyond the current limits."""
-        kept = {key: group for key, group in groups.items() if self._limits.matching(group.name)}
-        with self._lock:
-            self.counts = counts
-            self.groups = dict([*kept.items()][: self._limits.max_groups])
-            self._presence = {key: _Presence(now.monotonic_s) for key in self.groups}
-
-    def forget_all(self) -> None:
-        """Start over: the topic was recreated."""
-        with self._lock:
-            self.groups, self._presence = {}, {}
-            self._beyond.clear()
-
-    def feed(self, record: Record, now: Now, *, history: bool = False) -> Step | None:
-        """Fold one record; its step for a followed group, None for any other. `history`: the record is from
-        before the start."""
+    def feed(self, record: Record, now_s: float, *, history: bool = False) -> Step | None:
+        """Fold one record; its step for a followed group, None for any other. One of the `history` does not
+        count."""
         if is_commit(record.key):
-            self.counts.records[RecordKind.OFFSET_COMMIT.value] += 1
+            self.records[RecordKind.OFFSET_COMMIT.value] += 1
             return None
         key = None
         if record.key is not None and int.from_bytes(record.key[:2], "big") in _GROUP_KEYS:
@@ -346,24 +316,23 @@ class Fleet:
         if key is not None and key not in self.groups and not self._admits(key, record.value is not None):
             return None
         event = decode_record(record.key, record.value)
-        self.counts.records[event.kind.value] += 1
+        self.records[event.kind.value] += 1
         if key is None or event.group is None:
             return None
         group = self.groups.get(key)
         if group is None:
             if record.value is None:
                 return None  # a tombstone of a group that is not followed
-            group = WatchedGroup.of(event.group, self.catalogue, now.unix_s)
+            group = WatchedGroup.of(event.group, self.catalogue, self._earlier.pop(key, Counts()))
         try:
-            step = group.fold(record, event, self.catalogue)
+            step = group.fold(record, event)
         except Exception as error:
             with self._lock:
                 self.groups.pop(key, None)
                 self._presence.pop(key, None)
-                self.counts.fold_errors += 1
             self._warn(record, event, f"{error!r}; the watch starts over with the group's next record")
             return None
-        self._take(key, group, step, now, counts=not history or self._limits.count_history)
+        self._take(key, group, step, now_s, counts=not history)
         if step.undecodable and not self._presence[key].told:
             self._presence[key].told = True
             self._warn(record, event, f"{event.reason}; later ones of this group are only counted")
@@ -373,21 +342,19 @@ class Fleet:
         where = f"partition {record.partition}, offset {record.offset}"
         self._note(f"warning: group {quoted(event.group or '')}: {where}: {problem}")
 
-    def evict(self, now: Now) -> None:
+    def evict(self, now_s: float) -> None:
         """Forget the groups that were dead or empty for long enough."""
-        gone: list[tuple[bytes, str]] = []
+        gone: list[bytes] = []
         for key, group in self.groups.items():
-            silent_s = now.monotonic_s - self._presence[key].heard_s
-            if group.state == DEAD and silent_s > DEAD_KEPT_S:
-                gone.append((key, DEAD))
-            elif (group.last is None or group.last.empty) and silent_s > self._limits.empty_kept_s:
-                gone.append((key, EMPTY))
+            silent_s = now_s - self._presence[key].heard_s
+            is_empty = group.last is None or group.last.empty
+            if silent_s > (DEAD_KEPT_S if group.state == DEAD else EMPTY_KEPT_S if is_empty else math.inf):
+                gone.append(key)
         with self._lock:
-            for key, why in gone:
+            for key in gone:
                 del self.groups[key], self._presence[key]
-                self.counts.evicted[why] += 1
 
-    def snapshot(self, now: Now) -> FleetSnapshot:
+    def snapshot(self, now_s: float) -> FleetSnapshot:
         with self._lock:
             groups = [
                 GroupSnapshot(
@@ -395,40 +362,34 @@ class Fleet:
                     group.state,
                     group.last,
                     group.counts.copy(),
-                    sum(now.monotonic_s - each <= RECENT_S for each in self._presence[key].recent),
+                    sum(now_s - each <= RECENT_S for each in self._presence[key].recent),
                 )
                 for key, group in self.groups.items()
             ]
-            counts = deepcopy(self.counts)
             beyond = len(self._beyond)
-        return FleetSnapshot(sorted(groups, key=lambda each: each.group), counts, beyond)
+        return FleetSnapshot(sorted(groups, key=lambda each: each.group), self.records.copy(), beyond)
 
     def _admits(self, key: bytes, has_value: bool) -> bool:
-        """Whether a new group may be followed; its record is counted if not."""
-        name = key.decode(errors="replace")
-        if not self._limits.matching(name):
-            self.counts.left_out[MATCHING] += 1
+        """Whether a new group may be followed."""
+        if not self._limits.matching(key.decode(errors="replace")):
             return False
         place = hash(key)
         if len(self.groups) < self._limits.max_groups or not has_value:
-            self._beyond.pop(place, None)
+            self._beyond.discard(place)
             return True
-        self.counts.left_out[MAX_GROUPS] += 1
-        with self._lock:
-            self._beyond[place] = None
-            if len(self._beyond) > _MOST_LEFT_OUT:
-                self._beyond.popitem(last=False)
+        if len(self._beyond) < _MOST_LEFT_OUT:
+            self._beyond.add(place)
         return False
 
-    def _take(self, key: bytes, group: WatchedGroup, step: Step, now: Now, *, counts: bool) -> None:
+    def _take(self, key: bytes, group: WatchedGroup, step: Step, now_s: float, *, counts: bool) -> None:
         with self._lock:
             self.groups[key] = group
-            presence = self._presence.setdefault(key, _Presence(now.monotonic_s))
-            presence.heard_s = now.monotonic_s
+            presence = self._presence.setdefault(key, _Presence(now_s))
+            presence.heard_s = now_s
             group.show(step)
             if counts:
                 group.count(step)
-                presence.recent.extend(now.monotonic_s for _ in step.generations)
+                presence.recent.extend(now_s for _ in step.generations)
 
 
 class WatchedTopics:

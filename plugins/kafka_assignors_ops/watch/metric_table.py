@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 from kafka_assignors_ops.watch.fleet import (
-    EVICTIONS,
     KINDS,
-    LEFT_OUT,
     STATES,
     UNDECODABLE,
     FleetSnapshot,
@@ -30,14 +28,12 @@ class WatchStatus:
     """The state of the watch itself.
 
     `up` says that it reads, `caught_up` that it has read all records that were there at its start. `lag` is
-    the number of offsets up to the end of the topic. `started_s` is when the watch, or its state file, was
-    begun, in seconds since 1970.
+    the number of offsets up to the end of the topic.
     """
 
     up: bool
     caught_up: bool
     lag: int
-    started_s: float
     errors: int
 
 
@@ -130,24 +126,9 @@ GROUP_METRICS: tuple[WatchedMetric[GroupSnapshot], ...] = (
         _one("last.partitions"),
     ),
     WatchedMetric(
-        "kafka_assignors_group_member_partitions_min",
-        "Partitions of the member that has the fewest.",
-        _one("last.min_load"),
-    ),
-    WatchedMetric(
-        "kafka_assignors_group_member_partitions_max",
-        "Partitions of the member that has the most.",
-        _one("last.max_load"),
-    ),
-    WatchedMetric(
         "kafka_assignors_group_imbalance_ratio",
         "Partitions of the member that has the most over the mean of all members: 1 is even.",
         _one("last.imbalance"),
-    ),
-    WatchedMetric(
-        "kafka_assignors_group_counted_since_timestamp_seconds",
-        "When the counters of the group began at 0, in seconds since 1970.",
-        _one("counts.since_s"),
     ),
     WatchedMetric(
         "kafka_assignors_group_generations_total", "Recorded generations.", _one("counts.generations")
@@ -190,11 +171,6 @@ GROUP_METRICS: tuple[WatchedMetric[GroupSnapshot], ...] = (
         _each(UNDECODABLE, lambda group: group.counts.undecodable),
         ("part",),
     ),
-    WatchedMetric(
-        "kafka_assignors_group_clock_back_total",
-        "Generations with an earlier time than the one before: the clocks of the coordinators differ.",
-        _one("counts.clock_back"),
-    ),
 )
 """All have the label `group`. Counters begin at 0 when the group is first seen, all labels included."""
 
@@ -216,11 +192,6 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
         _one("status.lag"),
     ),
     WatchedMetric(
-        "kafka_assignors_watch_started_timestamp_seconds",
-        "When the watch, or its state file, was begun, in seconds since 1970.",
-        _one("status.started_s"),
-    ),
-    WatchedMetric(
         "kafka_assignors_watch_groups",
         "Groups that are followed.",
         lambda scrape: [((), len(scrape.fleet.groups))],
@@ -231,32 +202,15 @@ WATCH_METRICS: tuple[WatchedMetric[Scrape], ...] = (
         _one("fleet.beyond_limit"),
     ),
     WatchedMetric(
-        "kafka_assignors_watch_groups_evicted_total",
-        "Groups that were forgotten: dead (deleted) or empty for longer than --forget-empty.",
-        _each(EVICTIONS, lambda scrape: scrape.fleet.counts.evicted),
-        ("reason",),
-    ),
-    WatchedMetric(
         "kafka_assignors_watch_records_total",
         "Records that were read, by kind, without those of groups that are left out.",
-        _each(KINDS, lambda scrape: scrape.fleet.counts.records),
+        _each(KINDS, lambda scrape: scrape.fleet.records),
         ("kind",),
-    ),
-    WatchedMetric(
-        "kafka_assignors_watch_records_left_out_total",
-        "Records of groups that are not followed, by the option that leaves them out.",
-        _each(LEFT_OUT, lambda scrape: scrape.fleet.counts.left_out),
-        ("option",),
     ),
     WatchedMetric(
         "kafka_assignors_watch_read_errors_total",
         "Failures to read: no answer, a missing right, an offset that is gone, a state file that cannot be "
         "written.",
         _one("status.errors"),
-    ),
-    WatchedMetric(
-        "kafka_assignors_watch_fold_errors_total",
-        "Groups with which the watch started over after an internal error; stderr names each.",
-        _one("fleet.counts.fold_errors"),
     ),
 )

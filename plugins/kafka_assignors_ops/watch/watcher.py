@@ -2,14 +2,14 @@
 any time.
 
 Records from before the start make the groups known; they count only on request. With a state file the records
-since the last run count, each once. Nothing is shown before they are all read, so that no counter decreases.
-The file has the counted offsets and all counts and groups, and is replaced as a whole. Its format is that of
-`watch.saved_state`: values alone, which reading can neither execute nor inflate.
+since the last run count, each once: the file has the counts, and the offsets up to which they go. Nothing is
+shown before all records from before the start are read, so that no counter decreases.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import threading
 import time
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kafka_assignors.arguments import UserError
+from kafka_assignors.group import some_of
 from kafka_assignors_confluent.connection import (
     AuthenticationError,
     ClusterError,
@@ -31,28 +32,23 @@ from kafka_assignors_confluent.connection import (
 from kafka_assignors_confluent.topics import (
     TopicIdentity,
     describe_topics,
-    hidden_topics_warning,
     identify_topic,
     is_end,
     list_offsets,
     live_topics,
     reader_config,
 )
-from kafka_assignors_ops.troubles import Troubles
 from kafka_assignors_ops.watch.fleet import (
+    Counts,
     Fleet,
-    FleetCounts,
     FleetLimits,
     FleetSnapshot,
-    Now,
-    WatchedGroup,
     WatchedTopics,
 )
 from kafka_assignors_ops.watch.metric_table import WatchStatus
-from kafka_assignors_ops.watch.saved_state import StateError, read_state, write_state
-from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.records import millis_to_micros
+from kafka_assignors_replay.result import to_json
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
@@ -61,6 +57,10 @@ _POLL_S = 0.5
 _LOOK_DOWN_S = 5.0
 _LONGEST_PAUSE_S = 10.0
 
+_SAVE_S = 30.0
+"""The time between two writes of the state."""
+
+_MOST_TROUBLES = 20
 _MOST_ASKED = 1_000
 """The most unseen topics that one look asks for: they are hidden or deleted."""
 
@@ -71,18 +71,16 @@ _QUEUED_KIB = 32 * 1024
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What to watch. With `from_now` the watch does not read the records from before the start, and knows a
-    group from its next record on. `state` is a file that keeps the counts from one run to the next; the watch
-    writes it every `state_interval_s`, and looks at the cluster's topics every `look_s`."""
+    """What to watch. With `once` the watch reads and counts the records that are there, and ends. `state` is
+    a file that keeps the counts from one run to the next. The watch looks at the topics every `look_s`."""
 
     bootstrap_servers: str
     client_config: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 10.0
     topic: str = "__consumer_offsets"
-    from_now: bool = False
+    once: bool = False
     limits: FleetLimits = field(default_factory=FleetLimits)
     state: Path | None = None
-    state_interval_s: float = 30.0
     look_s: float = 60.0
 
 
@@ -148,13 +146,35 @@ class RecordReader:
         return Record(partition, offset, micros, message.key(), message.value())
 
 
+class Troubles:
+    """Passes each trouble to `tell` once, until `clear`; the first 20 of them.
+
+    Troubles alternate. All errors that mean that no broker answers are one: their texts vary.
+    """
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+        self._told: set[str] = set()
+
+    def add(self, error: Exception, then: str) -> None:
+        """Tell the error, and what happens `then`, if it was not told since `clear`."""
+        kind = "no answer" if isinstance(error, UnreachableError) else str(error)
+        if kind not in self._told and len(self._told) < _MOST_TROUBLES:
+            self._told.add(kind)
+            self._tell(f"{error}; {then}")
+
+    def clear(self) -> bool:
+        """All is well: tell each trouble again from now on. Returns whether any was told."""
+        told, self._told = bool(self._told), set()
+        return told
+
+
 class Watcher:
     """One thread calls `run`; any other thread may call `status` and `snapshot`."""
 
     def __init__(self, options: WatchOptions, on_note: Callable[[str], None]) -> None:
         self._options, self._note = options, on_note
         self._topics = WatchedTopics()
-        self._fleet = Fleet(self._topics.catalogue, options.limits, on_note)
         self._identity: TopicIdentity | None = None
         self._seen: TopicIdentity | None = None  # at the latest look
         self._positions: dict[int, int] = {}
@@ -163,52 +183,48 @@ class Watcher:
         self._all_is_new = False  # there was no topic at the start
         self._up = self._caught_up = False
         self._lag = self._errors = 0
-        self._started_s = time.time()
         self._resumed: WatchState | None = None
         self._troubles, self._state_troubles = Troubles(on_note), Troubles(on_note)
-        self._visible: set[str] = set()  # topics at the latest look
         self._hidden: set[str] = set()  # hidden topics that the user was told of
         self._next_look = self._next_save = 0.0
         self._changed = False
         if options.state is not None:
-            self._resumed = load_state(options.state, self._topics.catalogue)
-        if self._resumed is not None:
-            self._fleet.restore(self._resumed.groups, self._resumed.counts, _now())
-            self._positions = dict(self._resumed.offsets)
-            self._started_s = self._resumed.started_s
+            self._resumed = load_state(options.state)
+        counts = self._resumed.counts if self._resumed is not None else None
+        self._fleet = Fleet(self._topics.catalogue, options.limits, on_note, counts)
 
     def status(self) -> WatchStatus:
-        return WatchStatus(self._up, self._caught_up, self._lag, self._started_s, self._errors)
+        return WatchStatus(self._up, self._caught_up, self._lag, self._errors)
 
     @property
     def records(self) -> int:
         """How many records were read, without those of groups that are left out."""
-        return sum(self._fleet.counts.records.values())
+        return self._fleet.records.total()
 
     def snapshot(self) -> FleetSnapshot:
-        return self._fleet.snapshot(_now())
+        return self._fleet.snapshot(time.monotonic())
 
-    def run(self, stop: threading.Event, *, once: bool = False) -> None:
+    def run(self, stop: threading.Event) -> None:
         """Watch until `stop` is set or, with `once`, until all records from before the start are read.
 
         `UserError` if that cannot succeed. If the cluster does not answer, or a right is missing, the watch
         retries after pauses of up to ten seconds; with `once` it is an error.
         """
         try:
-            self._run(stop, once=once)
+            self._run(stop)
             # Not after an unexpected error: the counts may be ahead of the offsets.
             self._save()
         except BaseException:
             self._up = False
             raise
 
-    def _run(self, stop: threading.Event, *, once: bool) -> None:
+    def _run(self, stop: threading.Event) -> None:
         pause = 1.0
         while not stop.is_set():
             try:
                 with contextlib.closing(self._open()) as reader:
-                    self._read(reader, stop, once=once)
-                    if once and self._caught_up:
+                    self._read(reader, stop)
+                    if self._options.once and self._caught_up:
                         return
             except ClusterError as error:
                 pause = 1.0 if self._up else pause
@@ -216,7 +232,7 @@ class Watcher:
                 self._errors += 1
                 self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
                 never = isinstance(error, (AuthenticationError, ConfigurationError))
-                if once or (never and not self._caught_up):
+                if self._options.once or (never and not self._caught_up):
                     raise UserError(str(error)) from None
                 self._troubles.add(error, "trying again until it succeeds")
                 stop.wait(pause)
@@ -229,18 +245,16 @@ class Watcher:
         if self._identity is None:
             self._require_same(identity)
             self._target = {partition: end for partition, (_, end) in offsets.items()}
-            if self._resumed is None and not self._all_is_new:
+            if self._resumed is not None:
+                saved = self._resumed.offsets
+                self._history = {each: self._position(each, saved, *found) for each, found in offsets.items()}
+            elif not (options.once or self._all_is_new):
                 self._history = dict(self._target)
-                if options.from_now:
-                    self._positions = dict(self._target)
         elif identity.topic_id != self._identity.topic_id:
-            self._note(f"warning: topic {options.topic} was recreated; the watch starts over with all groups")
-            self._fleet.forget_all()
-            self._positions.clear()
-            self._history.clear()
+            raise UserError(f"topic {options.topic} was made anew: start the watch again, without its state")
         self._identity = self._seen = identity
         self._positions = {
-            partition: self._position(partition, start, end) for partition, (start, end) in offsets.items()
+            each: self._position(each, self._positions, *found) for each, found in offsets.items()
         }
         self._look_at_topics()
         return RecordReader(options, self._positions)
@@ -259,8 +273,9 @@ class Watcher:
         identity = identify_topic(connection, topic)
         return identity, list_offsets(connection, topic, range(identity.partitions), connection.timeout_s)
 
-    def _position(self, partition: int, start: int, end: int) -> int:
-        at = self._positions.get(partition, start)
+    def _position(self, partition: int, known: Mapping[int, int], start: int, end: int) -> int:
+        """Where to go on in a partition; a note if records in between are lost."""
+        at = known.get(partition, start)
         where = f"{self._options.topic}[{partition}]"
         if at < start:
             self._note(
@@ -286,21 +301,21 @@ class Watcher:
                 f"topic {found.topic_id} of cluster {found.cluster_id}; give each cluster a file of its own"
             )
 
-    def _read(self, reader: RecordReader, stop: threading.Event, *, once: bool) -> None:
+    def _read(self, reader: RecordReader, stop: threading.Event) -> None:
         """Read until `stop` is set, or until another reader is needed."""
         while not stop.is_set():
             for record in reader.poll(_POLL_S):
                 history = record.offset < self._history.get(record.partition, 0)
-                if self._fleet.feed(record, _now(), history=history) is not None:
+                if self._fleet.feed(record, time.monotonic(), history=history) is not None and not history:
                     self._changed = True
             self._positions = dict(reader.positions)
             self._note_health(reader)
             if not self._caught_up and self._has_caught_up(reader):
                 # The topics of the groups are known from here on.
                 with contextlib.suppress(ClusterError):
-                    self._name_hidden()
+                    self._look_at_topics()
                 self._caught_up = True
-            if once and self._caught_up:
+            if self._options.once and self._caught_up:
                 return
             self._lag = reader.lag()
             self._look_after(reader)
@@ -328,7 +343,7 @@ class Watcher:
         """Do what is due: forget groups, look at the cluster, write the state file."""
         now = time.monotonic()
         if now >= self._next_look:
-            self._fleet.evict(_now())
+            self._fleet.evict(time.monotonic())
             with contextlib.suppress(ClusterError):
                 self._seen, _ = self._look()
                 self._look_at_topics()
@@ -338,33 +353,31 @@ class Watcher:
             self._save()
 
     def _look_at_topics(self) -> None:
-        options = self._options
-        found = [*live_topics(self._connection())]
+        """Note the partitions of the topics, and name hidden topics, each once until it is visible."""
+        connection = self._connection()
+        found = [*live_topics(connection)]
         self._topics.note(found, datetime.now(timezone.utc))
-        self._visible = {live.topic.name for live in found}
-        self._name_hidden()
-        self._next_look = time.monotonic() + options.look_s
-
-    def _name_hidden(self) -> None:
-        """Tell the user the hidden topics of the groups, each once until it is visible."""
-        self._hidden -= self._visible
-        unknown = sorted(self._fleet.topics() - self._visible - self._hidden)[:_MOST_ASKED]
-        if unknown:
-            hidden = describe_topics(self._connection(), unknown).hidden
+        visible = {live.topic.name for live in found}
+        self._hidden -= visible
+        unknown = sorted(self._fleet.topics() - visible - self._hidden)[:_MOST_ASKED]
+        if hidden := describe_topics(connection, unknown).hidden:
             self._hidden |= hidden
-            if problem := hidden_topics_warning(hidden, "groups"):
-                self._note(f"warning: {problem}")
+            self._note(
+                "warning: topics of the groups are hidden, so their partitions are taken from the records: "
+                f"this principal needs Describe on Topic {some_of([*map(repr, sorted(hidden))], 5)}"
+            )
+        self._next_look = time.monotonic() + self._options.look_s
 
     def _save(self) -> None:
         """Write the state, if a record was counted since the last time."""
-        self._next_save = time.monotonic() + self._options.state_interval_s
+        self._next_save = time.monotonic() + _SAVE_S
         file, identity = self._options.state, self._identity
-        if file is None or identity is None or not self._changed:
+        # Before the history is read, the counts of the last run are not all taken over.
+        if file is None or identity is None or not (self._changed and self._caught_up):
             return
-        counted = self._fleet.counts, self._fleet.groups
-        state = WatchState(identity.cluster_id, identity.topic_id, self._started_s, self._positions, *counted)
+        counts = {key: group.counts for key, group in self._fleet.groups.items()}
         try:
-            save_state(file, state, self._topics.catalogue)
+            save_state(file, WatchState(identity.cluster_id, identity.topic_id, self._positions, counts))
         except UserError as error:
             self._errors += 1
             self._state_troubles.add(error, "trying again")
@@ -373,24 +386,21 @@ class Watcher:
             self._state_troubles.clear()
 
 
-def _now() -> Now:
-    return Now(time.monotonic(), time.time())
+_STATE_FORMAT = 1
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WatchState:
-    """The state of a watch: `counts` and `groups` cover all records before `offsets`, the next of each
-    partition."""
+    """The state of a watch: the `counts` of each group, by the bytes of its id, cover all records before
+    `offsets`, the next of each partition."""
 
     cluster_id: str
     topic_id: str
-    started_s: float
-    offsets: dict[int, int] = field(default_factory=dict)
-    counts: FleetCounts = field(default_factory=FleetCounts)
-    groups: dict[bytes, WatchedGroup] = field(default_factory=dict)
+    offsets: dict[int, int]
+    counts: dict[bytes, Counts]
 
 
-def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
+def load_state(file: Path) -> WatchState | None:
     """The state in the file; None if there is no file. `UserError` if it is not the state of a watch."""
     try:
         text = file.read_bytes()
@@ -399,22 +409,41 @@ def load_state(file: Path, catalogue: Catalogue) -> WatchState | None:
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from None
     try:
-        return read_state(WatchState, text, (catalogue,))
-    except StateError as error:
+        found = json.loads(text)
+        if found.pop("format") != _STATE_FORMAT:
+            raise ValueError("another format")
+        offsets = {int(partition): int(offset) for partition, offset in found.pop("offsets").items()}
+        groups = found.pop("counts").items()
+        counts = {group.encode(errors=_ANY_BYTES): Counts.from_json(each) for group, each in groups}
+        return WatchState(offsets=offsets, counts=counts, **found)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(
-            f"{file}: not the state of a watch: {error}; remove the file and all counts start at 0"
+            f"{file}: not the state of a watch: {type(error).__name__}: {error}; remove the file and all "
+            "counts start at 0"
         ) from None
 
 
-def save_state(file: Path, state: WatchState, catalogue: Catalogue) -> None:
+_ANY_BYTES = "surrogateescape"
+
+
+def save_state(file: Path, state: WatchState) -> None:
     """Replace the file; `UserError` if it cannot be written, and the old file stays."""
-    text = write_state(state, (catalogue,))
+    counts = {group.decode(errors=_ANY_BYTES): to_json(each) for group, each in state.counts.items()}
+    text = json.dumps(
+        {
+            "format": _STATE_FORMAT,
+            "cluster_id": state.cluster_id,
+            "topic_id": state.topic_id,
+            "offsets": dict(state.offsets),
+            "counts": counts,
+        }
+    )
     # Always the same name: a killed process leaves one file, which the next write removes.
     part = file.with_name(file.name + ".part")
     try:
         part.unlink(missing_ok=True)
         with open(part, "xb", opener=_open_private) as stream:
-            stream.write(text)
+            stream.write(text.encode())
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(file)

@@ -223,8 +223,7 @@ class GivenBefore:
 class RebalanceFold:
     """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
 
-    The fields are its whole state, which `replay_state` writes: the owners after the last record (`held`),
-    and the rebalance that has not ended (`open`).
+    `held` are the owners after the last record, `open` is the rebalance that has not ended.
     """
 
     incarnation: int | None = None
