@@ -240,7 +240,6 @@ def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
     [
         (["assign", "--traceback", "-"], "kafka-assignors --traceback …"),
         (["describe", "billing"], "kafka-assignors groups describe GROUP"),
-        (["delete", "billing"], "kafka-assignors groups delete GROUP"),
         (["groups", "billing"], "kafka-assignors groups describe GROUP"),
         (["assign", "-", "--strategy", "mine.py"], "as mine.py:MyStrategy"),
     ],

@@ -10,19 +10,14 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 
-from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
 from kafka_assignors.strategies import Sticky
 from kafka_assignors_cli import main
-from kafka_assignors_cli.console import ProgressReport, note
-from kafka_assignors_cli.looks import Looks, Snapshot, show
 from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.groups_view import describe_json, description, group_list, summary_json
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
-from kafka_assignors_ops.troubles import Troubles
 
 LIVE = LiveGroup(
     "g",
@@ -52,16 +47,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["describe", "g"], "give --bootstrap-server"),
         (["describe"], "missing argument"),
         (["describe", "g", "--strategy", "rnge", "--bootstrap-server", "b:1"], "did you mean 'range'"),
-        (["delete"], "either the ids of groups or --all-empty"),
-        (["delete", "g", "--all-empty"], "either the ids of groups or --all-empty"),
-        (["delete", "g", "--matching", "*"], "--matching: no effect without --all-empty"),
         (["--bootstrap-server", "b:1", "--command-config", "/nowhere/x"], "/nowhere/x: No such file"),
-        (["--bootstrap-server", "b:1", "--interval", "soon"], "--interval"),
-        (["--bootstrap-server", "b:1", "--interval", "1"], "--interval: no effect without --watch"),
-        (
-            ["describe", "g", "--bootstrap-server", "b:1", "--count", "1"],
-            "--count: no effect without --watch",
-        ),
         (["orders"], "to look at a group: kafka-assignors groups describe GROUP"),
     ],
 )
@@ -71,19 +57,16 @@ def test_wrong_arguments_end_in_one_line(
     assert part in refusal(capsys, *arguments)
 
 
-@pytest.mark.parametrize(
-    "option", [["--matching", "old-*"], ["--json", "-"], ["--watch"], ["--interval", "1"], ["--count", "1"]]
-)
-@pytest.mark.parametrize("command", [["describe", "g"], ["delete", "--all-empty", "--yes"]])
+@pytest.mark.parametrize("option", [["--bootstrap-server", "b:1"], ["--matching", "old-*"], ["--json", "-"]])
 def test_options_of_the_list_are_refused_before_a_subcommand(
-    option: list[str], command: list[str], capsys: pytest.CaptureFixture[str]
+    option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error = refusal(capsys, "--bootstrap-server", "127.0.0.1:1", *option, *command)
+    error = refusal(capsys, *option, "describe", "g")
     assert f"{option[0]}: no effect before the command: it belongs after" in error
-    assert f"'kafka-assignors groups {command[0]}'" in error
+    assert "'kafka-assignors groups describe'" in error
 
 
-@pytest.mark.parametrize("command", [(), ("describe",), ("delete",)])
+@pytest.mark.parametrize("command", [(), ("describe",)])
 def test_every_command_explains_itself_with_examples(
     command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -151,36 +134,6 @@ def test_the_json_form_of_a_running_group_is_read_back_as_the_same_group() -> No
     assert "KIP-848" in form["about"]["notes"][0]
 
 
-def test_a_watch_survives_a_failure_but_not_at_first(capsys: pytest.CaptureFixture[str]) -> None:
-    answers = iter(["one", None, None, "two"])
-
-    def read(_: ProgressReport) -> Snapshot:
-        answer = next(answers)
-        if answer is None:
-            raise UserError("no answer from b:1")
-        return Snapshot((), [answer])
-
-    looks = Looks(0.01, 4, Path("-"))
-    show(read, looks, Troubles(note))
-    captured = capsys.readouterr()
-    assert captured.out == '"one"\n"two"\n'
-    assert captured.err == "kafka-assignors: no answer from b:1; trying again\n"
-
-    def fail(_: ProgressReport) -> Snapshot:
-        raise UserError("no answer from b:1")
-
-    with pytest.raises(UserError):
-        show(fail, looks, Troubles(note))
-
-
-def test_a_watch_keeps_the_last_look_in_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    answers = iter([["a", "b"], ["c"]])
-    file = tmp_path / "groups.jsonl"
-    show(lambda _: Snapshot([Text("as text")], next(answers)), Looks(0.01, 2, file), Troubles(note))
-    assert file.read_text() == '"c"\n'
-    assert capsys.readouterr().out == "as text\nas text\n"
-
-
 def test_a_group_without_members_has_no_strategies_in_json() -> None:
     live = LiveGroup("g", "classic", "Empty", None, members=(), topics={})
     about = describe_json(live, compare_strategies(as_group(live), [("sticky", Sticky())]))["about"]
@@ -199,15 +152,6 @@ def test_a_name_of_any_length_fills_a_few_lines() -> None:
     group = dataclasses.replace(LIVE, id="n" * 3_000, problems=("something is not shown",))
     assert text_of(*group_list([group])).count("\n") < 25
     assert text_of(*description(group, compare_strategies(as_group(group), []))).count("\n") < 25
-
-
-def test_partitions_that_do_not_exist_are_counted_apart() -> None:
-    smaller = dataclasses.replace(LIVE, topics={"orders": Topic("orders", 2)})
-    gone = dataclasses.replace(LIVE, topics={})
-    hidden = dataclasses.replace(gone, hidden_topics=frozenset({"orders"}))
-    assert [live.gone for live in (LIVE, smaller, gone, hidden)] == [0, 1, 3, 0]
-    assert "3 partitions (1 do not exist)" in " ".join(text_of(*description(smaller, None)).split())
-    assert "do not exist" not in text_of(*description(LIVE, None))
 
 
 def test_bytes_that_do_not_decode_are_shown_with_their_sender() -> None:

@@ -16,7 +16,7 @@ from kafka_assignors_ops.groups_view import description, group_list
 from kafka_assignors_ops.lint import LintReport
 from kafka_assignors_ops.lint.rules import LintFinding, NotJudged, Severity
 from kafka_assignors_ops.lint_command import report_renderables
-from kafka_assignors_ops.live_group import Coordinator, LiveGroup, LiveMember, as_group
+from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
 from tests.golden_tables.check import rendered
 from tests.hostile_names import NAMES, assert_harmless
 from tests.test_cli_tables import LIVE, TOPIC
@@ -39,7 +39,6 @@ def live(name: str) -> LiveGroup:
         LIVE,
         id=name,
         protocol=name,
-        coordinator=Coordinator(1, name, 9092),
         members=(member, replace(member, id=f"{name}2", assigned={})),
         problems=(name,),
         unknown_topics={name: name},

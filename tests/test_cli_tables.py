@@ -22,8 +22,8 @@ from kafka_assignors_ops.groups_view import description, group_list
 from kafka_assignors_ops.lint import LintReport
 from kafka_assignors_ops.lint.rules import LintFinding, NotJudged, Severity
 from kafka_assignors_ops.lint_command import report_renderables
-from kafka_assignors_ops.live_group import Coordinator, LiveGroup, LiveMember, as_group
-from kafka_assignors_ops.watch.fleet import Counts, FleetCounts, FleetSnapshot, GroupFigures, GroupSnapshot
+from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
+from kafka_assignors_ops.watch.fleet import Counts, FleetSnapshot, GroupFigures, GroupSnapshot
 from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_replay.policy import judge, read_policy
@@ -57,20 +57,17 @@ LIVE = LiveGroup(
     "Stable",
     "cooperative-sticky",
     "consumer",
-    Coordinator(3, "b-3.payments.kafka.eu-west-1.amazonaws.com", 9094),
     (live_member(0, 0, 800), live_member(1, 800, PARTITIONS), live_member(2, 1, 1)),
     {
         TOPIC: Topic(
             TOPIC, PARTITIONS, tuple(frozenset([f"eu-west-1{'abc'[n % 3]}"]) for n in range(PARTITIONS))
         )
     },
-    committed={TOPIC: dict.fromkeys(range(PARTITIONS), 0)},
-    ends={TOPIC: dict.fromkeys(range(PARTITIONS), 1_234_567)},
 )
 OTHERS = (
     LiveGroup("orders", "consumer", "Stable", "uniform", members=(LiveMember("a", "a", "h", assigned={}),)),
     LiveGroup(f"{GROUP}-dead-letters-reprocessing", "classic", "PreparingRebalance", "range"),
-    LiveGroup("old", "classic", "Empty", problems=("the committed offsets cannot be read: not authorized",)),
+    LiveGroup("old", "classic", "Empty", problems=("subscriptions and racks are not shown: not authorized",)),
 )
 
 
@@ -157,9 +154,9 @@ def strategies() -> list[RenderableType]:
 
 def watch() -> list[RenderableType]:
     often = Counter({"join": 5, "departure": 3, "hand-over": 4, "leader": 1})
-    calm = Counts(0.0, 12, 8, 1, 120, 60, causes=often)
-    stormy = Counts(0.0, 1_481, 900, 0, 98_765, 1_234, causes=Counter({"departure": 900, "join": 400}))
-    broken = Counts(0.0, undecodable=Counter({"value": 2, "member": 1}))
+    calm = Counts(12, 8, 1, 120, 60, causes=often)
+    stormy = Counts(1_481, 900, 0, 98_765, 1_234, causes=Counter({"departure": 900, "join": 400}))
+    broken = Counts(undecodable=Counter({"value": 2, "member": 1}))
     last = GroupFigures(
         1_484, 1.0, "classic", "consumer", "cooperative-sticky", False, 3, 1, 1_200, 0, 800, 2.0
     )
@@ -169,8 +166,8 @@ def watch() -> list[RenderableType]:
         GroupSnapshot(GROUP, "hand-over", last, stormy, 37),
         GroupSnapshot("old\x1b[31m", "unknown", None, broken, 0),
     ]
-    fleet = FleetSnapshot(snapshots, FleetCounts(), beyond_limit=1_200)
-    status = WatchStatus(up=True, caught_up=True, lag=1_000, started_s=0.0, errors=0)
+    fleet = FleetSnapshot(snapshots, Counter(), beyond_limit=1_200)
+    status = WatchStatus(up=True, caught_up=True, lag=1_000, errors=0)
     return watch_tables(fleet, status, ["warning: group 'old': it does not decode"], None)
 
 
@@ -194,13 +191,13 @@ def test_a_table_is_printed_as_before(name: str, width: int) -> None:
 @pytest.mark.parametrize("width", range(60, 221, 4))
 def test_groups_and_numbers_are_whole_at_every_width(width: int) -> None:
     names = [GROUP, *(other.id for other in OTHERS)]
-    assert_legible(rendered(groups(), width), width, names, ["1,481,480,400", "2.00"])
+    assert_legible(rendered(groups(), width), width, names, ["2.00"])
 
 
 @pytest.mark.parametrize("width", range(60, 221, 4))
 def test_members_strategies_and_numbers_are_whole_at_every_width(width: int) -> None:
     names = [*MEMBERS, "cooperative-sticky", "roundrobin"]
-    assert_legible(rendered(describe(), width), width, names, ["987,653,600", "493,826,800", "idle"])
+    assert_legible(rendered(describe(), width), width, names, ["800", "400", "idle"])
 
 
 @pytest.mark.parametrize("width", range(60, 221, 4))

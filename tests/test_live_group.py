@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies import Range, Sticky
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_ops.comparison import compare_strategies
-from kafka_assignors_ops.live_group import LiveGroup, LiveMember, UnsettledGroupError, as_group
+from kafka_assignors_ops.live_group import LiveGroup, LiveMember, UnknownOwnersError, as_group
 
 ORDERS = {"orders": Topic("orders", 4, tuple(frozenset({rack}) for rack in "aabb"))}
 
@@ -36,11 +38,6 @@ def test_members_of_a_live_group_own_their_partitions_in_one_generation() -> Non
     assert seen.generation is None
 
 
-def test_a_known_generation_counts() -> None:
-    seen = as_group(group(member("a", 0, generation=7), generation=9))
-    assert (seen.members["a"].generation, seen.generation) == (9, 10)
-
-
 def test_a_member_whose_subscription_is_hidden_is_taken_to_subscribe_to_everything() -> None:
     hidden = LiveMember("h", "h", "127.0.0.1", assigned={})
     seen = as_group(group(member("a", 0), hidden))
@@ -56,17 +53,16 @@ def test_a_member_whose_bytes_do_not_decode_subscribes_to_nothing() -> None:
 
 def test_a_group_that_rebalances_owns_nothing_that_one_could_know() -> None:
     live = group(LiveMember("a", "a", "127.0.0.1"), state="PreparingRebalance")
-    assert (live.settled, live.loads) == (False, None)
-    with pytest.raises(UnsettledGroupError, match="PreparingRebalance"):
+    assert live.loads is None
+    with pytest.raises(UnknownOwnersError, match="PreparingRebalance"):
         as_group(live)
 
 
-def test_lag_counts_partitions_with_a_commit_and_an_end() -> None:
-    live = group(committed={"orders": {0: 5, 1: 9, 2: 1}}, ends={"orders": {0: 8, 1: 4}})
-    assert [live.lag_of("orders", partition) for partition in range(4)] == [3, 0, None, None]
-    assert live.lag == 3
-    assert group(committed={}, ends={}).lag is None
-    assert group().lag is None
+def test_without_the_right_to_describe_a_topic_the_balance_is_not_known() -> None:
+    live = replace(group(member("a", 0)), topics={}, hidden_topics=frozenset({"orders"}))
+    assert live.loads == (1,)
+    with pytest.raises(UnknownOwnersError, match="it needs Describe on Topic 'orders'"):
+        as_group(live)
 
 
 def test_the_comparison_measures_now_and_each_strategy() -> None:

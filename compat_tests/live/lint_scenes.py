@@ -30,7 +30,8 @@ from compat_tests.aiokafka.member import OURS, STOCK
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_cli import main
-from kafka_assignors_ops.cluster import Cluster
+from kafka_assignors_confluent.connection import Connection
+from kafka_assignors_ops.cluster import read_groups
 from kafka_assignors_ops.live_group import LiveGroup
 
 __all__ = ["AiokafkaMember", "Scene", "Settings", "first_error", "poll_until"]
@@ -74,8 +75,7 @@ class Scene:
     # ---- the group on the broker
 
     def described(self) -> LiveGroup:
-        with Cluster(self.kafka.bootstrap) as cluster:
-            (group,) = cluster.read_groups([self.group], offsets=False)
+        (group,) = read_groups(Connection(self.kafka.bootstrap, {}, HANG_S), [self.group])
         return group
 
     # ---- members

@@ -89,10 +89,10 @@ def test_a_list_is_complete_or_says_that_it_is_not(two_of_three: TwoOfThree) -> 
         assert time.monotonic() < deadline, done.stderr
 
 
-def test_a_group_is_described_with_its_lag(two_of_three: TwoOfThree) -> None:
+def test_a_group_is_described(two_of_three: TwoOfThree) -> None:
     done = run(two_of_three, "groups", "describe", *GROUPS)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("lag 0") == len(GROUPS)
+    assert done.stdout.count("classic, Empty") == len(GROUPS)
 
 
 def test_a_group_without_members_is_not_judged(two_of_three: TwoOfThree) -> None:

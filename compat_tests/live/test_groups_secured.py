@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
@@ -85,34 +82,3 @@ def test_an_unknown_certificate_is_refused(secured: SecuredCluster) -> None:
 def test_no_tls_at_the_door_for_tls_is_no_answer(secured: SecuredCluster) -> None:
     done = through_tls(secured, "--timeout", "1", security__protocol="PLAINTEXT")
     assert_refused(done, f"no answer from localhost:{secured.tls_port} within 1 s", "security.protocol")
-
-
-def test_a_watch_survives_a_broker_that_is_away(secured: SecuredCluster, tmp_path: Path) -> None:
-    out, err = tmp_path / "out", tmp_path / "err"
-    arguments = ["--watch", "--interval", "0.2", "--timeout", "4", "--json", "-"]
-    with open(out, "wb") as stdout, open(err, "wb") as stderr:
-        watch = subprocess.Popen(
-            [*COMMAND, *arguments, "--bootstrap-server", secured.cluster.bootstrap],
-            stdout=stdout,
-            stderr=stderr,
-        )
-        try:
-            _wait(lambda: out.read_bytes().count(b"\n") > 0)
-            secured.cluster.kill(1)
-            _wait(lambda: b"no answer from" in err.read_bytes())
-            seen = out.read_bytes().count(b"\n")
-            secured.cluster.start(1)
-            _wait(lambda: out.read_bytes().count(b"\n") > seen)
-            watch.send_signal(signal.SIGINT)
-            assert watch.wait(HANG_S) == 0
-        finally:
-            watch.kill()
-    said = err.read_text(encoding="utf-8").splitlines()
-    assert [line for line in said if not line.endswith((" …", "; trying again"))] == []
-
-
-def _wait(condition: Callable[[], bool], timeout_s: float = HANG_S) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)

@@ -8,7 +8,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from kafka_assignors.arguments import UserError
 
@@ -79,8 +79,6 @@ class Connection:
 
         self.servers, self.config = servers, config
         self.timeout_s = timeout_s
-        self.unanswered = False
-        """Whether a request was left without an answer."""
         self._secrets = [value for name, value in config.items() if _SECRET.search(name) and value]
         self._complaints: deque[KafkaError] = deque(maxlen=20)
         properties: dict[str, Any] = {
@@ -138,8 +136,7 @@ class Connection:
         from confluent_kafka import KafkaError
 
         self.raise_if_refused()
-        code = error.code()
-        if code in (
+        if error.code() in (
             KafkaError._TIMED_OUT,
             KafkaError._TIMED_OUT_QUEUE,
             KafkaError._TRANSPORT,
@@ -148,30 +145,31 @@ class Connection:
             KafkaError._DESTROY,
         ):
             return self.unreachable()
-        message = f"{what}: {self.explained(error, right)}"
-        return NotAuthorizedError(message) if code in _authorization_codes() else ClusterError(message)
+        kind = NotAuthorizedError if _is_authorization(error) else ClusterError
+        return kind(f"{what}: {self.explained(error, right)}")
 
     def explained(self, error: KafkaError, right: str = "") -> str:
         """The broker's error, and the right that the principal lacks, if any."""
         said = self.without_secrets(reason(error))
-        return (
-            f"{said}: this principal needs {right}"
-            if right and error.code() in _authorization_codes()
-            else said
+        return f"{said}: this principal needs {right}" if right and _is_authorization(error) else said
+
+    def settings(self, kind: Literal["topic", "broker"], name: str) -> dict[str, str | None]:
+        """The settings of a topic or a broker; `NotAuthorizedError` names the right for them."""
+        from confluent_kafka.admin import (
+            ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
+            ResourceType,  # pyright: ignore[reportPrivateImportUsage]
         )
 
-    def topic_names(self) -> list[str]:
-        """The topics that this principal may describe, sorted. None is created."""
-        from confluent_kafka import KafkaException
-
-        try:
-            return sorted(self.admin.list_topics(timeout=self.timeout_s).topics)
-        except KafkaException as error:
-            raise self.failure("cannot list the topics", error.args[0]) from None
+        resource = ConfigResource(ResourceType[kind.upper()], name)
+        future = self.admin.describe_configs([resource], request_timeout=self.timeout_s)[resource]
+        whose = f"Topic {name!r}" if kind == "topic" else "Cluster 'kafka-cluster'"
+        told = self.result(
+            f"cannot read the settings of {kind} {name}", future, f"DescribeConfigs on {whose}"
+        )
+        return {setting: entry.value for setting, entry in told.items()}
 
     def unreachable(self) -> UnreachableError:
         """The error for no answer, with librdkafka's last complaint as the reason."""
-        self.unanswered = True
         self._listen()
         complaints = [
             text
@@ -220,14 +218,8 @@ class Connection:
         return self.without_secrets(f"client properties: {_one_line(text)}{hint}")
 
 
-def _authorization_codes() -> tuple[int, ...]:
-    from confluent_kafka import KafkaError
-
-    return (
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    )
+def _is_authorization(error: KafkaError) -> bool:
+    return str(error.name()).endswith("_AUTHORIZATION_FAILED")
 
 
 def is_timeout(result: object) -> bool:

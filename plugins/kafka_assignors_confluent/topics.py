@@ -5,17 +5,18 @@ None of this creates a topic, joins a group or commits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kafka_assignors.group import Topic, is_topic_name, some_of
+from kafka_assignors.group import Topic, is_topic_name
 from kafka_assignors_confluent.connection import (
     ClusterError,
     Connection,
     NoLeaderError,
     NotAuthorizedError,
     NoTopicError,
+    is_timeout,
     reason,
     silent_logger,
 )
@@ -23,10 +24,8 @@ from kafka_assignors_confluent.connection import (
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message
 
-TOPICS_AT_ONCE = 200
+_TOPICS_AT_ONCE = 200
 """How many topics one request asks for."""
-
-_SHOWN_TOPICS = 5
 
 # ---- descriptions
 
@@ -46,40 +45,30 @@ class DescribedTopics:
     refused: dict[str, str] = field(default_factory=dict)
 
 
-def describe_topics(
-    connection: Connection, names: Sequence[str], on_progress: Callable[[int, int], None] = lambda *_: None
-) -> DescribedTopics:
+def describe_topics(connection: Connection, names: Iterable[str]) -> DescribedTopics:
     """Describe topics. `ClusterError` if the cluster does not answer.
 
-    Args:
-        names: any strings. A member may subscribe to "" and to other names that no topic can have.
-        on_progress: called with how many topics are done, and how many there are.
+    A member may subscribe to any string: "" and other names that no topic can have are `refused`.
     """
+    from confluent_kafka import KafkaError, TopicCollection
+
     # An invalid name would fail the whole request, or would be reported as hidden.
     refused = {name: "no topic can have this name" for name in names if not is_topic_name(name)}
     described = DescribedTopics(refused=refused)
     possible = [name for name in names if name not in refused]
-    for start in range(0, len(possible), TOPICS_AT_ONCE):
-        on_progress(start, len(possible))
-        _describe_batch(connection, possible[start : start + TOPICS_AT_ONCE], described)
+    for start in range(0, len(possible), _TOPICS_AT_ONCE):
+        batch = TopicCollection(possible[start : start + _TOPICS_AT_ONCE])
+        futures = connection.admin.describe_topics(batch, request_timeout=connection.timeout_s)
+        for name, result in connection.gather(futures).items():
+            if not isinstance(result, KafkaError):
+                described.found[name] = result
+            elif result.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                described.hidden.add(name)
+            elif is_timeout(result):
+                raise connection.failure("cannot describe topics", result)
+            else:
+                described.refused[name] = reason(result)
     return described
-
-
-def _describe_batch(connection: Connection, names: Sequence[str], described: DescribedTopics) -> None:
-    from confluent_kafka import KafkaError, TopicCollection
-
-    futures = connection.admin.describe_topics(
-        TopicCollection(list(names)), request_timeout=connection.timeout_s
-    )
-    for name, result in connection.gather(futures).items():
-        if not isinstance(result, KafkaError):
-            described.found[name] = result
-        elif result.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            described.hidden.add(name)
-        elif result.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
-            raise connection.failure("cannot describe topics", result)
-        else:
-            described.refused[name] = reason(result)
 
 
 def replica_racks(description: Any) -> Iterator[list[str | None]]:
@@ -107,7 +96,13 @@ class LiveTopic:
 
 def live_topics(connection: Connection) -> Iterator[LiveTopic]:
     """All topics that this principal may describe, without the brokers' own."""
-    described = describe_topics(connection, connection.topic_names()).found
+    from confluent_kafka import KafkaException
+
+    try:
+        names = sorted(connection.admin.list_topics(timeout=connection.timeout_s).topics)
+    except KafkaException as error:
+        raise connection.failure("cannot list the topics", error.args[0]) from None
+    described = describe_topics(connection, names).found
     racks = {name: list(replica_racks(one)) for name, one in described.items() if not one.is_internal}
     has_racks = any(rack for replicas in racks.values() for each in replicas for rack in each)
     for name, replicas in racks.items():
@@ -115,31 +110,7 @@ def live_topics(connection: Connection) -> Iterator[LiveTopic]:
         yield LiveTopic(topic_of(name, described[name]), complete)
 
 
-def hidden_topics_warning(names: set[str], where: str) -> str:
-    """A warning about hidden topics, with the right that shows them; "" without any."""
-    if not names:
-        return ""
-    shown = some_of([*map(repr, sorted(names))], _SHOWN_TOPICS)
-    return (
-        f"topics of the {where} are hidden: their partitions are taken from the records, and their racks are "
-        f"unknown; this principal needs Describe on Topic {shown}"
-    )
-
-
 # ---- the offsets topic
-
-
-def describe_offsets_topic(connection: Connection, topic: str) -> Any:
-    """confluent-kafka's description of the offsets topic; `NoTopicError` if it does not exist."""
-    described = describe_topics(connection, [topic])
-    if topic in described.found:
-        return described.found[topic]
-    if topic in described.hidden:
-        raise _not_readable(topic, connection.servers)
-    raise NoTopicError(
-        f"there is no topic {topic!r} at {connection.servers}, so no consumer group has ever been there: "
-        f"{described.refused[topic]}"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +124,19 @@ class TopicIdentity:
 
 
 def identify_topic(connection: Connection, topic: str) -> TopicIdentity:
-    """The offsets topic, as `describe_offsets_topic` finds it."""
+    """The offsets topic; `NoTopicError` if it does not exist."""
     request = connection.admin.describe_cluster(request_timeout=connection.timeout_s)
     cluster = connection.result("cannot describe the cluster", request)
-    described = describe_offsets_topic(connection, topic)
-    return TopicIdentity(str(cluster.cluster_id), topic, str(described.topic_id), len(described.partitions))
+    described = describe_topics(connection, [topic])
+    if topic in described.hidden:
+        raise _not_readable(topic, connection.servers)
+    if (problem := described.refused.get(topic)) is not None:
+        raise NoTopicError(
+            f"there is no topic {topic!r} at {connection.servers}, so no consumer group has ever been there: "
+            f"{problem}"
+        )
+    found = described.found[topic]
+    return TopicIdentity(str(cluster.cluster_id), topic, str(found.topic_id), len(found.partitions))
 
 
 def list_offsets(

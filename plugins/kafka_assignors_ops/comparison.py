@@ -9,7 +9,6 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved
-from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import Strategy
 
 
@@ -40,17 +39,10 @@ def compare_strategies(group: Group, strategies: Iterable[tuple[str, Strategy]])
 
     A strategy may be third-party code: one that raises, or breaks its contract, has a problem and no quality.
     """
-    results: list[StrategyResult] = []
-    least: int | None = None
-    for name, strategy in strategies:
-        result = _result(group, name, strategy)
-        if result.quality is not None and moves_least(strategy):
-            least = result.quality.moved
-        results.append(result)
     return StrategyComparison(
         now=measure(group, Assignment(group.claims.owners)),
-        least_moved=least_moved(group) if least is None else least,
-        results=tuple(results),
+        least_moved=least_moved(group),
+        results=tuple(_result(group, name, strategy) for name, strategy in strategies),
     )
 
 

@@ -6,7 +6,7 @@ Names from a cluster are shown as text, never as markup.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -14,20 +14,13 @@ from rich.text import Text
 
 from kafka_assignors.group import quoted, shortened
 from kafka_assignors.group_json import group_to_json
-from kafka_assignors_cli.console import (
-    Column,
-    ColumnKind,
-    FittedTable,
-    counted,
-    indented,
-    printable,
-)
+from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted, indented, printable
 from kafka_assignors_ops.comparison import StrategyComparison, StrategyResult
-from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group, hidden_topics_problem
+from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group
 
 
 def summary_json(live: LiveGroup) -> dict[str, Any]:
-    """The row of a group in the list. Unknown values are null: loads during a rebalance, lag without commits.
+    """The row of a group in the list. Unknown values, such as loads during a rebalance, are null.
 
     `idle` counts the members without a partition. `max_over_mean` is the greatest load over the mean load; it
     is null also if no member has a partition.
@@ -43,60 +36,7 @@ def summary_json(live: LiveGroup) -> dict[str, Any]:
         "idle": None if loads is None else loads.count(0),
         "partitions": total,
         "max_over_mean": max(loads) * len(loads) / total if loads and total else None,
-        "lag": live.lag,
     }
-
-
-def _rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
-    """Partitions of the member without a replica in its rack; None where racks are unknown."""
-    if member.rack is None or member.assigned is None or live.hidden_topics & member.assigned.keys():
-        return None
-    misses, known = 0, False
-    for name, partitions in member.assigned.items():
-        topic = (live.topics or {}).get(name)
-        if topic is None or topic.replica_racks is None:
-            continue
-        known = True
-        misses += len(topic.rack_misses(member.rack, partitions))
-    return misses if known else None
-
-
-def _member_lag(live: LiveGroup, member: LiveMember) -> int | None:
-    """The total lag of the member's partitions; None if no partition has both a commit and a known end."""
-    lags = [
-        lag
-        for topic, partitions in (member.assigned or {}).items()
-        for partition in partitions
-        if (lag := live.lag_of(topic, partition)) is not None
-    ]
-    return sum(lags) if lags else None
-
-
-def _assumptions(live: LiveGroup) -> Iterator[str]:
-    """Facts that the cluster does not show, and the assumptions of the figures, one sentence each."""
-    if live.group_type == CONSUMER:
-        yield (
-            "KIP-848: the broker assigns and no strategy of a client runs; "
-            "what strategies would do is for a group moved back to the classic protocol"
-        )
-    if undecodable := [member for member in live.members if member.problem is not None]:
-        yield (
-            f"bytes of {counted(len(undecodable), 'member')} do not decode, the first being "
-            f"{quoted(undecodable[0].id)}: {undecodable[0].problem}"
-        )
-    hidden = sum(member.subscription is None and member.problem is None for member in live.members)
-    if hidden and live.settled:
-        yield (
-            f"subscriptions and racks of {hidden} members are hidden: "
-            "they are taken to subscribe to all topics of the group"
-        )
-    for name, why in live.unknown_topics.items():
-        yield f"topic {name!r} is not shown: {why}"
-
-
-def _problems(live: LiveGroup) -> tuple[str, ...]:
-    """The parts of the group that could not be read, and the reasons, one sentence each."""
-    return (*live.problems, hidden_topics_problem(live)) if live.hidden_topics else live.problems
 
 
 def describe_json(live: LiveGroup, comparison: StrategyComparison) -> dict[str, Any]:
@@ -106,10 +46,16 @@ def describe_json(live: LiveGroup, comparison: StrategyComparison) -> dict[str, 
     """
     about: dict[str, Any] = {
         **summary_json(live),
-        "coordinator": None if live.coordinator is None else dataclasses.asdict(live.coordinator),
-        "clients": {member.id: _client(live, member) for member in live.members},
-        "offsets": _offsets(live),
-        "notes": [*_assumptions(live), *_problems(live)],
+        "clients": {
+            member.id: {
+                "client_id": member.client_id,
+                "host": member.host,
+                "partitions": member.load,
+                "rack_misses": _rack_misses(live, member),
+            }
+            for member in live.members
+        },
+        "notes": [*_notes(live)],
     }
     if live.members:
         about["now"] = dataclasses.asdict(comparison.now)
@@ -123,28 +69,42 @@ def describe_json(live: LiveGroup, comparison: StrategyComparison) -> dict[str, 
     return {**group_to_json(as_group(live)), "about": about}
 
 
-def _client(live: LiveGroup, member: LiveMember) -> dict[str, Any]:
-    return {
-        "client_id": member.client_id,
-        "host": member.host,
-        "partitions": member.load,
-        "rack_misses": _rack_misses(live, member),
-        "lag": _member_lag(live, member),
-    }
-
-
-def _offsets(live: LiveGroup) -> Mapping[str, Any] | None:
-    """The committed offset and the end of each partition, by topic; an unknown end is null."""
-    if live.committed is None:
+def _rack_misses(live: LiveGroup, member: LiveMember) -> int | None:
+    """Partitions of the member without a replica in its rack; None where racks are unknown."""
+    if member.rack is None or member.assigned is None or live.hidden_topics & member.assigned.keys():
         return None
-    ends = live.ends or {}
-    return {
-        topic: {
-            str(number): {"committed": offset, "end": ends.get(topic, {}).get(number)}
-            for number, offset in sorted(partitions.items())
-        }
-        for topic, partitions in sorted(live.committed.items())
-    }
+    known = {name: topic for name, topic in (live.topics or {}).items() if topic.replica_racks is not None}
+    misses = [
+        len(known[name].rack_misses(member.rack, partitions))
+        for name, partitions in member.assigned.items()
+        if name in known
+    ]
+    return sum(misses) if misses else None
+
+
+def _notes(live: LiveGroup) -> Iterator[str]:
+    """What the cluster does not show, and the assumptions of the figures, one sentence each."""
+    if live.group_type == CONSUMER:
+        yield (
+            "KIP-848: the broker assigns and no strategy of a client runs; "
+            "what strategies would do is for a group moved back to the classic protocol"
+        )
+    if undecodable := [member for member in live.members if member.problem is not None]:
+        yield (
+            f"bytes of {counted(len(undecodable), 'member')} do not decode, the first being "
+            f"{quoted(undecodable[0].id)}: {undecodable[0].problem}"
+        )
+    hidden = sum(member.subscription is None and member.problem is None for member in live.members)
+    if hidden and live.loads is not None:
+        yield (
+            f"subscriptions and racks of {hidden} members are hidden: "
+            "they are taken to subscribe to all topics of the group"
+        )
+    for name, why in live.unknown_topics.items():
+        yield f"topic {name!r} is not shown: {why}"
+    yield from live.problems
+    if live.unknown_owners:
+        yield live.unknown_owners
 
 
 # ---- tables
@@ -160,7 +120,6 @@ _GROUP_COLUMNS = (
     Column("idle"),
     Column("partitions", leave_out=4),
     Column("fullest / mean"),
-    Column("lag"),
 )
 _MEMBER_COLUMNS = (
     Column("member", ColumnKind.NAME),
@@ -170,7 +129,6 @@ _MEMBER_COLUMNS = (
     Column("rack", ColumnKind.NAME, leave_out=2),
     Column("partitions"),
     Column("rack misses", leave_out=1),
-    Column("lag"),
 )
 _STRATEGY_COLUMNS = (
     Column("strategy", ColumnKind.NAME),
@@ -199,34 +157,29 @@ def group_list(groups: Sequence[LiveGroup], problems: Sequence[str] = ()) -> lis
                 Text(_count(row["idle"]), style="bold yellow" if row["idle"] else ""),
                 _count(row["partitions"]),
                 _UNKNOWN if row["max_over_mean"] is None else f"{row['max_over_mean']:.2f}",
-                _count(live.lag),
             ]
         )
-    own = [f"{shortened(live.id)}: {problem}" for live in groups for problem in _problems(live)]
+    own = [f"{shortened(live.id)}: {problem}" for live in groups for problem in live.problems]
     return [table, *indented([*problems, *own])]
 
 
 def description(live: LiveGroup, comparison: StrategyComparison | None) -> list[RenderableType]:
-    """The details of one group; `comparison` is None during a rebalance and if a topic is hidden."""
+    """The details of one group; `comparison` is None if the owners of its partitions are not known."""
     parts: list[RenderableType] = [_head(live)]
     if live.members:
         parts.append(_members(live))
     if comparison is not None and live.members:
         parts += _strategies(comparison)
-    if not live.settled:
-        parts.append(Text("The group is rebalancing: what its members own is not known now."))
-    return [*parts, *indented([*_assumptions(live), *_problems(live)]), Text()]
+    return [*parts, *indented(_notes(live)), Text()]
 
 
 def _head(live: LiveGroup) -> RenderableType:
-    row, node = summary_json(live), live.coordinator
+    row = summary_json(live)
     facts = [
         f"{live.group_type}, {live.state}",
         f"assignor {printable(live.protocol)}" if live.protocol else "",
-        f"coordinator {node.id} ({printable(node.host)}:{node.port})" if node is not None else "",
         f"{len(live.members):,} members ({_count(row['idle'])} idle)",
-        f"{_count(row['partitions'])} partitions" + (f" ({live.gone:,} do not exist)" if live.gone else ""),
-        f"lag {_count(live.lag)}",
+        f"{_count(row['partitions'])} partitions",
     ]
     text = Text(printable(shortened(live.id)), style="bold")
     return text.append(f": {', '.join(filter(None, facts))}", style="not bold")
@@ -245,7 +198,6 @@ def _members(live: LiveGroup) -> FittedTable:
                 _name(member.rack),
                 "idle" if idle else _count(member.load),
                 _count(_rack_misses(live, member)),
-                _count(_member_lag(live, member)),
             ],
             style="bold yellow" if idle else "",
         )

@@ -22,19 +22,20 @@ from kafka_assignors.strategies import load_strategy
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import ExitCode, indented, printable
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
-from kafka_assignors_confluent.connection import Connection
-from kafka_assignors_ops.cluster_access import connected, require_existing
+from kafka_assignors_confluent.connection import Connection, NotAuthorizedError
+from kafka_assignors_ops.cluster import read_groups, unreadable
 from kafka_assignors_ops.lint import RULES, LintReport, lint
 from kafka_assignors_ops.lint.members import InvalidSettingError, live_members, member_config, strategy_use
 from kafka_assignors_ops.lint.rules import (
+    BrokerBounds,
     Client,
     LintFacts,
     LintFinding,
     MemberConfig,
+    NotJudged,
     Severity,
     StrategyUse,
 )
-from kafka_assignors_ops.lint_sources import read_bounds, read_record
 from kafka_assignors_ops.live_group import CLASSIC, LiveGroup
 from kafka_assignors_ops.settings_file import read_settings
 
@@ -59,22 +60,17 @@ Exit codes: 0 no finding of severity error; 1 there is one (with --strict: or a 
 
 Files = Annotated[
     list[Path] | None,
-    typer.Argument(
-        metavar="FILE…", help="One kind of member each: properties, TOML or JSON.", show_default=False
-    ),
+    typer.Argument(metavar="FILE…", help="One kind of member each: properties, TOML or JSON."),
 ]
 Before = Annotated[
     list[Path] | None,
-    typer.Option(
-        metavar="FILE", help="A kind of member as it runs today; may be repeated.", show_default=False
-    ),
+    typer.Option(metavar="FILE", help="A kind of member as it runs today; may be repeated."),
 ]
 ChangeTo = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME,…",
         help="Judge a change of every member to this list; the preferred strategy first.",
-        show_default=False,
     ),
 ]
 GroupId = Annotated[
@@ -191,6 +187,8 @@ def _changed(member: MemberConfig, names: Sequence[str]) -> MemberConfig:
 
 # ---- the running group
 
+_BOUNDS = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+
 _PAUSE_S = 0.2
 """The time between two looks at a group that is rebalancing."""
 
@@ -201,37 +199,49 @@ def read_live(address: options.ClusterAddress, group: str | None, listed: Sequen
     `listed` are the strategies that the members list, if the user gives them. `not_judged` names what the
     cluster hides.
     """
-    live = _read_group(address, group) if group is not None else None
     with options.require_extra("a running cluster", "admin"):
         connection = Connection(address.bootstrap_servers, address.config, address.timeout_s)
-    bounds, not_judged = read_bounds(connection)
+    live = _read_group(connection, group) if group is not None else None
+    bounds, not_judged = _read_bounds(connection)
     members: tuple[MemberConfig, ...] = ()
     if live is not None:
-        record, why_not = read_record(connection, live)
-        members, unknown = live_members(live, record, listed, why_not)
+        members, unknown = live_members(live, listed)
         not_judged += unknown
     return LintFacts(members, live=live, bounds=bounds, not_judged=not_judged)
 
 
-def _read_group(address: options.ClusterAddress, group: str) -> LiveGroup:
-    deadline = time.monotonic() + address.timeout_s
-    with connected(address) as cluster:
-        (live,) = cluster.read_groups([group], offsets=False)
-        while _is_rebalancing(live) and time.monotonic() < deadline:
-            time.sleep(_PAUSE_S)
-            (live,) = cluster.read_groups([group], offsets=False)
-        require_existing(cluster, [live])
-    if _is_rebalancing(live):
-        raise UserError(
-            f"group {group!r} is rebalancing ({live.state}), so its strategy is not known: try again"
-        )
+def _read_group(connection: Connection, group: str) -> LiveGroup:
+    deadline = time.monotonic() + connection.timeout_s
+    while True:
+        (live,) = read_groups(connection, [group], topics=False)
+        if problem := unreadable(connection, [live]):
+            raise UserError(problem)
+        if live.group_type != CLASSIC or not live.state.endswith("Rebalance"):
+            break
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"group {group!r} is rebalancing ({live.state}), so its strategy is not known: try again"
+            )
+        time.sleep(_PAUSE_S)
     if live.protocol_type not in (None, "", "consumer"):
         raise UserError(f"group {group!r} is not a group of consumers, but of {live.protocol_type!r}")
     return live
 
 
-def _is_rebalancing(live: LiveGroup) -> bool:
-    return live.group_type == CLASSIC and live.state in ("PreparingRebalance", "CompletingRebalance")
+def _read_bounds(connection: Connection) -> tuple[BrokerBounds, tuple[NotJudged, ...]]:
+    """The bounds of one broker; without the right to see them Kafka's defaults, and the reason."""
+    request = connection.admin.describe_cluster(request_timeout=connection.timeout_s)
+    cluster = connection.result("cannot find a broker", request)
+    try:
+        told = connection.settings("broker", str(min(node.id for node in cluster.nodes)))
+        low_ms, high_ms = (int(told.get(name) or "") for name in _BOUNDS)
+    except NotAuthorizedError as error:
+        why = str(error)
+    except ValueError:
+        why = "the broker does not tell them"
+    else:
+        return BrokerBounds(low_ms, high_ms, read=True), ()
+    return BrokerBounds(), (NotJudged("session timeouts against the broker's own bounds", why),)
 
 
 # ---- output

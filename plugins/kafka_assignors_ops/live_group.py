@@ -1,14 +1,12 @@
 """A consumer group as a running cluster shows it, and the `Group` that a strategy would see.
 
-An adapter (`kafka_assignors_confluent`) reads these values. What a cluster shows depends on the group's kind
-and state; an unknown value is None, never empty:
+What a cluster shows depends on the group's kind and state; an unknown value is None, never empty:
 
 - A *classic* group shows every member's subscription and assignment, byte by byte, while it is `Stable`.
-  While it rebalances it shows neither. It never shows its generation and its members' timeouts, which are in
-  the group's record in `__consumer_offsets`. It shows the assignor that has won the vote; the other assignors
-  of a member are not stored anywhere.
-- A *consumer* group (KIP-848), whose broker assigns, shows the members' current and target assignments. The
-  admin client hides their subscriptions, racks and epochs.
+  While it rebalances it shows neither. It never shows its generation and its members' timeouts. It shows the
+  assignor that has won the vote; the other assignors of a member are not stored anywhere.
+- A *consumer* group (KIP-848), whose broker assigns, shows the members' assignments. The admin client hides
+  their subscriptions, racks and epochs.
 """
 
 from __future__ import annotations
@@ -35,25 +33,9 @@ CONSUMER = "consumer"
 _SHOWN_BYTES = 16
 """A problem shows this many of the bytes that do not decode."""
 
-Offsets = Mapping[str, Mapping[int, int]]
-"""Offsets by topic and partition number."""
 
-
-class UnsettledGroupError(ValueError):
-    """The group is rebalancing: the partitions of its members are not known."""
-
-
-class HiddenTopicsError(ValueError):
-    """The principal may not describe a topic of the group: its number of partitions is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coordinator:
-    """The broker that coordinates the group."""
-
-    id: int
-    host: str
-    port: int
+class UnknownOwnersError(ValueError):
+    """The owners of the group's partitions are not known: it rebalances, or a topic is hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +45,6 @@ class LiveMember:
     Attributes:
         instance_id: `group.instance.id` of a static member.
         assigned: its partitions now, empty for an idle member; None while the group rebalances.
-        target: the partitions that the broker wants it to have in the end; None in a classic group.
         metadata: the bytes with which it joined, under the assignor in use; None if the cluster does not show
             them: always in a consumer group, and in a classic group while it rebalances.
         subscription: `metadata` decoded; None without metadata, and if they do not decode.
@@ -76,7 +57,6 @@ class LiveMember:
     host: str
     instance_id: str | None = None
     assigned: TopicPartitions | None = None
-    target: TopicPartitions | None = None
     metadata: bytes | None = None
     subscription: Subscription | None = None
     problem: str | None = None
@@ -115,13 +95,6 @@ class LiveMember:
         assigned = {topic: sorted(numbers) for topic, numbers in decoded.partitions.items() if numbers}
         return dataclasses.replace(self, assigned=assigned)
 
-    def with_bytes(self, metadata: bytes, assignment: bytes, *, settled: bool) -> LiveMember:
-        """The member with both, as a coordinator shows them; it shows neither while the group rebalances."""
-        if not settled or not metadata:
-            return self
-        member = self.with_metadata(metadata)
-        return member.with_assignment(assignment) if assignment else member
-
     def _with_problem(self, what: str, data: bytes, error: ProtocolError) -> str:
         more = f" and {len(data) - _SHOWN_BYTES} more bytes" if len(data) > _SHOWN_BYTES else ""
         found = f"{what} (0x{data[:_SHOWN_BYTES].hex()}{more}): {error}"
@@ -142,13 +115,8 @@ class LiveGroup:
         topics: topics that members subscribe to or have partitions of, with partition counts and replica
             racks; None if they were not read. A topic that does not exist (any more), or that is hidden, is
             missing.
-        hidden_topics: the topics that the principal may not describe. While there are any, balance, moves,
-            lag and idle members are not known.
+        hidden_topics: the topics that the principal may not describe.
         unknown_topics: why other topics have no metadata: they do not exist, or the name is not valid.
-        committed: the group's committed offsets; None if they were not requested or cannot be read.
-        ends: the end offsets of partitions with a commit; None like `committed`. A partition without a leader
-            is missing.
-        generation: the group's generation; None if unknown, as it is without the group's record.
         problems: what could not be read, and why; one sentence each.
         error: why the group cannot be described; then only its id is known.
     """
@@ -158,104 +126,53 @@ class LiveGroup:
     state: str
     protocol: str | None = None
     protocol_type: str | None = None
-    coordinator: Coordinator | None = None
     members: tuple[LiveMember, ...] = ()
     topics: Mapping[str, Topic] | None = None
     hidden_topics: frozenset[str] = frozenset()
     unknown_topics: Mapping[str, str] = field(default_factory=dict)
-    committed: Offsets | None = None
-    ends: Offsets | None = None
-    generation: int | None = None
     problems: tuple[str, ...] = ()
     error: str | None = None
 
     @property
-    def settled(self) -> bool:
-        """Whether it is known what every member has."""
-        return all(member.assigned is not None for member in self.members)
-
-    @property
     def loads(self) -> tuple[int, ...] | None:
         """Partitions of each member, in the order of `members`; None while the group rebalances."""
-        if not self.settled:
-            return None
-        return tuple(member.load or 0 for member in self.members)
-
-    @property
-    def gone(self) -> int:
-        """Partitions that members have, and that their topics have not: deleted, or made again with fewer."""
-        if self.topics is None:
-            return 0
-        return sum(
-            name not in self.topics or number >= self.topics[name].partitions
-            for member in self.members
-            for name, numbers in (member.assigned or {}).items()
-            if name not in self.hidden_topics
-            for number in numbers
-        )
+        loads = tuple(member.load for member in self.members if member.load is not None)
+        return loads if len(loads) == len(self.members) else None
 
     @property
     def subscribed(self) -> frozenset[str]:
         """All topics that members are known to subscribe to, or to have partitions of."""
-        names: set[str] = set()
-        for member in self.members:
-            names.update(member.topics or ())
-            names.update(member.assigned or ())
-            names.update(member.target or ())
-        return frozenset(names)
-
-    def lag_of(self, topic: str, partition: int) -> int | None:
-        """Records between the committed offset and the end; None if either is unknown."""
-        committed = (self.committed or {}).get(topic, {}).get(partition)
-        end = (self.ends or {}).get(topic, {}).get(partition)
-        # Commits and ends are read at different times, and a topic may have been recreated since the commit.
-        return None if committed is None or end is None else max(0, end - committed)
+        names = ((*(each.topics or ()), *(each.assigned or ())) for each in self.members)
+        return frozenset[str]().union(*names)
 
     @property
-    def lag(self) -> int | None:
-        """The lag of all partitions with a commit and a known end; None without any, and with hidden topics.
-
-        A broker leaves the commits of hidden topics out.
-        """
-        if not self.committed or not self.ends or self.hidden_topics:
-            return None
-        return sum(
-            self.lag_of(topic, partition) or 0
-            for topic, partitions in self.committed.items()
-            for partition in partitions
-        )
-
-
-def hidden_topics_problem(live: LiveGroup) -> str:
-    """What is unknown because the group has hidden topics, and the right that is missing."""
-    names = sorted(live.hidden_topics)
-    topics = some_of([*map(repr, names)], 1)
-    return (
-        f"this principal may not describe topic {topics}, so its partitions, the balance of the "
-        f"group and what strategies would move are not known: it needs Describe on Topic {topics}"
-    )
+    def unknown_owners(self) -> str | None:
+        """Why balance and moves are not known, one sentence with the missing right; None if they are."""
+        if self.hidden_topics:
+            topics = some_of([*map(repr, sorted(self.hidden_topics))], 1)
+            return (
+                f"this principal may not describe topic {topics}, so its partitions, the balance of the "
+                f"group and what strategies would move are not known: it needs Describe on Topic {topics}"
+            )
+        if self.loads is None:
+            return f"rebalancing ({self.state}), so what its members own is not known: try again"
+        return None
 
 
 def as_group(live: LiveGroup) -> Group:
     """The group as the strategy of its leader would see it if all members joined again now.
 
-    Each member owns the partitions that it has now, and all claim the same generation: the group's own if it
-    is known, else the lowest possible one, which is one above the latest generation that a member joined
-    with. A member whose subscription the cluster does not show counts as subscribed to all topics of the
-    group; if its bytes do not decode, to none. `live.topics` must have been read. Raises
-    `UnsettledGroupError` while the group rebalances, and `HiddenTopicsError` if one of its topics is hidden.
+    Each member owns the partitions that it has now, and all claim the same generation: the lowest possible
+    one, which is one above the latest generation that a member joined with. A member whose subscription the
+    cluster does not show counts as subscribed to all topics of the group; if its bytes do not decode, to
+    none. `live.topics` must have been read. Raises `UnknownOwnersError` while the group rebalances, and if
+    one of its topics is hidden.
     """
-    if live.hidden_topics:
-        raise HiddenTopicsError(f"group {live.id!r}: {hidden_topics_problem(live)}")
-    if not live.settled:
-        raise UnsettledGroupError(
-            f"group {live.id!r} is rebalancing ({live.state}): what its members own is not known now"
-        )
+    if live.unknown_owners:
+        raise UnknownOwnersError(f"group {live.id!r}: {live.unknown_owners}")
     everything = live.subscribed
     members = [_member(live, member, everything) for member in live.members]
-    generation = live.generation
-    if generation is None:
-        generation = 1 + max((member.generation for member in members), default=NO_GENERATION)
+    generation = 1 + max((member.generation for member in members), default=NO_GENERATION)
     topics = live.topics or {}
     return Group.of(
         (topics[name] for name in sorted(everything) if name in topics),
@@ -263,7 +180,6 @@ def as_group(live: LiveGroup) -> Group:
             dataclasses.replace(member, generation=generation if member.owned else NO_GENERATION)
             for member in members
         ),
-        None if live.generation is None else live.generation + 1,
     )
 
 

@@ -153,18 +153,13 @@ def _internal_error(error: BaseException) -> int:
     return ExitCode.INTERNAL_ERROR
 
 
-_GROUPS_COMMANDS = {f"no such command '{name}'": name for name in ("describe", "delete")}
-
-
 def _message(error: Exception) -> str:
     message = str(getattr(error, "format_message", error.__str__)())
     # Newer versions of typer name the kind of the error before the error of a choice.
     message = message[:1].lower() + message[1:].rstrip(".").replace("Value error, ", "", 1)
     if message.startswith("no such command"):
-        if _command_path(error).endswith(" groups"):
+        if _command_path(error).endswith(" groups") or message.endswith("'describe'"):
             message += "; to look at a group: kafka-assignors groups describe GROUP"
-        elif message in _GROUPS_COMMANDS:
-            message += f"; for a group: kafka-assignors groups {_GROUPS_COMMANDS[message]} GROUP"
     elif message.startswith("no such option") and "--traceback" in message:
         message += "; it goes before the command: kafka-assignors --traceback …"
     return message

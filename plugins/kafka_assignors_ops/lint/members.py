@@ -9,8 +9,7 @@ newest.
 
 **A running group.** A broker shows the strategy that won the vote, not the lists; the client id, which tells
 the library unless it is configured; instance ids and racks; and whether a member held its partitions when it
-joined. The group's record has the session and rebalance timeouts. The broker never learns the heartbeat
-interval, the poll interval and the clients' request timeouts.
+joined. It does not show the members' timeouts.
 
 **Settings**, as the consumer's own configuration names them. Dots and underscores are the same, so that
 `session.timeout.ms` of Java and librdkafka and `session_timeout_ms` of the Python clients are one setting.
@@ -31,8 +30,7 @@ from kafka_assignors.strategies.registry import ASSIGNOR_CLASSES, STOCK_CLASSES
 from kafka_assignors.strategy import RebalanceProtocol, runs_on_broker
 from kafka_assignors.wire import ProtocolError, decode_member
 from kafka_assignors_ops.lint.rules import Client, MemberConfig, NotJudged, StrategyUse, Version
-from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, hidden_topics_problem
-from kafka_assignors_replay.folds.consumer_offsets import GroupMetadata
+from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember
 
 # ---- the clients
 
@@ -86,9 +84,6 @@ def with_defaults(member: MemberConfig) -> MemberConfig:
     old_kafka_python = client is Client.KAFKA_PYTHON and version is not None and version < (3,)
     by_broker = client is Client.JAVA and version is not None and version >= (5,)
     session_ms = 10_000 if client is Client.AIOKAFKA or old_kafka_python else 45_000
-    request_ms = {Client.AIOKAFKA: 40_000, Client.JAVA: 30_000, Client.LIBRDKAFKA: None}.get(
-        client, 305_000 if old_kafka_python else 30_000
-    )
     session_timeout_ms = member.session_timeout_ms or session_ms
     max_poll_interval_ms = member.max_poll_interval_ms or _FIVE_MINUTES_MS
     # Only aiokafka has this setting. The other clients send max.poll.interval.ms as the rebalance timeout.
@@ -104,7 +99,7 @@ def with_defaults(member: MemberConfig) -> MemberConfig:
         heartbeat_interval_ms=member.heartbeat_interval_ms or 3_000,
         max_poll_interval_ms=max_poll_interval_ms,
         rebalance_timeout_ms=member.rebalance_timeout_ms or own_ms,
-        request_timeout_ms=member.request_timeout_ms or request_ms,
+        request_timeout_ms=member.request_timeout_ms or (40_000 if client is Client.AIOKAFKA else None),
     )
 
 
@@ -147,18 +142,15 @@ def accepts_list(client: Client, strategies: Iterable[StrategyUse]) -> bool:
 
 
 def live_members(
-    group: LiveGroup, record: GroupMetadata | None, listed: Sequence[StrategyUse] = (), no_record: str = ""
+    group: LiveGroup, listed: Sequence[StrategyUse] = ()
 ) -> tuple[tuple[MemberConfig, ...], tuple[NotJudged, ...]]:
     """The members as they run now, and the questions about them that stay open.
 
     `listed` are the strategies that they list, if the user gave them; otherwise it is the strategy in use.
-    `no_record` is the reason for a missing record.
     """
-    timeouts = {member.member_id: member for member in record.members} if record is not None else {}
     members = []
     for member in group.members:
         client, version = client_of_id(member.client_id)
-        stored = timeouts.get(member.id)
         uses = tuple(listed)
         # If the broker assigns, the group's "protocol" is the broker's assignor, and no vote chose it.
         if not uses and group.protocol and group.group_type != CONSUMER:
@@ -176,14 +168,12 @@ def live_members(
                 client,
                 version,
                 strategies=uses or None,
-                session_timeout_ms=stored.session_timeout_ms if stored else None,
-                rebalance_timeout_ms=stored.rebalance_timeout_ms if stored else None,
                 instance_id=member.instance_id,
                 rack=member.rack,
                 kept_partitions=_kept_partitions(group, member),
             )
         )
-    return tuple(members), tuple(_not_judged(group, members, no_record))
+    return tuple(members), tuple(_not_judged(group, members))
 
 
 def _kept_partitions(group: LiveGroup, member: LiveMember) -> bool | None:
@@ -197,23 +187,17 @@ def _kept_partitions(group: LiveGroup, member: LiveMember) -> bool | None:
     return not joined.revoked if joined.owned else None
 
 
-def _not_judged(group: LiveGroup, members: Sequence[MemberConfig], no_record: str) -> Iterator[NotJudged]:
+def _not_judged(group: LiveGroup, members: Sequence[MemberConfig]) -> Iterator[NotJudged]:
     if not members:
         why = f"it has no members now ({group.state}): nothing shows their settings"
         yield NotJudged(f"group {group.id}", why)
         return
-    yield NotJudged(
-        "heartbeat, poll and request timeouts", "a broker does not learn them; give the members' files"
-    )
-    if group.hidden_topics:
-        yield NotJudged("whether members are idle", hidden_topics_problem(group))
+    yield NotJudged("timeouts", "a broker does not show them; give the members' files")
     if unknown := sum(member.client is Client.UNKNOWN for member in members):
         why = "their client ids do not tell the library; give the members' files"
         yield NotJudged(f"what the clients of {unknown} members can do", why)
     if group.group_type == CONSUMER:
         yield NotJudged("which strategies the members list", "the broker assigns, and does not tell")
-    elif any(member.session_timeout_ms is None for member in members):
-        yield NotJudged("session and rebalance timeouts", no_record or "the record is of other members")
 
 
 # ---- settings

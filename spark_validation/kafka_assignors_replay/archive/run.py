@@ -391,17 +391,12 @@ def compaction_warnings(connection: Connection, topic: str) -> list[str]:
 
     `ClusterError` if the cluster does not answer.
     """
-    from confluent_kafka.admin import ConfigResource, ResourceType  # pyright: ignore[reportPrivateImportUsage]
-
-    resource = ConfigResource(ResourceType.TOPIC, topic)
-    request = connection.admin.describe_configs([resource], request_timeout=connection.timeout_s)
-    right = f"DescribeConfigs on Topic {topic!r}"
     try:
-        told = connection.result("its settings are not shown", request[resource], right)
+        told = connection.settings("topic", topic)
     except NotAuthorizedError as error:
         return [f"cannot tell how long {topic} keeps its records: {error}"]
-    policy = str(told["cleanup.policy"].value)
-    lag_ms, retention_ms = (int(told[name].value) for name in ("min.compaction.lag.ms", "retention.ms"))
+    policy = str(told["cleanup.policy"])
+    lag_ms, retention_ms = (int(told[name] or 0) for name in ("min.compaction.lag.ms", "retention.ms"))
     warnings = []
     if "compact" in policy and lag_ms < _SAFE_LAG_MS:
         warnings.append(
