@@ -29,7 +29,7 @@ def _table() -> str:
 def _section(rule: LintRule) -> str:
     parts = {"What happens": rule.happens, "Why": rule.why, "What to do": rule.to_do}
     text = "\n\n".join(textwrap.fill(f"**{name}.** {words}", _WIDTH) for name, words in parts.items())
-    return f"### `{rule.id}`\n\n{rule.severity.value.capitalize()}, since {rule.since}.\n\n{text}\n\n"
+    return f"### `{rule.id}`\n\n{rule.severity.value.capitalize()}.\n\n{text}\n\n"
 
 
 if __name__ == "__main__":

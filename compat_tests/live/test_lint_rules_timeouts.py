@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from aiokafka.errors import InvalidSessionTimeoutError
-from confluent_kafka import KafkaException
 from kafka import KafkaConsumer
 from kafka.errors import KafkaConfigurationError
 
@@ -74,17 +73,6 @@ def test_session_timeout_bounds(kafka: Kafka) -> None:
     assert "session-timeout-bounds" not in scene.lint(allowed, live=True)
     # Without a broker, lint uses Kafka's default of 6 s.
     assert scene.lint(allowed)["session-timeout-bounds"] == "warning"
-
-
-def test_poll_interval_below_session(kafka: Kafka) -> None:
-    scene = Scene(kafka)
-    below = librdkafka(session_timeout_ms=6000, max_poll_interval_ms=5000)
-    with pytest.raises(KafkaException, match="must be >= `session"):
-        scene.librdkafka(below)
-    assert scene.lint(below)["poll-interval-below-session"] == "error"
-    above = librdkafka(session_timeout_ms=6000, max_poll_interval_ms=6000)
-    leave(scene.librdkafka(above))
-    assert "poll-interval-below-session" not in scene.lint(above)
 
 
 def test_rebalance_timeout(kafka: Kafka) -> None:

@@ -208,7 +208,7 @@ class LintFinding:
 class LintRule:
     """A rule and its documentation: `happens`, `why` and `to_do` hold for every group.
 
-    docs/lint.md is generated from them. `since` is the release of kafka-assignors that added the rule.
+    docs/lint.md is generated from them.
     """
 
     id: str
@@ -217,7 +217,6 @@ class LintRule:
     why: str
     to_do: str
     check: Callable[[LintFacts], Iterable[Found | NotJudged]]
-    since: str = "0.1.0"
 
     def judge(self, facts: LintFacts) -> Iterator[LintFinding | NotJudged]:
         for found in self.check(facts):

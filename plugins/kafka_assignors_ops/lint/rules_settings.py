@@ -1,4 +1,4 @@
-"""Rules on settings other than strategies: timeouts, static membership, KIP-848; and on a running group."""
+"""Rules on settings other than strategies: timeouts, static membership, KIP-848."""
 
 from __future__ import annotations
 
@@ -75,31 +75,6 @@ def session_timeout_bounds(facts: LintFacts) -> Iterator[Found]:
 
 
 @rule(
-    "poll-interval-below-session",
-    Severity.WARNING,
-    happens="max.poll.interval.ms is below session.timeout.ms. librdkafka refuses that at construction, "
-    "which is an error. In the other clients, a member that processes records for too long leaves the group "
-    "sooner than one that has died.",
-    why="The session timeout detects processes that are gone, the poll interval those that make no "
-    "progress. Except in aiokafka, a rebalance also waits for the member as long as the poll interval.",
-    to_do="Raise max.poll.interval.ms above the longest time between two polls, or lower the session "
-    "timeout.",
-)
-def poll_interval_below_session(facts: LintFacts) -> Iterator[Found]:
-    for member in facts.after:
-        poll_ms, session_ms = member.max_poll_interval_ms, member.session_timeout_ms
-        if member.classic and poll_ms is not None and session_ms is not None and poll_ms < session_ms:
-            refused = member.client is Client.LIBRDKAFKA
-            yield Found(
-                (member.source,),
-                f"max.poll.interval.ms is {poll_ms}, session.timeout.ms {session_ms}"
-                + ("; librdkafka refuses that." if refused else "."),
-                f"Set max.poll.interval.ms to {session_ms} or more.",
-                Severity.ERROR if refused else None,
-            )
-
-
-@rule(
     "rebalance-timeout",
     Severity.INFO,
     happens="aiokafka members whose on_partitions_revoked takes longer than rebalance_timeout_ms are "
@@ -133,8 +108,7 @@ def rebalance_timeout(facts: LintFacts) -> Iterator[Found]:
     "request-timeout",
     Severity.WARNING,
     happens="aiokafka gives up a JoinGroup that the broker still holds, treats the coordinator as dead and "
-    "starts again, as long as the rebalance lasts. kafka-python 2 refuses at construction a request timeout "
-    "that is not above the session timeout, which is an error.",
+    "starts again, as long as the rebalance lasts.",
     why="The broker answers JoinGroup when all members have joined, and waits for them as long as the "
     "longest rebalance timeout of the group. Java, librdkafka and kafka-python allow for that; aiokafka "
     "applies request_timeout_ms, 40 s. One member of another client is enough: it sends 5 minutes.",
@@ -144,24 +118,13 @@ def request_timeout(facts: LintFacts) -> Iterator[Found]:
     asked = [member.rebalance_timeout_ms for member in facts.after if member.classic]
     longest_ms = max((ms for ms in asked if ms is not None), default=0)
     for member in facts.after:
-        request_ms, session_ms = member.request_timeout_ms, member.session_timeout_ms
-        if request_ms is None or session_ms is None:
-            continue
-        if member.client is Client.AIOKAFKA and request_ms <= longest_ms:
+        request_ms = member.request_timeout_ms
+        if member.client is Client.AIOKAFKA and request_ms is not None and request_ms <= longest_ms:
             yield Found(
                 (member.source,),
                 f"aiokafka waits {seconds_text(request_ms)} for an answer that may take "
                 f"{seconds_text(longest_ms)}.",
                 f"Set request_timeout_ms above {longest_ms}.",
-            )
-        old = member.version is not None and member.version < (3,)
-        if member.client is Client.KAFKA_PYTHON and old and request_ms <= session_ms:
-            yield Found(
-                (member.source,),
-                f"{member.client_text} refuses request_timeout_ms {request_ms} with session_timeout_ms "
-                f"{session_ms}.",
-                f"Set request_timeout_ms above {session_ms}.",
-                Severity.ERROR,
             )
 
 
@@ -341,14 +304,7 @@ def java_leaves_classic(facts: LintFacts) -> Iterator[Found]:
             continue
         version = member.version or _OLD
         told = "group.protocol" in member.given
-        if version >= (6,) and member.classic:
-            yield Found(
-                (member.source,),
-                f"{member.client_text} has no classic protocol any more.",
-                "Stay with Java 5 here, or do without strategies of the members.",
-                Severity.ERROR,
-            )
-        elif version >= (5,) and not told and others:
+        if version >= (5,) and not told and others:
             yield Found(
                 (member.source,),
                 f"{member.client_text} joins by KIP-848 by default, and takes "
@@ -362,46 +318,4 @@ def java_leaves_classic(facts: LintFacts) -> Iterator[Found]:
                 "With Java 5.0 and these settings this member would turn the group into a KIP-848 group.",
                 "Set group.protocol=classic before that upgrade, if the group needs a strategy of its "
                 "members.",
-            )
-
-
-# ---- facts that only a broker shows
-
-
-@rule(
-    "idle-members",
-    Severity.INFO,
-    happens="There are more members than partitions: under every strategy some members are idle.",
-    why="A partition belongs to one member of a group at a time.",
-    to_do="Add partitions, or run fewer members, unless the idle members are a reserve.",
-)
-def idle_members(facts: LintFacts) -> Iterator[Found]:
-    live = facts.live
-    if live is None or live.topics is None or not live.subscribed or live.hidden_topics:
-        return
-    partitions = sum(live.topics[name].partitions for name in live.subscribed if name in live.topics)
-    members = len(live.members)
-    if members > partitions:
-        yield Found(
-            (live.id,),
-            f"{members} members read {partitions} partitions: at least {members - partitions} are idle.",
-        )
-
-
-@rule(
-    "old-subscription",
-    Severity.INFO,
-    happens="Members join with version 0 of the subscription, which carries neither their owned partitions "
-    "nor their rack. Under cooperative-sticky and sticky they keep fewer partitions than possible if "
-    "another client leads.",
-    why="Owned partitions came with version 1, the generation with 2 (KIP-792), the rack with 3 (KIP-881). "
-    "The stock strategies of aiokafka and kafka-python write version 0 (kafka-python 3's "
-    "cooperative-sticky 1).",
-    to_do="Use the strategies of kafka-assignors in these members: they write version 3.",
-)
-def old_subscription(facts: LintFacts) -> Iterator[Found]:
-    for member in facts.live.members if facts.live is not None else ():
-        if member.subscription is not None and member.subscription.version < 1:
-            yield Found(
-                (member.id,), "Its subscription is of version 0: no owned partitions, no generation, no rack."
             )

@@ -408,15 +408,11 @@ def _all_are_ours(member: MemberConfig) -> bool:
     return all(use.ours for use in member.strategies or ())
 
 
-_FIRST_WITH_RACK = {Client.AIOKAFKA: (0, 14), Client.KAFKA_PYTHON: (3,)}
-
-
 @rule(
     "rack-not-told",
     Severity.WARNING,
     happens="client.rack is set, and the leader does not learn the rack: the member gets partitions as if "
-    "it had none. aiokafka before 0.14 and kafka-python before 3.0 have no such setting and fail at "
-    "construction, which is an error.",
+    "it had none.",
     why="aiokafka and kafka-python pass client_rack to their fetcher alone, which then reads from a near "
     "replica. The cooperative consumers of kafka-assignors send it to the group; in a stock consumer its "
     "strategies send their own rack.",
@@ -424,17 +420,8 @@ _FIRST_WITH_RACK = {Client.AIOKAFKA: (0, 14), Client.KAFKA_PYTHON: (3,)}
 )
 def rack_not_told(facts: LintFacts) -> Iterator[Found]:
     for member in voters(facts.after):
-        first = _FIRST_WITH_RACK.get(member.client)
-        if first is None or "client.rack" not in member.given:
-            continue
-        if member.version is not None and member.version < first:
-            yield Found(
-                (member.source,),
-                f"{member.client_text} has no setting client_rack.",
-                "Give the rack to the strategy of kafka-assignors instead.",
-                Severity.ERROR,
-            )
-        elif not all(use.ours for use in member.strategies or ()):
+        is_ours = all(use.ours for use in member.strategies or ())
+        if member.client.runs_our_strategies and "client.rack" in member.given and not is_ours:
             yield Found(
                 (member.source,),
                 f"client.rack is {member.rack}, and its own strategies do not send it to the leader.",
