@@ -5,8 +5,8 @@
 
 The histories are the recorded one, with five strategies, and a synthetic fleet, with two. In each round every
 contestant replays every history once, one after the other, so that other load on the machine affects all of
-them equally. The output shows the medians. Ratios are those of the CPU time to that of the first contestant.
-CPU time is that of the whole process tree, including the JVM and its Python workers
+them equally. The output shows the medians. Ratios are those of the CPU time to that of the earlier commit on
+the same engine. CPU time is that of the whole process tree, including the JVM and its Python workers
 (`benchmarks.process_tree`).
 
 `--before` is a checkout of another commit, which runs with the packages of this environment.
@@ -38,7 +38,7 @@ class Contestant:
 
     name: str
     checkout: Path
-    options: tuple[str, ...] = ()
+    engine: str
 
 
 def replay(
@@ -48,7 +48,7 @@ def replay(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots))}
     command = [
         *(sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--strategy", strategies),
-        *("--json", str(report), *contestant.options),
+        *("--json", str(report), "--engine", contestant.engine),
     ]
     return measured(command, timeout_s, environment)
 
@@ -62,13 +62,12 @@ def table(
     yield "| history | records | engine | wall, s | CPU, s | CPU, ratio |"
     yield "|---|---:|---|---:|---:|---:|"
     for history, records in histories.items():
-        first = None
+        before: dict[str, float] = {}
         for contestant in contestants:
             of_one = runs[history, contestant.name]
             wall_s = statistics.median(run.wall_s for run in of_one)
             cpu_s = statistics.median(run.cpu_s for run in of_one)
-            first = first or cpu_s
-            ratio = f"{cpu_s / first:.2f}"
+            ratio = f"{cpu_s / before.setdefault(contestant.engine, cpu_s):.2f}"
             yield f"| {history} | {records:,} | {contestant.name} | {wall_s:.1f} | {cpu_s:.1f} | {ratio} |"
 
 
@@ -81,12 +80,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=3600, help="of each replay, in seconds")
     given = parser.parse_args()
+    checkouts = [("", HERE)] if given.before is None else [("before, ", given.before.resolve()), ("", HERE)]
     contestants = [
-        Contestant("Spark", HERE, ("--engine", "spark")),
-        Contestant("local", HERE, ("--engine", "local")),
+        Contestant(f"{when}{engine}", checkout, engine)
+        for engine in ("spark", "local")
+        for when, checkout in checkouts
     ]
-    if given.before is not None:
-        contestants.insert(0, Contestant("before (Spark)", given.before.resolve()))
     runs: dict[tuple[str, str], list[ProcessTree]] = {}
     histories: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
