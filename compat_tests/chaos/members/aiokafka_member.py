@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aiokafka import ConsumerRebalanceListener, TopicPartition
-from aiokafka.errors import KafkaConnectionError, KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaConnectionError, KafkaError
 
 from compat_tests.aiokafka.member import settings_of
 from compat_tests.chaos.members.application import (
@@ -86,12 +86,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             self._reporter.report("closed")
 
     async def _start(self) -> None:
-        # aiokafka gives up when each broker has failed once.
+        # aiokafka gives up when each broker has failed once, or when a right is missing at that moment.
         while True:
             self._consumer.subscribe(self._spec.topics, listener=self)
             try:
                 return await self._consumer.start()
-            except KafkaConnectionError as error:
+            except (GroupAuthorizationFailedError, KafkaConnectionError) as error:
                 self._reporter.report("raised", error=f"{type(error).__name__}: {error}")
                 await self._consumer.stop()
                 if self._stopping.is_set():
