@@ -323,3 +323,26 @@ def test_a_member_that_left_and_joined_again_leaves_in_any_case() -> None:
     session.leave_in_any_case()
     session.leave_in_any_case()
     assert left == ["a", "b"]
+
+
+def test_a_join_that_is_given_up_because_the_member_leaves_ends_when_it_has_left() -> None:
+    client: Any = Client([])
+    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
+    _, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    session = session_of(client)
+
+    async def leave_group(member_id: str, _: str) -> None:
+        await Pause()
+        session.look()  # Another event meanwhile.
+        client.done.append("left")
+
+    async def find_coordinator(_: float) -> None:
+        pass
+
+    client.leave_group, client.find_coordinator = leave_group, find_coordinator
+    client.give_up = lambda join: client.done.append("give the join up")
+    client.spawn = lambda task: task.close()  # The join is never answered.
+    session.carry_out(join)
+    del client.spawn
+    session.carry_out(SendLeave("a", "it unsubscribed"))
+    assert client.done == ["left", "give the join up"]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from compat_tests.scripted.broker import VERSIONS, Closed, Code, Held, Never, Request, ScriptedBroker
+from compat_tests.scripted.broker import VERSIONS, Closed, Code, Held, Late, Never, Request, ScriptedBroker
 from compat_tests.scripted.model import REBALANCE_IN_PROGRESS, Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import HANG_S, hang_limit
@@ -115,6 +115,19 @@ def test_a_lookup_of_the_coordinator_without_an_answer_is_tried_again(client: st
             group.answer("FindCoordinator", Never(), when=is_new(group))
             await group.until(lambda: is_answered(group, since))
             assert len(group.sent("FindCoordinator", since=since)) >= 2
+
+    asyncio.run(run())
+
+
+@each_client
+def test_a_join_is_waited_for_as_long_as_the_slowest_member_may_take(client: str) -> None:
+    async def run() -> None:
+        async with consuming(client, request_timeout_ms=2000) as (_, group):
+            since = len(group.requests)
+            group.answer("JoinGroup", Late(3.0))
+            group.begin_rebalance()
+            await group.until(lambda: group.sent("SyncGroup", since=since))
+            assert len(group.sent("JoinGroup", since=since)) == 1
 
     asyncio.run(run())
 
