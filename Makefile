@@ -23,7 +23,7 @@ export AIOKAFKA := $(if $(AIOKAFKA),$(abspath $(AIOKAFKA)))
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_replay -type f ! -name '*.pyc')
 
-.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos upstream-aiokafka matrix-docs lint record needs-aiokafka needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos upstream-aiokafka lint record needs-aiokafka needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
@@ -38,7 +38,6 @@ help:
 	@echo "make test-all     the same with every supported version of the clients on every supported Python (hours; AIOKAFKA=folder)"
 	@echo "make chaos        random events on a mixed group and three brokers (SEEDS=1-20 MINUTES=10, for each seed)"
 	@echo "make upstream-aiokafka  aiokafka's own tests with both consumers (AIOKAFKA=folder, a checkout)"
-	@echo "make matrix-docs  write what the last of the two ran into docs/compatibility.md"
 	@echo "make lint         ruff, mypy, pyright, import-linter, and the check of words (tools/plain_words.py)"
 	@echo "make record       record a new history on a local three-broker cluster (about a quarter of an hour)"
 	@echo "make clean        remove the environments and what was built in them"
@@ -89,9 +88,6 @@ chaos: needs-java needs-maven .tools/ok
 
 upstream-aiokafka: needs-java needs-maven needs-aiokafka .tools/ok
 	.tools/bin/tox run -e py313-upstream-aiokafka $(TOX_ARGS)
-
-matrix-docs:
-	$(PYTHON) -m compat_tests.matrix docs .tox/matrix docs/compatibility.md
 
 lint: .wheels/pyspark-4.3.ok
 	.tools/bin/tox run -e lint $(TOX_ARGS)

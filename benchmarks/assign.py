@@ -3,7 +3,7 @@
     python -m benchmarks.assign                                     # everything: an hour or two
     python -m benchmarks.assign --only "kafka uniform,half"         # workloads with these prefixes
     python -m benchmarks.assign --peers franz-go --measure assign   # ours and one peer
-    python -m benchmarks.report                                     # the results as docs/speed.md
+    python -m benchmarks.report                                     # the results as tables
 
 Times are CPU milliseconds. All contestants of a workload run at the same time, each in its own process that
 has read the same group file and is warm (Java after two seconds of calls). The benchmark asks them in turn,

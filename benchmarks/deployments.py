@@ -1,6 +1,6 @@
 """Deployments of an application, step by step, and the moves of its group's partitions.
 
-    python -m benchmarks.deployments            # the table in docs/rollout.md
+    python -m benchmarks.deployments            # the figures in docs/rules.md
 
 The benchmark runs only the strategy and the leader's part (`kafka_assignors.leader.lead`). Pods are members
 that join and leave. After each change the group rebalances until no partition is withheld, in as many rounds

@@ -8,7 +8,7 @@ Members in three racks have settled on partitions with replicas in two racks eac
 partitions keep only one replica, in any rack. The first table is computed, for 24 members and 240 partitions.
 With `--group`, a real group of 6 members and 48 partitions does it on three brokers: each member is a process
 with our cooperative consumer, replicas are reassigned, and the kernel of the consumers counts the bytes from
-other racks. The tables are in docs/racks.md.
+other racks. The tables are in docs/strategies.md.
 """
 
 from __future__ import annotations

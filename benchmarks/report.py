@@ -1,9 +1,8 @@
-"""The results of `benchmarks.assign` as tables and a picture, in docs/speed.md.
+"""The results of `benchmarks.assign` as tables and a picture; docs/evidence.md has some of the rows.
 
     python -m benchmarks.report
 
-Replaces the text between the markers `<!-- begin: … -->` and `<!-- end: … -->`, and writes docs/speed.svg.
-Needs matplotlib (dependency group `picture`).
+Prints the tables, and writes docs/speed.svg. Needs matplotlib (dependency group `picture`).
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from benchmarks.assign import RESULTS
 from benchmarks.contestants import CONTESTANTS, ROOT
 
-PAGE = ROOT / "docs" / "speed.md"
 PICTURE = ROOT / "docs" / "speed.svg"
 MIXED = ("kafka bucket", "bucket", "half", "random", "narrow", "different", "nested", "chain", "ladder")
 SMALL = 100
@@ -199,19 +196,6 @@ def draw(results: Results) -> None:
         figure.savefig(PICTURE, metadata={"Date": None, "Creator": None})
 
 
-def write(page: Path, parts: Mapping[str, Iterable[str]]) -> None:
-    """Put each part between its markers."""
-    text = page.read_text(encoding="utf-8")
-    for name, lines in parts.items():
-        begin, end = f"<!-- begin: {name} -->", f"<!-- end: {name} -->"
-        before, found, rest = text.partition(begin)
-        if not found or end not in rest:
-            raise ValueError(f"{page} has no place for {name!r}: {begin} … {end}")
-        content = "\n".join(lines) or "Not measured yet."
-        text = f"{before}{begin}\n\n{content}\n\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
-
-
 def main() -> None:
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
     peers = [name for name in CONTESTANTS if name != "ours"]
@@ -227,7 +211,8 @@ def main() -> None:
         "memory": memory_table(results),
         "growth": growth_table(results),
     }
-    write(PAGE, parts)
+    for name, lines in parts.items():
+        print(f"## {name}\n\n" + "\n".join(lines) + "\n")
     draw(results)
 
 

@@ -1,4 +1,4 @@
-"""A real rolling deployment under each strategy, on a broker of its own: the figures in docs/rollout.md.
+"""A real rolling deployment under each strategy, on a broker of its own: the figures in docs/rules.md.
 
     python -m benchmarks.rolling                       # two minutes; needs what `make test` needs
     python -m benchmarks.rolling --client kafka-python --pods 6 --partitions 30

@@ -1,5 +1,4 @@
-"""A real group under strategies made of rules, and under `cooperative-sticky`: docs/priority.md,
-composition.md, capacity.md and standby.md.
+"""A real group under strategies made of rules, and under `cooperative-sticky`: docs/rules.md.
 
     python -m benchmarks.rules                        # three minutes; needs what `make test` needs
     python -m benchmarks.rules --client kafka-python

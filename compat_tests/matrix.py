@@ -2,7 +2,6 @@
 
     python -m compat_tests.matrix run FOLDER COMMAND...    run, then print what ran; the command's exit code
     python -m compat_tests.matrix summary FOLDER           print what the results in the folder say
-    python -m compat_tests.matrix docs FOLDER FILE         rewrite the table between the markers in FILE
 
 Every pytest run of `compat_tests` in an environment of tox leaves one result in the folder (see `conftest`).
 A pair without a result was not run, or did not get as far as its end, and is never shown as passed.
@@ -15,21 +14,13 @@ import contextlib
 import dataclasses
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from compat_tests.support.generated import rewrite
-
-__all__ = ["Result", "read_results", "summary", "table", "write_docs"]
-
-_NAME = re.compile(
-    r"py3(?P<minor>\d+)-(?P<client>aiokafka|kafkapython)(?P<major>\d)(?P<release>\d+)(-kafka(?P<broker>\d+))?"
-)
-_PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+__all__ = ["Result", "read_results", "summary"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -112,41 +103,6 @@ def summary(results: Sequence[Result]) -> str:
     return "\n".join([*lines, f"{good} of {len(results)} environments that finished their tests passed"])
 
 
-def table(results: Sequence[Result]) -> str:
-    """Markdown: a row for each client and broker, a column for each Python."""
-    rows: dict[tuple[str, tuple[int, ...], str], dict[str, Result]] = {}
-    for one in results:
-        if _NAME.fullmatch(one.environment) is None:
-            continue
-        name, _, version = one.client.partition(" ")
-        key = (name, tuple(int(number) for number in re.findall(r"\d+", version)), one.kafka)
-        rows.setdefault(key, {})[".".join(one.python.split(".")[:2])] = one
-    lines = [
-        "| client | Kafka | " + " | ".join(f"Python {python}" for python in _PYTHONS) + " |",
-        "|---|---|" + "---|" * len(_PYTHONS),
-    ]
-    for (_, _, kafka), cells in sorted(rows.items()):
-        client = next(iter(cells.values())).client
-        shown = [_cell(cells.get(python)) for python in _PYTHONS]
-        lines.append(f"| {client} | {kafka} | " + " | ".join(shown) + " |")
-    return "\n".join(lines)
-
-
-def _cell(result: Result | None) -> str:
-    if result is None:
-        return "not run"
-    return f"{'' if result.ok else '**failed**: '}{result.counts()} in {result.seconds:.0f} s"
-
-
-def write_docs(results: Sequence[Result], file: Path) -> None:
-    """Write the table between the markers of a file.
-
-    Raises:
-        ValueError: the file does not have both markers, in order.
-    """
-    rewrite(file, "matrix", table(results))
-
-
 def run(folder: Path, command: Sequence[str]) -> int:
     """Run a command that writes its results to an emptied folder, print them, and return its exit code."""
     for old in folder.glob("*.json"):
@@ -171,9 +127,6 @@ def main(arguments: Sequence[str]) -> int:
         case ["summary", folder]:
             with contextlib.suppress(BrokenPipeError):
                 print(summary(read_results(Path(folder))))
-            return 0
-        case ["docs", folder, file]:
-            write_docs(read_results(Path(folder)), Path(file))
             return 0
     print(__doc__, file=sys.stderr)
     return os.EX_USAGE

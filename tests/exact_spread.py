@@ -1,8 +1,8 @@
 """How evenly the solver spreads each topic over its members, compared with the optimum.
 
 The optimum is the most even spread that makes no earlier criterion worse. The solver does not optimise spread
-exactly (see `docs/solver.md`), so this module measures its distance from the optimum. The optimum is a
-mixed-integer program (scipy's HiGHS) without classes, levels or flows. As a command:
+exactly (see `docs/internals/solver.md`), so this module measures its distance from the optimum. The optimum
+is a mixed-integer program (scipy's HiGHS) without classes, levels or flows. As a command:
 
     python -m tests.exact_spread --groups 500 --seed 1
 """

@@ -1,4 +1,4 @@
-"""How invalid members and topics are handled: the table of docs/bad-input.md, row by row.
+"""How invalid members and topics are handled: the table of docs/internals/errors.md, row by row.
 
 Every row is tested in the core (with each of our strategies), through the leader (bytes in, bytes out) and on
 the command line.

@@ -6,9 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from compat_tests.matrix import Result, read_results, summary, table, write_docs
+from compat_tests.matrix import Result, read_results, summary
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,31 +45,9 @@ def test_the_summary_has_a_line_for_each_environment_and_counts_only_what_passed
     assert lines[6] == "2 of 5 environments that finished their tests passed"
 
 
-def test_the_table_says_of_what_was_not_run_that_it_was_not() -> None:
-    assert table([GOOD, OLD_BROKER, BAD]).splitlines()[2:] == [
-        "| aiokafka 0.10.0 | 4.4.0 | 58 passed in 71 s | not run | not run | not run | not run |",
-        "| aiokafka 0.14.0 | 3.9.2 | not run | not run | not run | 57 passed, 1 left out in 70 s | not run |",
-        "| kafka-python 3.0.12 | 4.4.0 | not run | not run"
-        " | **failed**: 57 passed, 1 failed in 80 s | not run | not run |",
-    ]
-
-
 def test_environments_of_several_clients_are_no_pairs() -> None:
     interop = Result("py312-interop", "3.12.9", "", "4.4.0", 9, 0, 0, 0, 60.0, 0)
     assert "all clients" in summary([interop])
-    assert len(table([interop]).splitlines()) == 2
-
-
-def test_only_the_text_between_the_markers_is_rewritten(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- matrix: begin -->\nold\n<!-- matrix: end -->\nafter\n", encoding="utf-8")
-    write_docs([GOOD], page)
-    assert page.read_text(encoding="utf-8") == (
-        f"before\n<!-- matrix: begin -->\n{table([GOOD])}\n<!-- matrix: end -->\nafter\n"
-    )
-    page.write_text("no markers", encoding="utf-8")
-    with pytest.raises(ValueError, match="needs the lines"):
-        write_docs([GOOD], page)
 
 
 def test_a_run_forgets_the_results_of_the_one_before_and_keeps_the_exit_code(tmp_path: Path) -> None:

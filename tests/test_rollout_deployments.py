@@ -1,6 +1,6 @@
 """`rollout` in deployments, step by step: which partitions move, and how uneven the loads are.
 
-`P` is the number of partitions and `N` the number of pods. docs/rollout.md states the same bounds.
+`P` is the number of partitions and `N` the number of pods. docs/rules.md states the same bounds.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def _defined(tree: ast.AST) -> set[str]:
 
 def main() -> int:
     """Check all pages, and return the exit code."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples" / "README.md"]
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "examples" / "README.md"]
     found = [block for page in pages for block in blocks(page)]
     if not found:
         print("there is no Python code in README.md and docs/", file=sys.stderr)

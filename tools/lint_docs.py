@@ -18,18 +18,13 @@ _WIDTH = 120
 
 def page_with_rules(page: str) -> str:
     """The page, with the part between the two marks generated again."""
-    return with_part(page, "rules", _table() + "".join(map(_section, RULES.values())))
-
-
-def _table() -> str:
-    rows = "".join(f"| [`{rule.id}`](#{rule.id}) | {rule.severity.value} |\n" for rule in RULES.values())
-    return f"| rule | severity |\n|---|---|\n{rows}\n"
+    return with_part(page, "rules", "".join(map(_section, RULES.values())))
 
 
 def _section(rule: LintRule) -> str:
-    parts = {"What happens": rule.happens, "Why": rule.why, "What to do": rule.to_do}
-    text = "\n\n".join(textwrap.fill(f"**{name}.** {words}", _WIDTH) for name, words in parts.items())
-    return f"### `{rule.id}`\n\n{rule.severity.value.capitalize()}.\n\n{text}\n\n"
+    severity = rule.severity.value.capitalize()
+    text = textwrap.fill(f"{severity}. {rule.happens} **Do:** {rule.to_do}", _WIDTH, break_on_hyphens=False)
+    return f"### `{rule.id}`\n\n{text}\n\n"
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes the metrics of `kafka-assignors watch` into docs/watch.md, generated from the metrics.
+"""Writes the metrics of `kafka-assignors watch` into docs/monitoring.md, generated from the metrics.
 
 python -m tools.watch_docs
 """
@@ -11,7 +11,7 @@ from typing import Any
 from kafka_assignors_ops.watch.metric_table import GROUP_METRICS, WATCH_METRICS, WatchedMetric
 from tools.generated_part import with_part
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "watch.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "monitoring.md"
 
 
 def page_with_metrics(page: str) -> str:

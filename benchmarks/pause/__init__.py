@@ -6,5 +6,5 @@
 Each peer is a group of four processes on a local broker, with a steady stream of records. The group goes
 through a sequence of events (`schedule`), while every process keeps a journal of delivered records and of
 assigned and revoked partitions (`journal`). All clocks are CLOCK_MONOTONIC. The peers take turns within a
-round; `figures` computes the results from the journals. docs/pause.md has the results of the published run.
+round; `figures` computes the results from the journals. docs/evidence.md has those of the published run.
 """

@@ -1,7 +1,7 @@
 """The pause model compared with the measurements, and the source of its defaults.
 
     python -m benchmarks.pause.model benchmarks/pause/results/60.json              # or 600.json, or both
-    python -m benchmarks.pause.model benchmarks/pause/results/60.json --markdown   # for docs/pause-model.md
+    python -m benchmarks.pause.model benchmarks/pause/results/60.json --markdown   # as tables
 
 The defaults are taken from the first file. They are means over clients and events, so the model differs from
 single clients and events as the tables show.

@@ -1,9 +1,8 @@
 """Which assignors reach the optimum: every scenario of the corpus, with our strategies and the peers'.
 
-    python -m compat_tests.corpus                               print the tables
-    python -m compat_tests.corpus --docs docs/conformance.md    and put them into the docs
-    python -m compat_tests.corpus --only Java                   ours, and the assignors of one client
-    python -m compat_tests.corpus --build                       generate the data files first
+    python -m compat_tests.corpus                print the tables; docs/evidence.md has the first
+    python -m compat_tests.corpus --only Java    ours, and the assignors of one client
+    python -m compat_tests.corpus --build        generate the data files first
 
 Needs Java, kafka-python and aiokafka, and also asks franz-go if Go is available; `--build` needs scipy.
 The exit code is 0, or 1 if our strategies miss the optimum in a scenario.
@@ -14,7 +13,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
@@ -22,12 +20,10 @@ from rich.progress import track
 from compat_tests.corpus.run import OURS, run, tables
 from compat_tests.corpus.scenario import read_corpus
 from compat_tests.peers.asking import CLIENTS, PEERS, available_clients, version_of
-from compat_tests.support.generated import rewrite
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Hold assignors against the optimum in every scenario.")
-    parser.add_argument("--docs", type=Path, help="a page of the docs to put the tables into")
     parser.add_argument("--only", choices=CLIENTS, action="append", help="ask this client; may be repeated")
     parser.add_argument("--build", action="store_true", help="make the data files anew first")
     options = parser.parse_args(arguments)
@@ -43,10 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plays = len(scenarios) * (len(OURS) + len(peers))
     results = list(track(run(scenarios, peers), "playing", total=plays, console=console))
     asked = ", ".join(f"{client} {version_of(client)}" for client in clients)
-    text = f"{len(scenarios)} scenarios; {asked}.\n\n{tables(results)}"
-    print(text)
-    if options.docs is not None:
-        rewrite(options.docs, "conformance", text)
+    print(f"{len(scenarios)} scenarios; {asked}.\n\n{tables(results)}")
     wrong = [r for r in results if r.ours and not r.verdict.flawless]
     for result in wrong:
         console.print(

@@ -10,7 +10,8 @@ The data files, `data/FAMILY.jsonl`, have a scenario in each line::
 
 `loads` is the histogram of every balanced assignment (they all have the same), including members without
 partitions. "Moved" and "rack misses" are the least among the balanced assignments, and are counted as in
-`docs/solver.md`. "from" names the suites that cover the situation, and the issues in which it went wrong.
+`docs/internals/solver.md`. "from" names the suites that cover the situation, and the issues in which it
+went wrong.
 """
 
 from __future__ import annotations

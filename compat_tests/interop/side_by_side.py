@@ -1,7 +1,6 @@
 """The cost of joins, leaves and rolling restarts with each assignor, and of a change of assignor.
 
-    python -m compat_tests.interop.side_by_side            # prints the two tables
-    python -m compat_tests.interop.side_by_side --write    # puts them into docs/interop.md
+    python -m compat_tests.interop.side_by_side    # about ten minutes; docs/evidence.md says what came of it
 
 The tables come from a real broker (KAFKA_BOOTSTRAP_SERVERS, or one that the program starts) with three or
 four members in their own processes, while records are written and consumed. They contain no times, which
@@ -10,7 +9,6 @@ would depend on the machine.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -34,9 +32,6 @@ from compat_tests.support.jvm import classpath
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
 __all__ = ["main"]
-
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop.md"
-BEGIN, END = "<!-- side by side: begin -->", "<!-- side by side: end -->"
 
 TOPICS = {"orders": 12, "payments": 7}
 
@@ -133,20 +128,12 @@ def versions() -> str:
     return f"Made with {jar.replace('-clients-', ' ')} (broker and Java), {clients}."
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Compare what assignors do, stock ones and ours.")
-    parser.add_argument("--write", action="store_true", help=f"put the tables into docs/{PAGE.name}")
-    chosen = parser.parse_args(arguments)
+def main() -> int:
     with ExitStack() as running:
         existing = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
         kafka = Kafka(existing) if existing else running.enter_context(KafkaCluster())
         by_event, by_pair = ("\n".join(table.lines()) for table in tables(kafka))
-    text = f"{by_event}\n\n{by_pair}\n\n{versions()}"
-    if chosen.write:
-        page = PAGE.read_text(encoding="utf-8")
-        before, after = page.split(BEGIN)[0], page.split(END)[1]
-        PAGE.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
-    print(text)
+    print(f"{by_event}\n\n{by_pair}\n\n{versions()}")
     return 0
 
 

@@ -1,6 +1,6 @@
 """Why some stock assignors cannot safely share a name with others: a test for each reason.
 
-docs/interop.md has the consequences for users.
+docs/strategies.md has the consequences for users.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A table of KIP-848's assignors and those of clients, over random groups with a known optimum.
 
-    python -m compat_tests.java.kip848_quality --groups 2000 --docs docs/kip848.md
+    python -m compat_tests.java.kip848_quality --groups 2000
 
 The groups are those of `tests.exact_families` in which all members' claims are valid; the optimum comes from
 `tests.exact_oracle`. Groups whose members all have the same subscription have a table of their own, since
@@ -14,7 +14,6 @@ import argparse
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import track
@@ -22,7 +21,6 @@ from rich.progress import track
 from compat_tests.corpus.build import best_of
 from compat_tests.corpus.run import OURS, markdown
 from compat_tests.corpus.scenario import Best
-from compat_tests.support.generated import rewrite
 from kafka_assignors.group import Group
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.strategies import load_strategy
@@ -89,7 +87,6 @@ def main(arguments: Iterable[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The table of KIP-848's assignors beside those of clients.")
     parser.add_argument("--groups", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--docs", type=Path, help="a page of the docs to put the tables into")
     options = parser.parse_args(None if arguments is None else list(arguments))
     alike: list[tuple[Group, Best]] = []
     mixed: list[tuple[Group, Best]] = []
@@ -105,10 +102,7 @@ def main(arguments: Iterable[str] | None = None) -> int:
         owning = sum(bool(group.claims.owners) for group, _ in groups)
         head = f"{len(groups)} groups in which {what}, {owning} of them with earlier owners:"
         texts += [head, table(by_strategy)]
-    text = "\n\n".join(texts)
-    print(text)
-    if options.docs is not None:
-        rewrite(options.docs, "kip848", text)
+    print("\n\n".join(texts))
     return 1 if failed else 0
 
 

@@ -14,7 +14,7 @@ def learn_of(consumer: KafkaConsumer, topics: Iterable[str]) -> None:
 
     A leader that does not know a topic does not assign it, learns of it, and joins again. If that second join
     outlasts the poll in which it began, it has no effect, and the consumer hangs for good without an error
-    (docs/kafka-python.md, "Limits of the assignors in the stock consumer").
+    (docs/consumers.md, "Limits of the stock consumers").
     """
     for topic in topics:
         consumer.partitions_for_topic(topic)

@@ -1,4 +1,4 @@
-"""When records are delivered twice or lost: the statements of docs/commit-semantics.md.
+"""When records are delivered twice or lost: the statements of docs/commits.md.
 
 There are twenty records and two partitions. A record is lost if no consumer will get it again although no
 application has finished with it; it is delivered twice if two polls return it.

@@ -200,7 +200,7 @@ def test_the_first_tutorial_shows_what_the_log_says(shop: Shop) -> None:
     shop.wait_for("a commit", lambda: any(": committed " in line for line in first.lines()))
     shop.share(first, shop.start("examples.aiokafka.cooperative"))
     shop.wait_for("the second round", lambda: any(": joined generation 3 " in line for line in first.lines()))
-    page = (_ROOT / "docs/first-rebalance.md").read_text()
+    page = (_ROOT / "docs/index.md").read_text()
     shown = [line.removeprefix("… ") for line in page.splitlines() if line.startswith("… INFO ")]
     assert len(shown) > 5
     log = "\n".join(first.lines())

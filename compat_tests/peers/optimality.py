@@ -1,7 +1,7 @@
 """Tables: which assignors find the optimum of random groups, and the results of `tests.exact_search`.
 
-    python -m compat_tests.peers.optimality peers --groups 8000 --slow-groups 800 --docs docs/optimality.md
-    python -m compat_tests.peers.optimality search search.json --docs docs/optimality.md
+    python -m compat_tests.peers.optimality peers --groups 8000 --slow-groups 800
+    python -m compat_tests.peers.optimality search search.json
 
 `peers` draws the first groups of the search again and plays each, until it is at rest, with our strategies,
 Java's assignors and, if Go is available, franz-go's. The assignors of kafka-python and aiokafka are slow, and
@@ -24,7 +24,6 @@ from compat_tests.corpus.build import best_of
 from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, markdown, overall, run
 from compat_tests.corpus.scenario import Scenario
 from compat_tests.peers.asking import PEERS, Peer, available_clients, version_of
-from compat_tests.support.generated import rewrite
 from tests.exact_comparison import KINDS, ORDERS
 from tests.exact_families import FAMILIES, draw
 from tests.exact_search import Search
@@ -116,29 +115,19 @@ def main(arguments: Iterable[str] | None = None) -> int:
     peers.add_argument("--seed", type=int, default=1)
     search = commands.add_parser("search", help="tell what a search found")
     search.add_argument("file", type=Path, help="what tests.exact_search wrote")
-    for command in (peers, search):
-        command.add_argument("--docs", type=Path, help="a page of the docs to put the tables into")
     options = parser.parse_args(None if arguments is None else list(arguments))
     console = Console(stderr=True)
-    texts: dict[str, str] = {}
-    failed = False
     if options.command == "search":
         found = Search.read(options.file)
-        texts["search"] = search_tables(found)
-        failed = bool(found.total().failures)
-    else:
-        scenarios = drawn(options.groups, options.seed)
-        for name, slow, number in (
-            ("peers", False, options.groups),
-            ("slow-peers", True, options.slow_groups),
-        ):
-            asked = [p for p in STICKY if (p.client in SLOW) == slow and p.client in available_clients()]
-            texts[name], results = play(scenarios[:number], asked, console)
-            failed |= any(result.ours and not result.verdict.flawless for result in results)
-    for name, text in texts.items():
+        print(search_tables(found))
+        return 1 if found.total().failures else 0
+    failed = False
+    scenarios = drawn(options.groups, options.seed)
+    for slow, number in ((False, options.groups), (True, options.slow_groups)):
+        asked = [p for p in STICKY if (p.client in SLOW) == slow and p.client in available_clients()]
+        text, results = play(scenarios[:number], asked, console)
         print(text)
-        if options.docs is not None:
-            rewrite(options.docs, name, text)
+        failed |= any(result.ours and not result.verdict.flawless for result in results)
     return 1 if failed else 0
 
 

@@ -13,7 +13,6 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
 
-from compat_tests.scripted import page
 from compat_tests.scripted.broker import ScriptedBroker, broker_in_thread
 from compat_tests.scripted.expected import CLIENTS, Cell, allowed, cells, kinds_of, sample
 from compat_tests.scripted.scenes import BASELINE, SCENES, Observed, play
@@ -88,10 +87,6 @@ def test_some_answers_of_every_kind_come_to_what_the_table_says(client: str) -> 
 @pytest.mark.parametrize("client", CLIENTS)
 def test_every_answer_comes_to_what_the_table_says(client: str, phase: str) -> None:
     assert wrong(cell for cell in cells() if (cell.client, cell.scene.phase) == (client, phase)) == []
-
-
-def test_the_page_has_the_tables_that_the_tests_judge_by() -> None:
-    assert page.tables() in page.PAGE.read_text(encoding="utf-8")
 
 
 def test_the_sample_has_every_request_phase_outcome_and_broken_answer() -> None:

@@ -1,1 +1,1 @@
-"""Consumers that run for hours, and counts of their objects, which must not grow. See docs/soak.md."""
+"""Counts of the objects that consumers hold, which repetitions must not add to. See docs/evidence.md."""

@@ -1,7 +1,4 @@
-"""The tests that pass only with the stock consumer, by client: the id of each and the reason.
-
-docs/upstream-suites.md has a line for each.
-"""
+"""The tests that pass only with the stock consumer, by client: the id of each and the reason."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Written by `make record` (`spark_validation/recording/record.py --minutes {minut
 {started:%Y-%m-%d}, from {started:%H:%M} UTC on: {summary.groups} groups of real consumers on a cluster of
 three brokers, recorded as the brokers wrote them to `__consumer_offsets`. The seed fixes what is done to
 which group and in which order; what the groups make of it, their member ids and the exact times differ from
-run to run. docs/recording.md says how it works.
+run to run.
 
 - `raw/`: the records of the groups: partition, offset, timestamp (of the record, UTC), key, value. The
   {records.offset_commits} offset commits that lay between them were left out, hence the holes in the

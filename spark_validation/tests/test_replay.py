@@ -128,8 +128,8 @@ def test_the_lines_for_a_notebook_run_on_the_tables(
     small_run: SmallRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     _, _, folder = small_run
-    page = (EXAMPLES.parent / "docs" / "tables.md").read_text(encoding="utf-8")
-    code = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    page = (EXAMPLES.parent / "docs" / "replay.md").read_text(encoding="utf-8")
+    (code,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "tables/" in block)
     exec(code.replace('"tables/', f'"{folder}/'), {})
     said = capsys.readouterr().out
     assert f"{START.date()} recorded" in said

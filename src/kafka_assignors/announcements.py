@@ -5,7 +5,7 @@ same facts to each of them, and a strategy composed of rules (`kafka_assignors_s
 format of its own:
 
     version   int16            1
-    facts     tagged fields    as in a struct of a flexible version (KIP-482); `docs/wire-format.md` has them
+    facts     tagged fields    as in a struct of a flexible version (KIP-482): docs/internals/wire-format.md
 
 A later version may only add fields. This code skips tags that it does not know, so members of several
 versions may share a group; known fields must be within their bounds. The bytes come from other processes. A

@@ -89,7 +89,7 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
     listener gets the changes alone: `on_partitions_revoked` before partitions leave, while they can still be
     committed; `on_partitions_assigned` for added partitions; and, if it has this method, `on_partitions_lost`
     for partitions that another member may already own. If a listener raises an exception, the next `getone`
-    or `getmany` raises a KafkaError. See docs/aiokafka.md.
+    or `getmany` raises a KafkaError. See docs/consumers.md.
     """
 
     _closed: bool | None

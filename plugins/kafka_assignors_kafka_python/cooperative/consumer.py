@@ -136,7 +136,7 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
     listener gets the changes alone, in `poll`, on the thread that polls: `on_partitions_revoked` before
     partitions leave, while they can still be committed; `on_partitions_assigned` for added partitions;
     `on_partitions_lost` for partitions that another member may already own. If a listener raises an
-    exception, `poll` raises a KafkaError. See docs/kafka-python.md.
+    exception, `poll` raises a KafkaError. See docs/consumers.md.
     """
 
     _is_cooperative: ClassVar = True

@@ -5,7 +5,7 @@
 `RackTrade`).
 
 **`standby`** (`StandbyLast`): a member that announces `standby` subscribes like any other, and gets nothing
-of a topic that has enough active subscribers. `docs/standby.md` says which standby members take over. No
+of a topic that has enough active subscribers. `docs/rules.md` says which standby members take over. No
 partition moves only because other members count as active: the members with partitions of a topic are among
 those that may have it, as many as are needed, so the best assignment can stay. A member that replaces a
 standby member without partitions has at least as many as that one, so balance gives it none either.

@@ -18,8 +18,7 @@ and when they resumed. So the model computes the pause from the waits that each 
 
 Each pause also contains the restart of fetching and the time in the application's listener.
 
-`docs/pause-model.md` says how each default follows from the measurements of `docs/pause.md`, and how far the
-model is from each of them.
+`docs/internals/replay.md` says where the defaults come from, and how far the model is from measured pauses.
 """
 
 from __future__ import annotations

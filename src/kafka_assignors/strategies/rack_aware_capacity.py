@@ -8,7 +8,7 @@ Where traffic between racks costs money, this strategy moves the partition once 
 `capacity` balances in proportion to the capacity that members announce. Partitions cannot be cut, so the
 solver minimises the sum of load² / capacity over all assignments that the subscriptions allow. That is the
 same as the sum of (load - share)² / capacity, where shares divide all partitions in proportion
-(`docs/capacity.md`). Only ratios matter. A member counts as 1 if it announces no capacity or if its data
+(`docs/strategies.md`). Only ratios matter. A member counts as 1 if it announces no capacity or if its data
 cannot be read.
 
 The names `rack-aware-sticky` and `capacity` and their user data belong to this package: no other client has

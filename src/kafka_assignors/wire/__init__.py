@@ -5,7 +5,7 @@
 - The leader answers with assignments (`ConsumerAssignment`).
 
 Bytes that do not follow their schema raise `ProtocolError`, which says which field is wrong, at which byte,
-and how. The formats are described byte by byte in docs/wire-format.md.
+and how. The formats are described byte by byte in docs/internals/wire-format.md.
 """
 
 from kafka_assignors.wire.consumer_protocol import (

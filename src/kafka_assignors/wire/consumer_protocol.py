@@ -1,7 +1,7 @@
 """The embedded `consumer` protocol: a member's subscription, and its assignment from the leader.
 
-`docs/wire-format.md` has the fields. Later versions may only append, so a newer one is read as the newest
-known, as Java's `ConsumerProtocol` does.
+`docs/internals/wire-format.md` has the fields. Later versions may only append, so a newer one is read as the
+newest known, as Java's `ConsumerProtocol` does.
 
 Partitions in the subscription's own field are *held*: the member consumes them while it joins (KIP-429), so
 no other member may get them. Those in the user data were *revoked* before the join, and count for stickiness
