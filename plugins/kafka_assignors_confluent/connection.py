@@ -48,7 +48,7 @@ class ConfigurationError(ClusterError):
 
 
 class UnreachableError(ClusterError):
-    """No broker answered in time. A later request may succeed."""
+    """No broker, or no leader of a partition, answered in time. A later request may succeed."""
 
 
 class AuthenticationError(ClusterError):
@@ -61,10 +61,6 @@ class NotAuthorizedError(ClusterError):
 
 class NoTopicError(ClusterError):
     """There is no offsets topic: the cluster never had a group."""
-
-
-class NoLeaderError(ClusterError):
-    """A partition has no leader that answers now."""
 
 
 class Connection:

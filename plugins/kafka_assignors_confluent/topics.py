@@ -13,9 +13,9 @@ from kafka_assignors.group import Topic, is_topic_name
 from kafka_assignors_confluent.connection import (
     ClusterError,
     Connection,
-    NoLeaderError,
     NotAuthorizedError,
     NoTopicError,
+    UnreachableError,
     is_timeout,
     reason,
     silent_logger,
@@ -144,7 +144,7 @@ def list_offsets(
 ) -> dict[int, tuple[int, int]]:
     """The earliest and the latest offset of each partition; uncommitted records count too.
 
-    `NoLeaderError` if a partition has no leader now.
+    `UnreachableError` if a partition has no leader now.
     """
     from confluent_kafka import IsolationLevel, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
@@ -164,7 +164,7 @@ def list_offsets(
             if offset < 0:
                 # The client's result for a partition whose leader has just gone, without an error.
                 place = f"{topic}[{asked.partition}]"
-                raise NoLeaderError(f"{what}: {place} has no leader that answers; try again")
+                raise UnreachableError(f"{what}: {place} has no leader that answers; try again")
             found[asked.partition] = offset
         return found
 

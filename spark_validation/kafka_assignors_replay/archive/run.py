@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from kafka_assignors_confluent.connection import (
     ClusterError,
     Connection,
-    NoLeaderError,
     NotAuthorizedError,
     UnreachableError,
 )
@@ -264,7 +263,7 @@ class Run:
             try:
                 partitions = range(self.archive.manifest.partitions)
                 return list_offsets(connection, self._options.topic, partitions, min(wait, left))
-            except (NoLeaderError, UnreachableError):
+            except UnreachableError:
                 if left <= wait or time.monotonic() >= deadline:
                     raise
                 wait *= 2
