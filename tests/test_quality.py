@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.quality import RackTraffic, measure
+from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
@@ -93,45 +90,3 @@ class TestRacks:
         swapped = group(4, {"a": [2, 3], "b": [0, 1]}, {"a": "x", "b": "y"}, ["x", "x", "y", "y"])
         assert least_rack_misses(swapped) == 0
         assert measure(swapped, assignment(a=[2, 3], b=[0, 1])).rack_misses == 4
-
-
-class TestRackTraffic:
-    """Three partitions are in rack x and one in y; member a is in x, b in y."""
-
-    RACKS: ClassVar = ["x", "x", "x", "y"]
-
-    def weighted(self, *weights: int | None, owned: Mapping[str, Sequence[int]]) -> Group:
-        plain = group(4, owned, {"a": "x", "b": "y"}, self.RACKS)
-        topics = [dataclasses.replace(topic, weights=weights or None) for topic in plain.topics.values()]
-        return Group.of(topics, plain.members.values(), plain.generation)
-
-    def test_rack_traffic_is_measured_before_and_after(self) -> None:
-        heavy = self.weighted(100, 20, 3, 4000, owned={"a": [0, 3], "b": [1, 2]})
-        assert measure(heavy, assignment(a=[0, 1], b=[2, 3])).rack_traffic == RackTraffic(4023, 3, 0, 0)
-
-    def test_an_unknown_weight_is_counted_and_not_guessed(self) -> None:
-        partly = self.weighted(100, None, None, 4000, owned={"a": [3], "b": [1]})
-        assert measure(partly, assignment(a=[0, 3], b=[1, 2])).rack_traffic == RackTraffic(4000, 4000, 1, 2)
-
-    def test_a_partition_without_an_owner_crossed_no_racks_before(self) -> None:
-        fresh = self.weighted(100, 20, 3, 4000, owned={"a": [], "b": []})
-        assert measure(fresh, assignment(a=[0, 1], b=[2, 3])).rack_traffic == RackTraffic(0, 3, 0, 0)
-
-    def test_rack_traffic_is_none_if_no_weight_or_no_rack_is_known(self) -> None:
-        owned = {"a": [0, 3], "b": [1, 2]}
-        for without in (self.weighted(owned=owned), self.weighted(*[None] * 4, owned=owned)):
-            assert measure(without, assignment(**owned)).rack_traffic is None
-        rackless = Group.of([Topic("orders", 1, weights=(7,))], [Member("a", ORDERS)])
-        assert measure(rackless, assignment(a=[0])).rack_traffic is None
-
-
-def test_an_invalid_assignment_can_be_measured_as_well() -> None:
-    racks = group(1, {"a": [0]}, {"a": "x"}, ["y"])
-    invalid = Assignment({"a": {"orders": [0, 7, -1], "unknown": [3]}, "stranger": {"orders": [0]}})
-    assert measure(racks, invalid).rack_misses == 1
-    assert measure(racks, Assignment({})).partitions == 0
-
-
-def test_quality_becomes_json() -> None:
-    quality = measure(group(1, {"a": [0]}), assignment(a=[0]))
-    assert json.loads(json.dumps(dataclasses.asdict(quality)))["kept"] == 1

@@ -51,7 +51,6 @@ FORMAT = 1
 MOST_PARTITIONS = 10_000_000
 """The most partitions of one topic. No cluster has that many; a wrong number would take all of the memory."""
 
-_FRACTION = re.compile(r"-?[0-9]{1,20}/[0-9]{1,20}")
 _TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{21}[AQgw]")
 
 Path = tuple["str | int", ...]
