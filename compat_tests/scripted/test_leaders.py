@@ -219,3 +219,23 @@ def test_a_static_member_finds_partitions_that_are_added_while_it_joins(client: 
                 await user.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_leader_knows_static_members_by_their_instance_ids(client: str) -> None:
+    """The lowest id gets one more, so a restart, which changes the member id alone, moves nothing."""
+
+    async def run() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            others = {"m": encode_subscription(Subscription(3, ("orders",)))}
+            group = broker.group("leaders", {"orders": 3}, others=others)
+            user = User(broker, group, client, group_instance_id="pod-1")
+            try:
+                await user.start()
+                await group.until(lambda: group.assigned is not None)
+            finally:
+                await user.close()
+            assert group.member_id < "m" < "pod-1"
+            assert group.assigned == [("orders", 2)]
+
+    asyncio.run(run())
