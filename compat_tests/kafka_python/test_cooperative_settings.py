@@ -1,4 +1,4 @@
-"""The cooperative consumer declares exactly the arguments of the installed kafka-python."""
+"""The settings of the cooperative consumer: those of the installed kafka-python, and what they bound."""
 
 from __future__ import annotations
 
@@ -27,3 +27,18 @@ def test_an_argument_of_a_later_kafka_python_is_passed_on(monkeypatch: pytest.Mo
     consumer = CooperativeKafkaConsumer("orders", group_id="g", api_version=(3, 9), **later)
     consumer.close(autocommit=False)
     assert consumer.config["of_a_later_release"] == 1
+
+
+def test_a_poll_waits_for_at_most_half_of_the_poll_interval() -> None:
+    """A wait until its end would exceed it, and the member would leave."""
+    consumer = CooperativeKafkaConsumer(
+        "orders",
+        group_id="g",
+        api_version=(3, 9),
+        enable_auto_commit=False,
+        heartbeat_interval_ms=3000,
+        max_poll_interval_ms=4000,
+    )
+    wait_s = consumer._coordinator.time_to_next_poll()
+    consumer.close(autocommit=False)
+    assert wait_s == 2

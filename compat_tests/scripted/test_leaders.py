@@ -19,7 +19,7 @@ from compat_tests.support.hang_limit import HANG_S, hang_limit
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import quoted
 from kafka_assignors.messages import DecodedMembers, EncodedAssignments, JoinedMember
-from kafka_assignors.wire import Subscription, encode_subscription
+from kafka_assignors.wire import Subscription, decode_subscription, encode_subscription
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative import topics as watching
 
@@ -237,5 +237,28 @@ def test_a_leader_knows_static_members_by_their_instance_ids(client: str) -> Non
                 await user.close()
             assert group.member_id < "m" < "pod-1"
             assert group.assigned == [("orders", 2)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_pattern_is_matched_with_the_topics_at_the_time_of_the_join(client: str) -> None:
+    async def run() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("leaders", {"orders": 4})
+            user = User(broker, group, client)
+            user.subscribes = {"pattern": "^orders"}
+            try:
+                await user.start()
+                assert await user.consumes(4)
+                since = len(group.requests)
+                group.topics["orders-of-today"] = 2
+                group.begin_rebalance()
+                await group.until(lambda: group.sent("JoinGroup", since=since))
+                (join, *_) = group.sent("JoinGroup", since=since)
+            finally:
+                await user.close()
+            joined = decode_subscription(bytes(join.body.protocols[0].metadata))
+            assert {*joined.topics} == {"orders", "orders-of-today"}
 
     asyncio.run(run())

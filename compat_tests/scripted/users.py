@@ -42,6 +42,7 @@ class User:
     """A consumer, and the user that polls it.
 
     Attributes:
+        subscribes: the arguments of `subscribe`, without the listener.
         raised: the errors raised by calls for records, in order.
         delivered: the number of delivered records.
         listened: the listener calls with partitions: "assigned", "revoked", "lost".
@@ -65,6 +66,7 @@ class User:
             "retry_backoff_ms": 20,
             **settings,
         }
+        self.subscribes: Mapping[str, Any] = {"topics": [TOPIC]}
         self.raised: list[BaseException] = []
         self.delivered = 0
         self.listened: list[str] = []
@@ -170,7 +172,7 @@ class _AioClient:
 
     async def start(self) -> None:
         await self._consumer.start()
-        self._consumer.subscribe([TOPIC], listener=_AioListener(self._user))
+        self._consumer.subscribe(**self._user.subscribes, listener=_AioListener(self._user))
 
     async def poll(self) -> Mapping[Any, Any]:
         found: Mapping[Any, Any] = await self._consumer.getmany(timeout_ms=100)
@@ -178,7 +180,7 @@ class _AioClient:
 
     async def call(self, method: str, *arguments: Any) -> Any:
         if method == "subscribe":
-            return self._consumer.subscribe([TOPIC], listener=_AioListener(self._user))
+            return self._consumer.subscribe(**self._user.subscribes, listener=_AioListener(self._user))
         called = getattr(self._consumer, method)(*arguments)
         return await called if asyncio.iscoroutine(called) else called
 
@@ -238,7 +240,9 @@ class _KafkaPythonClient:
         self._consumer.commit(offsets)
 
     def _subscribe(self) -> None:
-        self._consumer.subscribe([TOPIC], listener=_KafkaPythonListener(self._user, self._commit))
+        self._consumer.subscribe(
+            **self._user.subscribes, listener=_KafkaPythonListener(self._user, self._commit)
+        )
 
     async def start(self) -> None:
         self._consumer = await self._run(lambda: CooperativeKafkaConsumer(**self._user.settings))
