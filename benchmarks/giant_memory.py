@@ -25,7 +25,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     encode_group_metadata,
     encode_key,
 )
-from kafka_assignors_replay.folds.group import FoldWork, SortedRecord, fold_groups
+from kafka_assignors_replay.folds.group import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.result import Mode
 
 START_MICROS = 1_772_409_600_000_000
@@ -78,17 +78,17 @@ def main() -> None:
     print("| generations | record, KiB | at most, MiB |")
     print("|---:|---:|---:|")
 
-    def records() -> Iterator[SortedRecord]:
+    def records() -> Iterator[SortedRow]:
         of_all = values(given.members, given.partitions, given.generations)
         for number, value in enumerate(of_all):
             if number and number % step == 0:
                 most = tracemalloc.get_traced_memory()[1]
                 tracemalloc.reset_peak()
                 print(f"| {number} | {len(value) / 1024:,.0f} | {most / MIB:,.0f} |", flush=True)
-            yield SortedRecord(b"giant", 0, number, KEY, START_MICROS + 30_000_000 * number, value)
+            yield b"giant", 0, number, KEY, START_MICROS + 30_000_000 * number, value
 
     tracemalloc.start()
-    for _ in fold_groups(records(), FoldWork(catalogue, STRATEGIES, tuple(Mode))):
+    for _ in fold_sorted(records(), FoldWork(catalogue, STRATEGIES, tuple(Mode))):
         pass
 
 

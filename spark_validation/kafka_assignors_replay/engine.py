@@ -1,8 +1,8 @@
 """The interface of the engines that run a replay, and the check of their results.
 
-An engine brings the records of a group together and sorts them, runs `folds.group` over them, and carries the
-outputs to this process. Spark replays a history of any size, also on a cluster; the local engine runs the
-same functions in a few processes, with pyarrow alone. Both give the same figures.
+An engine passes the records of each group to `folds.group.fold_sorted`, and collects the outputs. Spark
+replays a history of any size, also on a cluster; the local engine runs the same function in a few processes
+of this machine, with pyarrow alone. Both give the same figures.
 
 The check draws a few groups, gets their records from the engine, and folds them in this process. Any
 difference is an error.
@@ -10,19 +10,18 @@ difference is an error.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any, Protocol
 
-from kafka_assignors_replay.folds.group import (
-    Detail,
-    FoldWork,
-    Output,
-    SortedRecord,
-    fold_groups,
-    read_detail,
-)
+from kafka_assignors_replay.folds.group import Detail, FoldWork, SortedRow, fold_sorted, read_detail
+from kafka_assignors_replay.folds.records import group_bytes
 from kafka_assignors_replay.folds.sums import (
     GroupSums,
     churn_of,
@@ -40,7 +39,7 @@ OnTasks = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The facts about all records that a fold needs first; `folds.group.FoldWork` defines `torn` and
+    """The facts about all records that a fold needs first. `folds.group.FoldWork` defines `torn` and
     `collided`.
 
     `misplaced` counts, for each column, the records in which it is null, negative or too large.
@@ -63,12 +62,20 @@ class Engine(Protocol):
         microseconds."""
         ...
 
-    def fold(self, work: FoldWork, on_tasks: OnTasks) -> Iterator[Output]:
-        """Fold all records: the outputs, in any order of the groups."""
+    def run(self, work: FoldWork) -> Iterator[GroupSums]:
+        """Fold all records: the sums of each group."""
         ...
 
-    def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
-        """The sorted records of a few groups."""
+    def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The packed details of these groups."""
+        ...
+
+    def records_of(self, groups: Iterable[str]) -> Iterable[SortedRow]:
+        """The sorted records of a few groups, group by group."""
+        ...
+
+    def write_tables(self, folder: str) -> None:
+        """Write the tables that the run has made."""
         ...
 
     def count_commits(self) -> int:
@@ -78,6 +85,29 @@ class Engine(Protocol):
     def count_other_topics(self) -> int:
         """How many rows of the history are of other topics than the offsets topic."""
         ...
+
+
+@contextlib.contextmanager
+def disk_errors() -> Iterator[None]:
+    """Explain an error of the disk for temporary files."""
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise ReplayError(
+            f"{tempfile.gettempdir()}: records cannot be written there: {reason}; TMPDIR names another "
+            "directory"
+        ) from None
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[str]:
+    with disk_errors():
+        folder = tempfile.mkdtemp(prefix="kafka-assignors-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def only_spark(options: ReplayOptions) -> str | None:
@@ -112,61 +142,55 @@ def draw(groups: Iterable[GroupSums], count: int, seed: int) -> tuple[str, ...]:
 
 
 def check_sample(
-    engine: Engine,
-    work: FoldWork,
-    groups: Sequence[str],
-    found: Mapping[str | None, GroupSums],
-    detail_of: Callable[[str, int], Detail],
+    engine: Engine, work: FoldWork, found: Iterable[GroupSums], groups: Sequence[str]
 ) -> SampleCheck:
-    """Fold these groups in this process; `ReplayError` if the engine's result differs.
-
-    `found` are its sums, and `detail_of` a group and the most rows of a series its details.
-    """
+    """Fold these groups in this process; `ReplayError` if the engine's result differs."""
+    if not groups:
+        return SampleCheck((), 0)
+    there = {sums.group: sums for sums in found}
+    details = engine.details(map(group_bytes, groups))
     rows = 0
-    for sums, detail, _ in fold_groups(engine.records_of(groups), replace(work, tables=False)):
+    for group, _, sums, packed in fold_sorted(engine.records_of(groups), replace(work, tables=False)):
+        assert group is not None
         assert sums is not None
-        group, most = sums.group or "", sums.facts.replayable
-        _compare(
-            group,
-            dict(_values(sums, read_detail(group, detail, most))),
-            dict(_values(found[group], detail_of(group, most))),
-        )
+        assert packed is not None
+        of_engine = _values(there[sums.group], read_detail(details[group]))
+        if differing := [*_differences(_values(sums, read_detail(packed)), of_engine)]:
+            raise ReplayError(
+                f"the engine and this process replay group {sums.group!r} differently, in {len(differing)} "
+                f"places; the first is {differing[0]}. Do all processes have the same version of "
+                "kafka-assignors and of the strategies, and do these depend on nothing but the group?"
+            )
         rows += sums.rows
     return SampleCheck(tuple(groups), rows)
 
 
-def _values(sums: GroupSums, detail: Detail) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
-    """Everything that a result has of the group, by subject."""
-    yield ("the group",), {**to_json(group_summary(sums)), "rows": sums.rows}
-    yield ("the causes",), {each.cause: each.generations for each in churn_of([sums])}
-    yield ("the culprits",), {str(place): to_json(each) for place, each in enumerate(culprits_of([sums]))}
-    yield ("the accuracy check",), to_json(truth_of([sums]))
-    for verdict in verdicts_of([sums]):
+def _values(sums: GroupSums, detail: Detail) -> dict[str, Any]:
+    """Everything that a result has of the group."""
+    verdicts = {
+        f"{each.mode.value}, strategy {each.strategy!r}": to_json(each) for each in verdicts_of([sums])
+    }
+    for verdict in verdicts.values():
         # The error text of a user's strategy may differ in each run, for example by the address of an object.
-        values = {**to_json(verdict), "failures": sorted(each.partition(":")[0] for each in verdict.failures)}
-        yield (verdict.mode.value, f"strategy {verdict.strategy!r}"), values
-    for (mode, strategy), timeline in detail.timeline.items():
-        for place, row in enumerate(timeline):
-            yield (mode, f"strategy {strategy!r}", f"rebalance {place}"), to_json(row)
-    yield ("the owners",), {str(place): to_json(span) for place, span in enumerate(detail.ownership)}
+        verdict["failures"] = sorted(each.partition(":")[0] for each in verdict["failures"])
+    return {
+        **verdicts,
+        "the group": {**to_json(group_summary(sums)), "rows": sums.rows},
+        "the causes": {each.cause: each.generations for each in churn_of([sums])},
+        "the culprits": to_json(culprits_of([sums])),
+        "the accuracy check": to_json(truth_of([sums])),
+        **{f"{mode}, {name!r}, rebalances": to_json(rows) for (mode, name), rows in detail.timeline.items()},
+        "the owners": to_json(detail.ownership),
+    }
 
 
-def _compare(group: str, here: dict[tuple[str, ...], Any], there: dict[tuple[str, ...], Any]) -> None:
-    differing = [place for place in here | there if here.get(place) != there.get(place)]
-    if not differing:
-        return
-    place = differing[0]
-    one, other = here.get(place), there.get(place)
-    if one is None or other is None:
-        what = "nothing here" if one is None else "nothing there"
-    else:
-        what = "; ".join(
-            f"{name} is {other.get(name)!r} there and {one.get(name)!r} here"
-            for name in one | other
-            if one.get(name) != other.get(name)
-        )
-    raise ReplayError(
-        f"the engine and this process replay group {group!r} differently, in {len(differing)} places; the "
-        f"first is {', '.join(place)}: {what}. Do all processes have the same version of kafka-assignors "
-        "and of the strategies, and do these depend on nothing but the group?"
-    )
+def _differences(here: Any, there: Any, place: str = "") -> Iterator[str]:
+    """Each value that differs, with its place."""
+    if isinstance(here, dict) and isinstance(there, dict):
+        for name in here | there:
+            yield from _differences(here.get(name), there.get(name), f"{place}, {name}" if place else name)
+    elif isinstance(here, list) and isinstance(there, list):
+        for number, pair in enumerate(zip_longest(here, there)):
+            yield from _differences(*pair, f"{place} {number}")
+    elif here != there:
+        yield f"{place}: {there!r} there and {here!r} here"

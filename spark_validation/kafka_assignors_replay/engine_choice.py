@@ -65,9 +65,9 @@ def open_engine(
     """The engine of this name for the time of a block. It leaves out the `damaged` files, and calls
     `on_tasks` as tasks end."""
     if name == "local":
-        from kafka_assignors_replay.local.engine import LocalEngine
+        from kafka_assignors_replay.local_engine import LocalEngine
 
-        return LocalEngine.opened(options, damaged)
+        return LocalEngine.opened(options, damaged, on_tasks)
     from kafka_assignors_replay.spark.engine import SparkEngine
 
     return SparkEngine.opened(options, damaged, on_tasks)

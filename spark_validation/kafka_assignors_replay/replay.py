@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,11 +21,11 @@ import kafka_assignors
 from kafka_assignors.group import some_of
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.collected import Collected
-from kafka_assignors_replay.engine import Engine, Survey, check_sample, draw
+from kafka_assignors_replay.engine import Engine, Survey, check_sample, draw, temporary_folder
 from kafka_assignors_replay.engine_choice import Choice, choose_engine, open_engine
 from kafka_assignors_replay.folds.generations import MOST_PARTITIONS
-from kafka_assignors_replay.folds.group import FoldWork
+from kafka_assignors_replay.folds.group import Detail, FoldWork, read_detail
+from kafka_assignors_replay.folds.records import group_bytes
 from kafka_assignors_replay.folds.strategy_guard import StrategyGuard, ended_in
 from kafka_assignors_replay.folds.sums import (
     GroupSums,
@@ -96,7 +96,7 @@ def run_replay(
     damaged = damaged_files(options.path) if options.skip_corrupt and options.path is not None else ()
     left_out = frozenset(Path(each.file) for each in damaged)
     with (
-        tempfile.TemporaryDirectory(prefix="kafka-assignors-") as notes,
+        temporary_folder() as notes,
         _explained_errors(options, notes),
         open_engine(choice.name, options, left_out, phases.tasks) as opened,
     ):
@@ -106,11 +106,7 @@ def run_replay(
         catalogue, warnings = _catalogue(opened), _without_weights(options)
         work = _work(options, survey, catalogue, notes)
         phases.begin()
-        with Collected(options.tables) as collected:
-            for output in opened.fold(work, phases.tasks):
-                collected.add(output)
-            collected.finish()
-            result = _result(opened, options, work, collected, phases)
+        result = _result(opened, options, work, _in_order(opened.run(work)), phases)
     return replace(
         result,
         warnings=warnings,
@@ -131,7 +127,7 @@ def _archived(options: ReplayOptions, on_progress: Callable[[Progress], None]) -
         on_progress(Progress("reading the topic", 1, len(PHASES), step.counts.offsets, total))
 
     servers, source = options.bootstrap_servers or "", _source(options)
-    with tempfile.TemporaryDirectory(prefix="kafka-assignors-") as folder:
+    with temporary_folder() as folder:
         asked = ArchiveOptions(
             folder,
             servers,
@@ -170,10 +166,9 @@ def _of_cluster(result: ReplayResult, options: ReplayOptions, seconds: float) ->
 
 
 def _result(
-    engine: Engine, options: ReplayOptions, work: FoldWork, collected: Collected, phases: _Phases
+    engine: Engine, options: ReplayOptions, work: FoldWork, everything: Sequence[GroupSums], phases: _Phases
 ) -> ReplayResult:
     """The result of these sums, after a check of a sample; `ReplayError` if nothing could be replayed."""
-    everything = [*collected.nameless, *collected.sums.values()]
     undecodable = undecodable_of(everything)
     _require_records(engine, options, everything, undecodable)
     if options.strict and undecodable:
@@ -182,8 +177,7 @@ def _result(
     groups = tuple(map(group_summary, named))
     _require_rebalances(groups)
     phases.begin()
-    drawn = draw(named, options.sample_groups, options.sample_seed)
-    sample = check_sample(engine, work, drawn, collected.sums, collected.detail)
+    sample = check_sample(engine, work, named, draw(named, options.sample_groups, options.sample_seed))
     phases.begin()
     history, others = history_of(_source(options), everything), engine.count_other_topics()
     result = ReplayResult(
@@ -208,7 +202,9 @@ def _result(
         },
         seconds=0.0,
     )
-    return replace(result, timeline=_timeline(collected, result), ownership=_ownership(collected, result))
+    if options.tables is not None:
+        engine.write_tables(options.tables)
+    return replace(result, timeline=_timeline(engine, result), ownership=_ownership(engine, result))
 
 
 @contextlib.contextmanager
@@ -240,6 +236,15 @@ def _work(options: ReplayOptions, survey: Survey, catalogue: Catalogue, notes: s
         tables=options.tables is not None,
         guard=StrategyGuard(options.strategy_timeout_s, notes),
     )
+
+
+def _in_order(found: Iterable[GroupSums]) -> list[GroupSums]:
+    """The sums of the records that name no group, then of all groups by name: engines return any order."""
+
+    def place(sums: GroupSums) -> tuple[Any, ...]:
+        return sums.group is not None, sums.group or "", sums.undecodable[:1]
+
+    return sorted(found, key=place)
 
 
 def _catalogue(engine: Engine) -> Catalogue:
@@ -306,7 +311,7 @@ def _check(options: ReplayOptions) -> None:
 def _check_folder(folder: str) -> None:
     """Fail early if `folder` cannot take the tables: it is a file, or has files that no replay writes.
 
-    A URL is checked when the tables are begun.
+    Only Spark can check a URL, when it writes.
     """
     path = Path(folder)
     if "://" in folder or not path.exists():
@@ -384,19 +389,25 @@ def _require_rebalances(groups: Sequence[GroupSummary]) -> None:
 # What a report draws
 
 
-def _timeline(collected: Collected, result: ReplayResult) -> tuple[TimelineRow, ...]:
+def _details(engine: Engine, groups: Sequence[str], most: int) -> Iterator[Detail]:
+    names = [*map(group_bytes, groups)]
+    found = engine.details(names)
+    return (read_detail(found[name], most) for name in names)
+
+
+def _timeline(engine: Engine, result: ReplayResult) -> tuple[TimelineRow, ...]:
     """The latest rebalances of the groups that have plots."""
     options = result.options
     plotted = sorted(finding.group for finding in find(result)[:PLOTTED_GROUPS])
     series = len(options.modes) * (1 + len(options.strategies))
     most = max(1, _TIMELINE_ROWS // max(1, series * len(plotted)))
-    details = (collected.detail(group, most) for group in plotted)
+    details = _details(engine, plotted, most)
     return tuple(row for detail in details for rows in detail.timeline.values() for row in rows)
 
 
-def _ownership(collected: Collected, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
+def _ownership(engine: Engine, result: ReplayResult) -> tuple[OwnershipSpan, ...]:
     """The recorded owners in the groups with the most moves, among the groups small enough to draw."""
     moved = {verdict.group: verdict.moved for verdict in result.verdicts if verdict.strategy == RECORDED}
     small = [g.group for g in result.groups if 0 < g.max_partitions <= MOST_PARTITIONS and g.group in moved]
     drawn = sorted(sorted(small, key=lambda group: (-moved[group], group))[:_MOST_DRAWN])
-    return tuple(span for group in drawn for span in collected.detail(group, 1).ownership)
+    return tuple(span for detail in _details(engine, drawn, 1) for span in detail.ownership)

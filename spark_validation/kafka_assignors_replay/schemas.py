@@ -144,6 +144,9 @@ TABLES: dict[str, pa.Schema] = {
 """The tables that a replay writes as Parquet, a folder each; the classes of their rows say what columns mean.
 A row of `metrics` is a `folds.measures.Verdict` of one day."""
 
+SORTED = _schema(g=_BINARY, partition=_INT, offset=_LONG, key=_BINARY, micros=_LONG, value=_BINARY)
+"""A record of a group on its way to a fold, sorted by all columns but the value; `g` is the group's id."""
+
 
 def record_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
     """The rows, at least one, in the columns of `schema`; times are microseconds since 1970."""

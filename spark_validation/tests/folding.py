@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRecord, fold_groups, sort_records
+from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRow, fold_sorted
 from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.folds.measures import Measures
 from kafka_assignors_replay.folds.rebalances import Generation
@@ -37,30 +37,31 @@ class Folded:
         return sorted(found, key=lambda row: (row["group"], row.get("partition", 0), row["offset"]))
 
 
-def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRecord]:
-    """The rows of `schemas.RAW` as records, without offset commits."""
-    return sort_records(
-        SortedRecord(
-            group_of(row["key"]),
-            row["partition"],
-            row["offset"],
-            row["key"],
-            to_micros(row["timestamp"]),
-            row["value"],
+def sorted_records(rows: Iterable[Mapping[str, Any]]) -> list[SortedRow]:
+    """The rows of `schemas.RAW` as an engine sorts them, without offset commits."""
+
+    def place(row: SortedRow) -> tuple[Any, ...]:
+        group, partition, offset, key, micros, _ = row
+        return group is not None, group or b"", partition, offset, key is not None, key or b"", micros
+
+    records = (
+        (
+            *(group_of(row["key"]), row["partition"], row["offset"], row["key"]),
+            *(to_micros(row["timestamp"]), row["value"]),
         )
         for row in rows
         if not is_commit(row["key"])
     )
+    return sorted(records, key=place)
 
 
-def work_on(records: Iterable[SortedRecord], catalogue: Catalogue, **given: Any) -> FoldWork:
+def work_on(records: Iterable[SortedRow], catalogue: Catalogue, **given: Any) -> FoldWork:
     """The work of a replay on all of these records."""
     partitions: dict[bytes | None, set[int]] = {}
     contents: dict[tuple[int, int], set[object]] = {}
-    for record in records:
-        partitions.setdefault(record.group, set()).add(record.partition)
-        place = record.partition, record.offset
-        contents.setdefault(place, set()).add((record.micros, record.key, record.value))
+    for group, partition, offset, key, micros, value in records:
+        partitions.setdefault(group, set()).add(partition)
+        contents.setdefault((partition, offset), set()).add((micros, key, value))
     return FoldWork(
         catalogue,
         given.pop("strategies", ("range",)),
@@ -83,16 +84,16 @@ def collect(outputs: Iterable[Output]) -> Folded:
                     if isinstance(values.get(column), list):
                         values[column] = dict(values[column])
                 found.tables[name].append(values)
-        if (sums := output.sums) is not None:
-            found.sums[sums.group] = sums
-            found.all_sums.append(sums)
+        if output.sums is not None:
+            found.sums[output.sums.group] = output.sums
+            found.all_sums.append(output.sums)
     return found
 
 
 def fold(rows: Iterable[Mapping[str, Any]], catalogue: Catalogue | None = None, **given: Any) -> Folded:
     """Fold rows of `schemas.RAW`."""
     records = sorted_records(rows)
-    return collect(fold_groups(records, work_on(records, catalogue or Catalogue(()), **given)))
+    return collect(fold_sorted(records, work_on(records, catalogue or Catalogue(()), **given)))
 
 
 def raw_rows(path: Path | str) -> Iterator[dict[str, Any]]:

@@ -17,7 +17,7 @@ NAMES = (RECORDED, "range", "sticky")
 
 
 def measured(row: TimelineRow, **measures: float) -> TimelineRow:
-    return replace(row, measures=replace(row.measures, **measures))  # type: ignore[arg-type]
+    return replace(row, measures=row.measures._replace(**measures))
 
 
 def rows(strategy: str, *points: tuple[int, int]) -> list[TimelineRow]:

@@ -1,20 +1,19 @@
 """One group in one pass: its records, in order, are decoded, folded into generations, replayed, checked
 against the recorded assignments, and searched for causes and faults.
 
-Both engines bring the records of a group together, sort them, run `fold_groups` over them, and collect its
-`Output`s. Pure Python without Spark, one record at a time; the memory is that of a few generations of one
-group.
+Both engines run `fold_sorted` over sorted records, and collect its `Output`s. Pure Python without Spark, one
+record at a time; the memory is that of a few generations of one group.
 """
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -28,16 +27,10 @@ from kafka_assignors_replay.folds.faults import Fault, FaultFinder, FaultRules
 from kafka_assignors_replay.folds.generations import CONFLICT, LifeFold, OwnershipFold, Record
 from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.folds.kip848 import EpochFold
-from kafka_assignors_replay.folds.measures import Measures, Mode, values_of
+from kafka_assignors_replay.folds.measures import Mode
 from kafka_assignors_replay.folds.pause_model import PauseModel
 from kafka_assignors_replay.folds.rebalances import CLASSIC, Generation
-from kafka_assignors_replay.folds.records import (
-    MemberDecoder,
-    RecordKind,
-    decode_record,
-    from_micros,
-    to_micros,
-)
+from kafka_assignors_replay.folds.records import MemberDecoder, RecordKind, decode_record
 from kafka_assignors_replay.folds.strategy_guard import StrategyGuard
 from kafka_assignors_replay.folds.sums import GroupSums
 from kafka_assignors_replay.result import OwnershipSpan, TimelineRow
@@ -47,6 +40,9 @@ MOST_TIMELINE_ROWS = 1_000
 
 _MOST_TABLE_ROWS = 2_000
 """With more rows of a group, a fold hands them over."""
+
+SortedRow = tuple[bytes | None, int, int, bytes | None, int, bytes | None]
+"""The group's id, partition, offset, key, time in microseconds, and value of a record: `schemas.SORTED`."""
 
 
 @dataclass
@@ -77,80 +73,65 @@ class FoldWork:
         return {name: value for name, value in self.__dict__.items() if name != "loaded"}
 
 
-class SortedRecord(NamedTuple):
-    """A record on its way to a fold, sorted by these columns up to `micros`; nulls come first."""
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What the plots of a report draw: the latest rows of each mode and strategy, and the owners."""
 
-    group: bytes | None
-    partition: int
-    offset: int
-    key: bytes | None
-    micros: int
-    value: bytes | None
-
-
-SORTED_BY = SortedRecord._fields[:-1]
-
-
-def sort_records(records: Iterable[SortedRecord]) -> list[SortedRecord]:
-    """Sort the records as the engines do."""
-
-    def place(record: SortedRecord) -> tuple[Any, ...]:
-        group, partition, offset, key, micros, _ = record
-        return group is not None, group or b"", partition, offset, key is not None, key or b"", micros
-
-    return sorted(records, key=place)
+    timeline: dict[tuple[str, str], list[TimelineRow]]
+    ownership: list[OwnershipSpan]
 
 
 class Output(NamedTuple):
-    """What the work on a group gives: at its end `sums`, and `detail` for the plots of a report, which
-    `read_detail` reads; before it, and then too, rows by table."""
+    """Rows of tables, when there are many and at the end of a group. At its end there are also its `sums`,
+    and the `detail`, which is packed, because a report draws only a few groups."""
 
-    sums: GroupSums | None
-    detail: bytes
+    group: bytes | None
     tables: dict[str, list[tuple[Any, ...]]]
+    sums: GroupSums | None = None
+    detail: bytes | None = None
 
 
-def fold_groups(records: Iterable[SortedRecord], work: FoldWork) -> Iterator[Output]:
-    """Fold sorted records, group by group."""
+def fold_sorted(rows: Iterable[SortedRow], work: FoldWork) -> Iterator[Output]:
+    """Fold records group by group: those of a group come one after the other, by partition and offset."""
     with work.guard.watching():
-        for group, of_group in groupby(records, itemgetter(0)):
+        for group, of_group in itertools.groupby(rows, key=itemgetter(0)):
             fold = _GroupFold(work, group)
-            for _, copies in groupby(of_group, itemgetter(1, 2, 3)):
-                (_, partition, offset, key, micros, value), *more = copies
-                fold.feed(Record(partition, offset, micros, key, value, 1 + len(more)))
-                if fold.table_rows > _MOST_TABLE_ROWS:
-                    yield Output(None, b"", fold.take_tables())
+            for _, copies in itertools.groupby(of_group, key=itemgetter(1, 2, 3)):
+                yield from fold.feed(_record(copies))
             yield fold.finish()
+
+
+def _record(copies: Iterator[SortedRow]) -> Record:
+    """The record of which these are copies, which lie side by side."""
+    _, partition, offset, key, micros, value = next(copies)
+    return Record(partition, offset, micros, key, value, 1 + sum(1 for _ in copies))
 
 
 class _GroupFold:
     """Folds one group: `feed` each record, then `finish`."""
 
     def __init__(self, work: FoldWork, group: bytes | None) -> None:
-        self._work = work
-        self._first_mode = work.modes[0].value
+        self._work, self._group = work, group
         self._members = MemberDecoder()
         self._life = LifeFold(EpochFold(work.catalogue), group in work.torn)
         self._causes, self._faults = CauseFinder(work.catalogue), FaultFinder(work.rules)
+        self._ownership = OwnershipFold()
         strategies = {name: work.loaded[name] for name in work.strategies}
         self._replay = GroupReplay(work.catalogue, strategies, work.modes, work.pauses, work.guard)
-        self._ownership, self._sums, self._daily = OwnershipFold(), GroupSums(), table_rows.Daily()
-        self._timeline: dict[tuple[str, str], deque[tuple[Any, ...]]] = {}
+        self._sums = GroupSums()
+        self._timeline: dict[tuple[str, str], deque[Replayed]] = {}
+        self._daily = table_rows.Daily()
         self._tables: dict[str, list[tuple[Any, ...]]] = {}
-        self.table_rows = 0
 
-    def feed(self, record: Record) -> None:
-        event = decode_record(record.key, record.value, self._members)
-        if (record.partition, record.offset) in self._work.collided:
+    def feed(self, record: Record) -> Iterator[Output]:
+        """Fold a record; yields rows of tables when there are many."""
+        work, event = self._work, decode_record(record.key, record.value, self._members)
+        if (record.partition, record.offset) in work.collided:
             record = record._replace(value=None)
-            event = replace(
-                decode_record(record.key, None),
-                kind=RecordKind.UNDECODABLE,
-                reason=CONFLICT,
-            )
+            event = replace(decode_record(record.key, None), kind=RecordKind.UNDECODABLE, reason=CONFLICT)
         self._sums.add_record(record, event)
-        if self._work.tables:
-            self._table("current", table_rows.current(record, event, self._work.catalogue))
+        if work.tables:
+            self._table("current", table_rows.current(record, event, work.catalogue))
         if event.group is None:
             return
         for generation in self._life.feed(record, event):
@@ -158,6 +139,9 @@ class _GroupFold:
             if generation.is_of_consumers:
                 for row in self._replay.feed(generation):
                     self._add_row(row)
+        if sum(map(len, self._tables.values())) > _MOST_TABLE_ROWS:
+            yield Output(self._group, self._tables)
+            self._tables = {}
 
     def finish(self) -> Output:
         for row in self._replay.finish():
@@ -166,17 +150,15 @@ class _GroupFold:
             self._add_fault(fault)
         sums = self._sums
         sums.culprits = dict(sums.worst())
-        for name, rows in self._daily.tables(sums.group).items():
-            self._table(name, rows)
-        # A fleet has gigabytes of details, which compress to a tenth.
-        detail = pickle.dumps((self._timeline, self._ownership.finish()), pickle.HIGHEST_PROTOCOL)
-        return Output(sums, zlib.compress(detail, 1), self.take_tables())
-
-    def take_tables(self) -> dict[str, list[tuple[Any, ...]]]:
-        taken, self._tables, self.table_rows = self._tables, {}, 0
-        return {name: rows for name, rows in taken.items() if rows}
+        if self._work.tables:
+            for name, rows in self._daily.tables(sums.group).items():
+                self._table(name, rows)
+        detail = {series: list(rows) for series, rows in self._timeline.items()}, self._ownership.finish()
+        packed = zlib.compress(pickle.dumps(detail, pickle.HIGHEST_PROTOCOL), 1)
+        return Output(self._group, self._tables, sums, packed)
 
     def _add_facts(self, generation: Generation) -> None:
+        """All that no strategy changes."""
         work, sums = self._work, self._sums
         sums.facts.add(generation)
         if work.tables:
@@ -196,8 +178,7 @@ class _GroupFold:
         # by a restarted static member is no leader's work.
         led = generation.type == CLASSIC and not (generation.empty or generation.replacement)
         if led and generation.protocol in CHECKED_STRATEGIES:
-            strategy = work.loaded[generation.protocol]
-            checked = check_generation(generation, strategy, work.catalogue)
+            checked = check_generation(generation, work.loaded[generation.protocol], work.catalogue)
             sums.add_checked(checked)
             if work.tables:
                 self._table("checked", [table_rows.values(checked)])
@@ -208,7 +189,7 @@ class _GroupFold:
             self._table("faults", [table_rows.values(fault)])
 
     def _add_row(self, row: Replayed) -> None:
-        self._sums.add_row(row, self._first_mode)
+        self._sums.add_row(row, self._work.modes[0].value)
         if self._work.tables:
             self._table("replayed", [table_rows.replayed(row)])
             self._daily.add_row(row)
@@ -216,37 +197,26 @@ class _GroupFold:
             series = row.mode, row.strategy
             if series not in self._timeline:
                 self._timeline[series] = deque(maxlen=MOST_TIMELINE_ROWS)
-            self._timeline[series].append(
-                (to_micros(row.timestamp), row.generation, row.members, *values_of(row.measures))
-            )
+            self._timeline[series].append(row)
 
-    def _table(self, name: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        before = self._tables.setdefault(name, [])
-        self.table_rows -= len(before)
-        before.extend(rows)
-        self.table_rows += len(before)
+    def _table(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        if rows:
+            self._tables.setdefault(name, []).extend(rows)
 
 
-class Detail(NamedTuple):
-    """What a report draws of a group: the latest rows of each series, by mode and strategy, and the spans of
-    ownership."""
-
-    timeline: dict[tuple[str, str], list[TimelineRow]]
-    ownership: tuple[OwnershipSpan, ...]
-
-
-def read_detail(group: str, detail: bytes, most: int) -> Detail:
-    """The details of a group from an `Output` of a process of ours; at most `most` rows of each series."""
-    timeline, owned = pickle.loads(zlib.decompress(detail))
-
-    def row(mode: str, strategy: str, micros: int, generation: int, members: int, *of: Any) -> TimelineRow:
-        place = (group, strategy, Mode(mode), from_micros(micros), generation, members)
-        return TimelineRow(*place, Measures(*of))
-
+def read_detail(packed: bytes, most: int = MOST_TIMELINE_ROWS) -> Detail:
+    """The detail that this process, or one of its workers, has packed; at most `most` rows of each series."""
+    timeline, ownership = pickle.loads(zlib.decompress(packed))
     return Detail(
         {
-            series: [row(*series, *each) for each in list(rows)[-most:]]
+            series: [
+                TimelineRow(
+                    *(row.group, row.strategy, Mode(row.mode), row.timestamp, row.generation, row.members),
+                    row.measures,
+                )
+                for row in rows[-most:]
+            ]
             for series, rows in sorted(timeline.items())
         },
-        tuple(owned),
+        ownership,
     )

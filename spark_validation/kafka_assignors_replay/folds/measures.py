@@ -26,11 +26,7 @@ class Mode(str, enum.Enum):
     start."""
 
 
-_NOT_ON_TIMELINE = {"timeline": False}
-
-
-@dataclass(frozen=True, slots=True)
-class Measures:
+class Measures(NamedTuple):
     """One rebalance under one strategy; loads are partitions of a member.
 
     `rounds` counts the generations that the rebalance takes. Rack misses are None where no racks are known.
@@ -47,28 +43,19 @@ class Measures:
     max_load: int
     max_over_mean: float
     load_stddev: float
-    rounds: int = field(metadata=_NOT_ON_TIMELINE)
+    rounds: int
     rack_misses: int | None
-    least_rack_misses: int | None = field(metadata=_NOT_ON_TIMELINE)
-    vacated: int = field(metadata=_NOT_ON_TIMELINE)
+    least_rack_misses: int | None
+    vacated: int
     paused_s: float
-    paused_eager_s: float | None = field(metadata=_NOT_ON_TIMELINE)
-    paused_cooperative_s: float | None = field(metadata=_NOT_ON_TIMELINE)
+    paused_eager_s: float | None
+    paused_cooperative_s: float | None
 
 
-MEASURES = tuple(each.name for each in fields(Measures))
-ON_TIMELINE = tuple(each.name for each in fields(Measures) if each.metadata.get("timeline", True))
+_NOT_ON_TIMELINE = ("rounds", "least_rack_misses", "vacated", "paused_eager_s", "paused_cooperative_s")
+
+ON_TIMELINE = tuple(name for name in Measures._fields if name not in _NOT_ON_TIMELINE)
 """The measures that the timeline of the JSON report has."""
-
-_values: Callable[[Measures], tuple[Any, ...]] = attrgetter(*MEASURES)
-
-
-def values_of(measures: Measures | None) -> tuple[Any, ...]:
-    """The values in the order of `MEASURES`, which are the arguments of `Measures`; all None without any."""
-    return _NOT_MEASURED if measures is None else _values(measures)
-
-
-_NOT_MEASURED = (None,) * len(MEASURES)
 
 
 # Of several rebalances

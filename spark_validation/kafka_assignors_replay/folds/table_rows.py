@@ -19,7 +19,7 @@ from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.group_replay import Replayed
 from kafka_assignors_replay.folds.kip848_records import AssignedPartitions, CurrentAssignment
-from kafka_assignors_replay.folds.measures import Mode, Sums, values_of
+from kafka_assignors_replay.folds.measures import Measures, Mode, Sums
 from kafka_assignors_replay.folds.rebalances import Generation
 from kafka_assignors_replay.folds.records import DecodedRecord, RecordKind, to_micros
 from kafka_assignors_replay.folds.sums import add_row
@@ -67,10 +67,11 @@ def _plain(value: Any) -> Any:
 def replayed(row: Replayed) -> tuple[Any, ...]:
     """The row of `replayed`, in which each measure is a column."""
     place, rest = row[:_MEASURES_AT], row[_MEASURES_AT + 1 :]
-    return (*map(_plain, place), *values_of(row.measures), *map(_plain, rest))
+    return (*map(_plain, place), *(row.measures or _NOT_MEASURED), *map(_plain, rest))
 
 
 _MEASURES_AT = Replayed._fields.index("measures")
+_NOT_MEASURED = (None,) * len(Measures._fields)
 
 
 def of_generation(record: Generation) -> dict[str, Rows]:

@@ -1,15 +1,18 @@
 """The engine on Spark: one pass over the records.
 
 The JVM cuts the group's id from the key, one shuffle brings the records of a group together, a sort within
-the partitions orders them, and `folds.group` turns them into outputs, which come to this process as pickles.
+the partitions orders them, and `folds.group.fold_sorted` turns them into rows of `_OUTPUT`. Its sums and
+details are pickles: the version of this package that reads them has written them.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import itertools
 import pickle
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +21,12 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors_replay.engine import OnTasks, Survey
-from kafka_assignors_replay.folds.group import (
-    SORTED_BY,
-    FoldWork,
-    Output,
-    SortedRecord,
-    fold_groups,
-    sort_records,
-)
+from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRow, fold_sorted
 from kafka_assignors_replay.folds.records import OFFSET_COMMITS, group_bytes
+from kafka_assignors_replay.folds.sums import GroupSums
 from kafka_assignors_replay.history import DamagedError
 from kafka_assignors_replay.result import TOPICS_NAMES, ReplayError, ReplayOptions
-from kafka_assignors_replay.schemas import TOPICS
+from kafka_assignors_replay.schemas import SORTED, TABLES, TOPICS, record_batch
 from kafka_assignors_replay.spark.read import count_other_topics, read_first, recorded_records
 from kafka_assignors_replay.spark.session import (
     SPARK_ERRORS,
@@ -37,6 +34,7 @@ from kafka_assignors_replay.spark.session import (
     collect_with_micros,
     is_damage,
     one_line,
+    settings,
     spark_session,
     task_progress,
 )
@@ -45,21 +43,40 @@ _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
 """A task has about this many bytes of records: groups differ in size, and a core without a task idles."""
 
-_OUTPUT = pa.schema([("output", pa.binary())])
+_RECORD_BYTES = 100
+"""The bytes that a record counts in addition to its value."""
+
+_OUTPUTS_IN_A_BATCH = 64
+
+_OBJECTS = 20_000
+"""Python looks for reference cycles after this many new objects: folds make few."""
+
+_IN_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
+"""Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
+
+_OF_GROUPS = [("g", pa.binary()), ("sums", pa.binary()), ("detail", pa.binary())]
+_OF_TABLES = [(name, pa.struct(list(schema))) for name, schema in TABLES.items()]
+"""The columns of an output: a row is either of a group, or of one table. Without tables, their columns are
+missing."""
 
 
 class SparkEngine:
     """See `engine.Engine`."""
 
-    def __init__(self, spark: SparkSession, options: ReplayOptions, damaged: frozenset[Path]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        options: ReplayOptions,
+        damaged: frozenset[Path],
+        closing: contextlib.ExitStack,
+    ) -> None:
         assert options.path is not None
-        self._spark = spark
-        self._options = options
-        self._path = options.path
-        self._damaged = damaged
+        self._spark, self._options, self._damaged, self._closing = spark, options, damaged, closing
         self._raw = recorded_records(spark, options.path, damaged, options.topic)
-        self._records = _group_records(self._raw, options.groups)
+        records = _group_records(self._raw)
+        self._records = records if options.groups is None else records.where(_is_one_of(options.groups))
         self._bytes = 0
+        self._folded: DataFrame
 
     @classmethod
     @contextlib.contextmanager
@@ -69,9 +86,10 @@ class SparkEngine:
         with (
             spark_session(options.master, options.spark_config) as spark,
             _one_line_errors(),
+            contextlib.ExitStack() as closing,
             task_progress(spark, on_tasks),
         ):
-            yield cls(spark, options, damaged)
+            yield cls(spark, options, damaged, closing)
 
     def survey(self) -> Survey:
         found = self._by_group().collect()[0].asDict()
@@ -79,26 +97,23 @@ class SparkEngine:
         if any(misplaced.values()):
             return Survey(misplaced=misplaced)
         self._bytes = found["bytes"] or 0
-        return Survey(
-            frozenset(bytes(each) for each in found["torn"]),
-            frozenset((row[0], row[1]) for row in self._collisions().collect()),
-        )
+        torn = frozenset(bytes(each) for each in found["torn"])
+        return Survey(torn, frozenset((row[0], row[1]) for row in self._collisions().collect()))
 
     def _by_group(self) -> DataFrame:
         """One row about all groups."""
         no_number = {name: F.col(name).isNull() | (F.col(name) < 0) for name in ("partition", "offset")}
         no_place = {**no_number, "timestamp": F.col("micros").isNull()}
         place = F.col("partition")
-        groups = self._records.groupBy("group").agg(
-            F.sum(F.coalesce(F.length("value"), F.lit(0))).alias("bytes"),
+        groups = self._records.groupBy("g").agg(
+            F.sum(F.coalesce(F.length("value"), F.lit(0)) + _RECORD_BYTES).alias("bytes"),
             F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
             *(F.count(F.when(wrong, 1)).alias(name) for name, wrong in no_place.items()),
         )
-        torn = F.col("group").isNotNull() & F.col("several")
         return groups.agg(
             F.sum("bytes").alias("bytes"),
             *(F.sum(name).alias(name) for name in no_place),
-            F.collect_list(F.when(torn, F.col("group"))).alias("torn"),
+            F.collect_list(F.when(F.col("g").isNotNull() & F.col("several"), F.col("g"))).alias("torn"),
         )
 
     def _collisions(self) -> DataFrame:
@@ -109,32 +124,36 @@ class SparkEngine:
         return records.groupBy("partition", "offset").agg(differ).where("differ").drop("differ")
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
-        found = read_first(self._spark, self._path, TOPICS_NAMES, TOPICS, self._damaged)
+        assert self._options.path is not None
+        found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
         return found and (found[0], collect_with_micros(found[1]))
 
-    def fold(self, work: FoldWork, on_tasks: OnTasks) -> Iterator[Output]:
+    def run(self, work: FoldWork) -> Iterator[GroupSums]:
         cores = self._spark.sparkContext.defaultParallelism
         tasks = min(max(cores, self._bytes // _TASK_BYTES), _MOST_TASKS_A_CORE * cores)
-        rows = self._records.repartition(tasks, "group").sortWithinPartitions(*SORTED_BY)
-        folded = apply_to_batches(rows, _fold_batches(work), _OUTPUT)
-        # All tasks run at once for the count, and their outputs then come to this process task by task.
-        folded.persist()
-        try:
-            folded.count()
-            for row in folded.toLocalIterator(prefetchPartitions=True):
-                yield pickle.loads(row[0])
-        finally:
-            with contextlib.suppress(*SPARK_ERRORS):
-                folded.unpersist()
+        rows = self._records.repartition(tasks, "g").sortWithinPartitions(*SORTED.names[:-1])
+        self._folded = apply_to_batches(rows, *_fold_batches(work)).persist()
+        self._closing.callback(self._folded.unpersist)
+        for row in self._folded.where(F.col("sums").isNotNull()).select("sums").collect():
+            yield pickle.loads(row[0])
 
-    def records_of(self, groups: Iterable[str]) -> list[SortedRecord]:
-        if not (names := [*map(group_bytes, groups)]):
-            return []
-        rows = self._records.where(_is_one_of(names)).collect()
-        return sort_records(
-            SortedRecord(_bytes(group), partition, offset, _bytes(key), micros, _bytes(value))
-            for group, partition, offset, key, micros, value in rows
-        )
+    def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
+        of_groups = F.col("sums").isNotNull() & _is_one_of(groups)
+        return {
+            bytes(row[0]): bytes(row[1])
+            for row in self._folded.where(of_groups).select("g", "detail").collect()
+        }
+
+    def records_of(self, groups: Iterable[str]) -> Iterator[SortedRow]:
+        rows = self._records.where(_is_one_of(groups)).orderBy(*SORTED.names[:-1])
+        for group, partition, offset, key, micros, value in rows.collect():
+            yield _bytes(group), partition, offset, _bytes(key), micros, _bytes(value)
+
+    def write_tables(self, folder: str) -> None:
+        with settings(self._spark, _IN_MICROSECONDS):
+            for name in TABLES:
+                rows = self._folded.where(F.col(name).isNotNull()).select(f"{name}.*")
+                rows.write.mode("overwrite").parquet(f"{folder.rstrip('/')}/{name}")
 
     def count_commits(self) -> int:
         return self._raw.where(_is_commit()).count()
@@ -163,39 +182,51 @@ def _is_commit() -> Column:
     return F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
 
 
-def _group_records(raw: DataFrame, groups: Sequence[str] | None) -> DataFrame:
-    """The records of groups in the columns of a `SortedRecord`, with the bytes of the group's id (see
-    `folds.records`). Offset commits are left out in the JVM."""
+def _group_records(raw: DataFrame) -> DataFrame:
+    """The records of groups in the columns of `SORTED`. Offset commits are left out in the JVM."""
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
     group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))
-    records = raw.where(~_is_commit()).select(
-        group.alias("group"),
-        "partition",
-        "offset",
-        "key",
-        F.unix_micros("timestamp").alias("micros"),
-        "value",
+    columns = {"g": group, "micros": F.unix_micros("timestamp")}
+    return raw.where(~_is_commit()).select(
+        *(columns[name].alias(name) if name in columns else F.col(name) for name in SORTED.names)
     )
-    return records if groups is None else records.where(_is_one_of(map(group_bytes, groups)))
 
 
-def _is_one_of(groups: Iterable[bytes]) -> Column:
-    return F.col("group").isin(*map(bytearray, groups))
+def _is_one_of(groups: Iterable[str | bytes]) -> Column:
+    names = (group_bytes(group) if isinstance(group, str) else group for group in groups)
+    return F.col("g").isin(*map(bytearray, names))
 
 
 # Inside the tasks
 
 
-def _fold_batches(work: FoldWork) -> Any:
+def _fold_batches(work: FoldWork) -> tuple[Any, pa.Schema]:
+    """The function that folds the batches of a task, and the schema of its outputs."""
     import_path = tuple(sys.path)
+    schema = pa.schema([*_OF_GROUPS, *(_OF_TABLES if work.tables else ())])
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(path for path in import_path if path not in sys.path)
-        columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
-        records = (SortedRecord._make(row) for each in columns for row in zip(*each, strict=True))
-        for output in fold_groups(records, work):
-            yield pa.RecordBatch.from_pydict(
-                {"output": [pickle.dumps(output, pickle.HIGHEST_PROTOCOL)]}, _OUTPUT
-            )
+        gc.set_threshold(_OBJECTS)
+        columns = ((column.to_pylist() for column in batch.columns) for batch in batches)
+        outputs = fold_sorted((row for each in columns for row in zip(*each, strict=True)), work)
+        while some := [*itertools.islice(outputs, _OUTPUTS_IN_A_BATCH)]:
+            yield from _batches_of(some, schema)
 
-    return fold
+    return fold, schema
+
+
+def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """A row for each group, and one for each row of a table."""
+    groups = []
+    for group, tables, sums, detail in outputs:
+        if sums is not None:
+            groups.append({"g": group, "sums": pickle.dumps(sums, pickle.HIGHEST_PROTOCOL), "detail": detail})
+        for name, rows in tables.items():
+            batch = record_batch(rows, TABLES[name])
+            column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
+            nothing = [None] * len(column)
+            yield pa.RecordBatch.from_pydict(
+                {each: column if each == name else nothing for each in schema.names}, schema
+            )
+    yield pa.RecordBatch.from_pylist(groups, schema)
