@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 
 from compat_tests.scripted.broker import VERSIONS, Code, Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
@@ -142,3 +142,13 @@ def test_metadata_of_a_broker_that_is_behind_do_not_take_a_leader_epoch_back(
             assert epochs_of(group.sent("OffsetForLeaderEpoch")[-1]) == {1}
             change_leaders(consumer, group, 2)
             assert poll_until(consumer, lambda delivered: len(delivered) == 4)
+
+
+def test_a_commit_has_the_leader_epoch_of_its_offset(broker: ScriptedBroker) -> None:
+    group = broker.group("epochs", {"orders": 4})
+    with closing(consumer_of(CooperativeKafkaConsumer, broker)) as consumer:
+        assert poll_until(consumer, lambda delivered: len(delivered) == 4)
+        consumer.commit({TopicPartition("orders", 1): OffsetAndMetadata(5, "mine", 7)})
+        (topic,) = group.sent("OffsetCommit")[-1].body.topics
+        (one,) = topic.partitions
+        assert (one.committed_offset, one.committed_leader_epoch, one.committed_metadata) == (5, 7, "mine")
