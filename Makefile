@@ -23,7 +23,7 @@ export AIOKAFKA := $(if $(AIOKAFKA),$(abspath $(AIOKAFKA)))
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_replay -type f ! -name '*.pyc')
 
-.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos upstream-aiokafka lint record needs-aiokafka needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos upstream-aiokafka lint record needs-aiokafka needs-python needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
@@ -98,13 +98,16 @@ record: needs-java needs-maven .wheels/pyspark-4.3.ok
 needs-aiokafka:
 	@test -d "$(AIOKAFKA)" || { echo "AIOKAFKA=folder is needed: a checkout of aiokafka, of the newest supported release" >&2; exit 1; }
 
+needs-python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Python 3.10 or newer is needed, and $(PYTHON) is %d.%d: make PYTHON=python3.12, say" % sys.version_info[:2])'
+
 needs-java:
 	@command -v java >/dev/null 2>&1 || { echo "Java 17 or newer is needed on PATH (Debian: apt install default-jdk-headless)" >&2; exit 1; }
 
 needs-maven:
 	@command -v mvn >/dev/null 2>&1 || { echo "Maven is needed on PATH to fetch Kafka's jars (Debian: apt install maven)" >&2; exit 1; }
 
-.tools/ok: Makefile
+.tools/ok: Makefile | needs-python
 	@$(PYTHON) -m venv --clear .tools || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
 	@.tools/bin/python -m pip install -q --disable-pip-version-check "pip>=24" "tox>=4.30,<5" tox-uv
 	@mkdir -p .wheels
@@ -121,13 +124,13 @@ pysparks: .tools/ok
 	if TMPDIR=$(CURDIR)/.wheels .tools/bin/python -m pip --python "$$newest" wheel -q --disable-pip-version-check \
 		--no-deps -w .wheels "pyspark~=$*.0"; then touch $@; else echo "PySpark $* could not be built" >&2; fi
 
-.venv-demo/ok: $(SOURCES)
+.venv-demo/ok: $(SOURCES) | needs-python
 	@$(PYTHON) -m venv --clear .venv-demo || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
 	@echo "installing kafka-assignors and PySpark into .venv-demo (PySpark alone is a download of 430 MB)"
 	@.venv-demo/bin/python -m pip install --disable-pip-version-check '.[spark,cli]'
 	@touch $@
 
-.venv-see/ok: $(SOURCES)
+.venv-see/ok: $(SOURCES) | needs-python
 	@$(PYTHON) -m venv --clear .venv-see || { echo "python3 -m venv failed (Debian: apt install python3-venv)" >&2; exit 1; }
 	@echo "installing kafka-assignors and the clients into .venv-see"
 	@.venv-see/bin/python -m pip install -q --disable-pip-version-check '.[aiokafka,kafka-python,admin,cli]'

@@ -1,4 +1,4 @@
-"""The commands in the pages: each command exists, with the options that the page shows."""
+"""The commands in the pages: each exists, with the options that the page shows; so does each module."""
 
 from __future__ import annotations
 
@@ -56,6 +56,20 @@ def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
         " ".join(words): found for words in commands(page.read_text("utf-8")) if (found := refused(words))
     }
     assert wrong == {}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_modules_that_a_page_runs_exist(page: Path) -> None:
+    """A figure names the command that measures it: the command must be there."""
+    named = re.findall(r"\bpython -m ([\w.]+)", page.read_text("utf-8"))
+    ours = [name for name in named if (ROOT / name.partition(".")[0]).is_dir()]
+    files = {name: ROOT.joinpath(*name.split(".")) for name in ours}
+    missing = [
+        name
+        for name, path in files.items()
+        if not path.with_suffix(".py").is_file() and not (path / "__main__.py").is_file()
+    ]
+    assert missing == []
 
 
 def test_a_command_or_an_option_that_does_not_exist_is_found() -> None:

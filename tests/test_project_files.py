@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import runpy
 import sys
 from pathlib import Path
 from typing import Any
@@ -86,3 +87,33 @@ def test_no_text_that_a_user_of_the_wheel_sees_names_a_file_that_only_the_reposi
                 and re.search(r"\bdocs/[\w-]+\.md", node.value)
             ]
     assert found == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_lines_of_code_fit_beside_the_menu_of_a_page(page: Path) -> None:
+    blocks = _CODE_BLOCK.findall(page.read_text(encoding="utf-8"))
+    assert [line for block in blocks for line in block.splitlines() if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("words", ["getting started", "duplicate records", "troubleshooting", "migrate"])
+def test_a_heading_has_what_people_search_for(words: str) -> None:
+    headings = [
+        heading.lower()
+        for page in PAGES
+        for heading in re.findall(r"^#+ (.*)$", _CODE_BLOCK.sub("", page.read_text("utf-8")), re.MULTILINE)
+    ]
+    assert any(words in heading for heading in headings)
+
+
+def test_an_old_python_is_refused_before_anything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip asks the build backend first, which then must not need any package."""
+    configuration = project()
+    assert configuration["build-system"]["requires"] == []
+    (folder,) = configuration["build-system"]["backend-path"]
+    backend = ROOT / folder / f"{configuration['build-system']['build-backend']}.py"
+    oldest = configuration["project"]["requires-python"].removeprefix(">=")
+    assert runpy.run_path(str(backend))["OLDEST"] == tuple(map(int, oldest.split(".")))
+    assert f"version_info >= ({oldest.replace('.', ', ')})" in (ROOT / "Makefile").read_text("utf-8")
+    monkeypatch.setattr(sys, "version_info", (3, 9, 18))
+    with pytest.raises(SystemExit, match=f"needs Python {oldest} or newer; this is Python 3.9"):
+        runpy.run_path(str(backend))
