@@ -25,7 +25,6 @@ from kafka_assignors_replay.folds.kip848 import (
     UNREADABLE,
     WITHOUT_METADATA,
     EpochFold,
-    Kip848Fact,
 )
 from kafka_assignors_replay.folds.kip848_records import (
     ConsumerGroupMemberState,
@@ -35,7 +34,7 @@ from kafka_assignors_replay.folds.kip848_records import (
     TopicMetadata,
     decode_consumer_group_value,
 )
-from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.rebalances import Cause, Generation
 from kafka_assignors_replay.folds.records import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 
@@ -276,13 +275,13 @@ def test_a_static_member_that_does_not_return_has_expired() -> None:
     log.removes("g", "a")
     log.epoch("g", 3)
     log.targets("g", 3, {"b": ALL})
-    assert fold(log)[-1].facts == ((Kip848Fact.EXPIRED, "a"),)
+    assert fold(log)[-1].facts == ((Cause.EXPIRY, "a"),)
 
 
 @pytest.mark.parametrize(
     ("waited", "state", "facts"),
     [
-        (30, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ((Kip848Fact.REBALANCE_TIMEOUT, "a"),)),
+        (30, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ((Cause.POLL_INTERVAL, "a"),)),
         (29, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ()),
         (32, ConsumerGroupMemberState.UNREVOKED_PARTITIONS, ()),
         (30, ConsumerGroupMemberState.STABLE, ()),
@@ -318,7 +317,7 @@ def test_other_topics_behind_the_same_names_show_in_the_hash() -> None:
     log.epoch("g", 5, metadata_hash=3)
     log.targets("g", 5, {"c": {"payments": [0, 1]}})
     changed, joined = fold(log)[-2:]
-    assert changed.facts == ((Kip848Fact.TOPICS_CHANGED, ""),)
+    assert changed.facts == ((Cause.TOPICS, ""),)
     assert joined.facts == ()  # with other names the hash changes anyway
 
 
@@ -343,7 +342,7 @@ def test_brokers_that_list_the_topics_name_them_and_show_that_partitions_were_ad
     log.targets("g", 2, {"a": {"orders": [0, 1, 2, 3, 4, 5]}})
     first, grown = fold(log, Catalogue(()))
     assert (shares(first), first.unknown_topics) == ({"a": ALL}, ())
-    assert grown.facts == ((Kip848Fact.PARTITIONS_ADDED, "orders"),)
+    assert grown.facts == ((Cause.PARTITIONS_ADDED, "orders"),)
 
 
 def test_a_pattern_that_matches_other_topics_is_said() -> None:
@@ -356,7 +355,7 @@ def test_a_pattern_that_matches_other_topics_is_said() -> None:
         log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=".*s")
         log.epoch("g", epoch)
         log.targets("g", epoch, {})
-    pattern = ((Kip848Fact.PATTERN_RESOLVED, ".*s"),)
+    pattern = ((Cause.PATTERN, ".*s"),)
     assert [each.facts for each in fold(log)] == [(), pattern, pattern, ()]
 
 
@@ -379,7 +378,7 @@ def moved_to_kip848(log: Log) -> Log:
 def test_a_classic_group_that_moves_to_kip848_goes_on_with_its_life() -> None:
     same, joined = fold(moved_to_kip848(Log()))
     assert (same.generation, same.continues, same.starts_late) == (5, True, False)
-    assert same.facts == ((Kip848Fact.MIGRATED, "classic to consumer"),)
+    assert same.facts == ((Cause.MIGRATION, "classic to consumer"),)
     assert (joined.generation, joined.continues, joined.problem) == (6, False, None)
 
 

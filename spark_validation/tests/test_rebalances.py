@@ -210,40 +210,6 @@ def test_skipped_numbers_alone_are_no_lost_history() -> None:
     assert (last.problem, last.skipped) == (None, 3)
 
 
-def test_a_member_that_owns_what_no_record_gave_it_proves_that_records_are_lost() -> None:
-    coop = "cooperative-sticky"
-    *_, last = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(
-            5,
-            had("a", LOW, owned=LOW, since=4),
-            had("b", HIGH, owned=HIGH, since=4),
-            skipped=3,
-            protocol=coop,
-        ),
-    )
-    assert last.problem == RECORDS_LOST
-
-
-def test_a_member_may_call_what_it_had_by_a_generation_that_was_overtaken() -> None:
-    coop = "cooperative-sticky"
-    *_, last = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(5, had("a", ALL, owned=ALL, since=4), skipped=3, protocol=coop),
-    )
-    assert last.problem is None
-
-
-def test_a_member_may_still_have_what_it_had_before_the_last_assignment() -> None:
-    coop = "cooperative-sticky"
-    *_, last = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
-        generation(5, had("a", LOW, owned=ALL, since=4), had("b", HIGH), skipped=2, protocol=coop),
-    )
-    assert last.problem is None
-
-
 def test_a_generation_that_does_not_decode_spoils_itself_and_the_next_one() -> None:
     problems = [
         rebalance.problem
@@ -270,6 +236,6 @@ def test_a_generation_with_a_problem_is_not_judged_and_neither_is_the_next() -> 
 
 
 def test_a_generation_after_epochs_that_no_record_shows_is_not_judged() -> None:
-    lost = replace(generation(4, had("a", LOW), had("b", HIGH), skipped=2), lost=2)
+    lost = replace(generation(4, had("a", LOW), had("b", HIGH), skipped=2), lost=2, shows_loss=True)
     _, second, third = of(generation(1, had("a", ALL)), lost, generation(5, had("a", ALL)))
     assert (second.problem, third.problem) == (RECORDS_LOST, None)

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.group import quoted
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, changed_entry
-from kafka_assignors_replay.folds.causes import Cause, CauseFinder
+from kafka_assignors_replay.folds.causes import CauseFinder
 from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.generations import LifeFold, Record
 from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
 from kafka_assignors_replay.folds.kip848 import EpochFold
-from kafka_assignors_replay.folds.rebalances import Generation, RebalanceFold
+from kafka_assignors_replay.folds.rebalances import Cause, Generation, RebalanceFold
 from kafka_assignors_replay.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,

@@ -9,45 +9,13 @@ Pure Python without Spark, one record at a time.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.kip848 import Kip848Fact
-from kafka_assignors_replay.folds.rebalances import Generation, GivenBefore, partitions_of
-
-
-class Cause(str, enum.Enum):
-    """The causes of a generation."""
-
-    CREATED = "created"
-    JOIN = "join"
-    DEPARTURE = "departure"  # left or removed: the records of a classic group do not show which
-    EXPIRY = "expiry"
-    POLL_INTERVAL = "poll-interval"
-    STATIC_REPLACEMENT = "static-replacement"
-    SUBSCRIPTION = "subscription"
-    PATTERN = "pattern"
-    PARTITIONS_ADDED = "partitions-added"
-    TOPICS = "topics"
-    ASSIGNOR = "assignor"
-    LEADER = "leader"
-    HAND_OVER = "hand-over"
-    MIGRATION = "migration"
-    UNKNOWN = "unknown"
-
+from kafka_assignors_replay.folds.rebalances import Cause, Generation, partitions_of
 
 _PLACES: Mapping[Cause, int] = {cause: place for place, cause in enumerate(Cause)}
-
-_SHOWN: Mapping[str, Cause] = {
-    Kip848Fact.EXPIRED: Cause.EXPIRY,
-    Kip848Fact.REBALANCE_TIMEOUT: Cause.POLL_INTERVAL,
-    Kip848Fact.PATTERN_RESOLVED: Cause.PATTERN,
-    Kip848Fact.TOPICS_CHANGED: Cause.TOPICS,
-    Kip848Fact.PARTITIONS_ADDED: Cause.PARTITIONS_ADDED,
-    Kip848Fact.MIGRATED: Cause.MIGRATION,
-}
 
 
 @dataclass(slots=True)
@@ -59,18 +27,15 @@ class CauseFinder:
 
     _catalogue: Catalogue
     _last: Generation | None = None
-    _given: GivenBefore = field(default_factory=GivenBefore)
     _partitions: dict[str, int] = field(default_factory=dict)  # by topic, the most of any generation
 
     def feed(self, record: Generation) -> tuple[Cause, ...]:
         """The causes of this generation, in the order of `Cause`; at least one."""
         before, self._last = self._last, record
         if before is not None and before.incarnation != record.incarnation:
-            before, self._given, self._partitions = None, GivenBefore(), {}
-        lost = before is not None and self._given.shows_loss(record, before.generation)
-        self._given.remember(record)
+            before, self._partitions = None, {}
         grown = record.is_known and self._grown(record)
-        if lost or not record.is_comparable or not (before is None or before.is_known):
+        if record.shows_loss or not record.is_comparable or not (before is None or before.is_known):
             return (Cause.UNKNOWN,)
         found = set(_causes(before, record))
         if not found and before is not None and before.continues:
@@ -110,7 +75,7 @@ def _causes(before: Generation | None, record: Generation) -> Iterator[Cause]:
             yield Cause.CREATED
         return
     yield from _of_members(before, record)
-    yield from (_SHOWN[fact] for fact, _ in record.facts)
+    yield from (fact for fact, _ in record.facts)
     if before.leader in record.members and record.leader not in (None, before.leader):
         yield Cause.LEADER
     if record.type != before.type:
@@ -136,10 +101,10 @@ def _of_members(before: Generation, record: Generation) -> Iterator[Cause]:
         if old.pattern != new.pattern:
             yield Cause.PATTERN
         elif old.topics != new.topics and set(old.topics) != set(new.topics):
-            is_resolved = (Kip848Fact.PATTERN_RESOLVED, new.pattern) in record.facts
+            is_resolved = (Cause.PATTERN, new.pattern) in record.facts
             yield Cause.PATTERN if is_resolved else Cause.SUBSCRIPTION
     for fact, subject in record.facts:
-        if fact in (Kip848Fact.EXPIRED, Kip848Fact.REBALANCE_TIMEOUT):
+        if fact in (Cause.EXPIRY, Cause.POLL_INTERVAL):
             gone.pop(subject, None)
     if gone:
         yield Cause.DEPARTURE

@@ -23,11 +23,12 @@ and has no owners. So the memory is bounded.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
+from kafka_assignors.group import TopicPartitions
 from kafka_assignors_replay.folds.kip848 import EpochFold
 from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, Generation, partitions_of
 from kafka_assignors_replay.folds.records import (
@@ -49,6 +50,9 @@ TORN = (
 _MOST_SKIPPED = 2**31 - 1
 """The most skipped numbers that are counted: a forged record may name any generation."""
 
+_REMEMBERED = 8
+"""The number of past assignments of a member that its claims are compared with."""
+
 
 class Record(NamedTuple):
     """A record of the topic, and how many copies of it there are; its timestamp is in microseconds."""
@@ -66,7 +70,7 @@ class LifeFold:
     """Folds the records of one group, of either protocol or of both: `feed` each in order.
 
     The fields are its whole state: the type and the number of the last generation (a tombstone has none), its
-    time, and how many records since then do not decode.
+    time, how many records since then do not decode, and what the last few records `given` each member, by id.
     """
 
     epochs: EpochFold
@@ -75,6 +79,7 @@ class LifeFold:
     last_timestamp: datetime | None = None
     incarnation: int = 0
     unreadable: int = 0
+    given: deque[Mapping[str, TopicPartitions]] = field(default_factory=deque)
 
     def feed(self, record: Record, event: DecodedRecord) -> Iterator[Generation]:
         """The generations that this record is or completes."""
@@ -96,27 +101,51 @@ class LifeFold:
             self.incarnation += new_life
             same_life = not (new_life or self.torn)
             skipped = number - (previous or 0) - 1 if same_life else 0
-            yield replace(
-                seen,
-                group=event.group or "",
-                partition=record.partition,
-                offset=record.offset,
-                incarnation=self.incarnation,
-                type=type_,
-                protocol_type=event.protocol_type if classic else CONSUMER_PROTOCOL_TYPE,
-                version=event.version,
-                leader=event.leader,
-                reason=event.reason,
-                replacement=same_life and number == previous,
-                skipped=min(max(skipped, 0), _MOST_SKIPPED),
-                starts_late=new_life and seen.starts_late,
-                lost=seen.lost + lost,
-                problem=TORN if self.torn else seen.problem,
-                clock_back=not self.torn and before is not None and timestamp < before,
-                value_bytes=len(record.value or b"")
-                if classic
-                else sum(map(_bytes_of, seen.members.values())),
-            )
+            seen.group = event.group or ""
+            seen.partition, seen.offset = record.partition, record.offset
+            seen.incarnation = self.incarnation
+            seen.type = type_
+            seen.replacement = same_life and number == previous
+            seen.skipped = min(max(skipped, 0), _MOST_SKIPPED)
+            seen.starts_late = new_life and seen.starts_late
+            seen.lost += lost
+            seen.problem = TORN if self.torn else seen.problem
+            seen.clock_back = not self.torn and before is not None and timestamp < before
+            if classic:
+                seen.protocol_type, seen.version = event.protocol_type, event.version
+                seen.leader, seen.reason = event.leader, event.reason
+                seen.value_bytes = len(record.value or b"")
+            else:
+                seen.protocol_type = CONSUMER_PROTOCOL_TYPE
+                seen.value_bytes = sum(map(_bytes_of, seen.members.values()))
+            if new_life:
+                self.given.clear()
+            seen.shows_loss = seen.lost > 0 or (seen.skipped > 0 and self._claims_more(seen, previous or 0))
+            self.given.append({name: member.assigned for name, member in seen.members.items()})
+            if len(self.given) > _REMEMBERED:
+                self.given.popleft()
+            yield seen
+
+    def _claims_more(self, record: Generation, previous: int) -> bool:
+        """Whether a member claims partitions that show that a record between the `previous` one and this one
+        is missing.
+
+        Skipped numbers alone show nothing. A member that claims, as of a skipped generation, partitions that
+        no earlier record assigned to it received them from a generation that was delivered, and so was
+        recorded. (A claim to earlier partitions does not count: Java's consumer adopts a generation's number
+        when it joins, before its assignment arrives, and may not have seen its last assignment when the next
+        join begins.)
+        """
+        for member in record.members.values():
+            if member.owned and previous < member.owned_generation < record.generation:
+                claimed = set(partitions_of(member.owned))
+                for given in reversed(self.given):
+                    if member.member_id not in given:
+                        break  # it joined the group after that
+                    claimed.difference_update(partitions_of(given[member.member_id]))
+                if claimed:
+                    return True
+        return False
 
     def _seen(self, timestamp: datetime, event: DecodedRecord) -> Iterator[Generation | None]:
         """The generation that a record is or completes, or None for the end of the group."""

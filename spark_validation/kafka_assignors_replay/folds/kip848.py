@@ -44,7 +44,7 @@ from kafka_assignors_replay.folds.kip848_records import (
     TargetAssignment,
     TargetAssignmentEpoch,
 )
-from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.rebalances import Cause, Generation
 from kafka_assignors_replay.folds.records import MemberRecord
 
 DEFAULT_ASSIGNOR = "server default"
@@ -68,28 +68,6 @@ _BETWEEN_EPOCHS = frozenset(
 
 _TIMER_SLACK = timedelta(seconds=1)
 """How late the coordinator's timer may fire: a longer delay may be a coincidence."""
-
-
-class Kip848Fact:
-    """A change between two generations that only the records of KIP-848 show."""
-
-    EXPIRED = "expired"
-    """The broker removed a static member that was away; no member had returned under its instance id."""
-
-    REBALANCE_TIMEOUT = "rebalance timeout"
-    """The broker removed a member that had not revoked its partitions within its rebalance timeout."""
-
-    PATTERN_RESOLVED = "pattern resolved anew"
-    """A regular expression matches other topics than before, or was looked up for the first time."""
-
-    TOPICS_CHANGED = "topics changed"
-    """The subscribed topics are the same, and the hash over their metadata differs."""
-
-    PARTITIONS_ADDED = "partitions added"
-    """The group's own list of topics has more partitions of one (brokers before the hash)."""
-
-    MIGRATED = "migrated"
-    """The group changed its protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +117,7 @@ class EpochFold:
     _described: set[str] = field(default_factory=set)  # members right before the epoch that comes next
     _gone: dict[str, ConsumerGroupMember] = field(default_factory=dict)  # removed since the last epoch
     _returned: dict[str, str] = field(default_factory=dict)  # the new id of a static member, and its old one
-    _facts: list[tuple[str, str]] = field(default_factory=list)
+    _facts: list[tuple[Cause, str]] = field(default_factory=list)
 
     def _forget(self) -> None:
         """Start with an unknown group."""
@@ -218,7 +196,7 @@ class EpochFold:
             heard = self._current.pop(member_id, None)
             was_away = heard is not None and heard.assignment.epoch == LEFT_TO_RETURN
             if was_away and member.instance_id not in instances:
-                self._facts.append((Kip848Fact.EXPIRED, member_id))
+                self._facts.append((Cause.EXPIRY, member_id))
         self._gone.clear()
         self._returned.clear()
         self._described.clear()
@@ -234,7 +212,7 @@ class EpochFold:
         self._continues = self._ended and self._classic == (epoch, True)
         self._starts_late = self._late = not self._continues and epoch > NEWEST_FIRST_EPOCH
         if self._continues:
-            self._facts.append((Kip848Fact.MIGRATED, "classic to consumer"))
+            self._facts.append((Cause.MIGRATION, "classic to consumer"))
         self._classic, self._ended, self._closed = None, False, None
 
     def _start_over(self, epoch: int) -> None:
@@ -259,7 +237,7 @@ class EpochFold:
         for topic in value.topics:
             self._names[topic.topic_id] = topic.topic
             if topic.partitions > self._partitions.get(topic.topic, topic.partitions):
-                self._facts.append((Kip848Fact.PARTITIONS_ADDED, topic.topic))
+                self._facts.append((Cause.PARTITIONS_ADDED, topic.topic))
             self._partitions[topic.topic] = topic.partitions
 
     def _resolve(self, pattern: str, value: ConsumerGroupValue | None) -> None:
@@ -267,7 +245,7 @@ class EpochFold:
             self._patterns.pop(pattern, None)
             return
         if set(self._patterns.get(pattern, ())) != set(value.topics):
-            self._facts.append((Kip848Fact.PATTERN_RESOLVED, pattern))
+            self._facts.append((Cause.PATTERN, pattern))
         self._patterns[pattern] = value.topics
 
     # Members.
@@ -292,7 +270,7 @@ class EpochFold:
             return
         late = timestamp - current.since - timedelta(milliseconds=member.rebalance_timeout_ms)
         if member.rebalance_timeout_ms > 0 and timedelta(0) <= late <= _TIMER_SLACK:
-            self._facts.append((Kip848Fact.REBALANCE_TIMEOUT, member_id))
+            self._facts.append((Cause.POLL_INTERVAL, member_id))
 
     def _replace(self, timestamp: datetime, new_id: str) -> Iterator[Generation | None]:
         """Yield the generation again with the last record by which a static member replaces its old id."""
@@ -354,7 +332,7 @@ class EpochFold:
             problem = problem or self._problem(timestamp, subscribed, given, unknown)
         hashes = {self._hash_given, self._last_hash}
         if subscribed == self._last_topics and len(hashes) == 2 and 0 not in hashes:
-            self._facts.append((Kip848Fact.TOPICS_CHANGED, ""))
+            self._facts.append((Cause.TOPICS, ""))
         generation = Generation(
             timestamp,
             epoch,

@@ -23,11 +23,11 @@ of a few.
 
 from __future__ import annotations
 
-import itertools
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
 from datetime import datetime
+from operator import attrgetter
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors_replay.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
@@ -45,9 +45,6 @@ RECORDS_LOST = (
 )
 DOES_NOT_DECODE = "a member of it does not decode"
 PREDECESSOR_DOES_NOT_DECODE = "a member of the generation before it does not decode"
-_REMEMBERED = 8
-"""The number of past assignments of a member that its claims are compared with."""
-
 UNFINISHED = "its cooperative hand-over has no end in the history"
 
 
@@ -56,19 +53,41 @@ def partitions_of(by_topic: TopicPartitions) -> Iterator[tuple[str, int]]:
     return ((topic, number) for topic, numbers in by_topic.items() for number in numbers)
 
 
-@dataclass(frozen=True, slots=True)
+class Cause(str, enum.Enum):
+    """The causes of a generation."""
+
+    CREATED = "created"
+    JOIN = "join"
+    DEPARTURE = "departure"  # left or removed: the records of a classic group do not show which
+    EXPIRY = "expiry"
+    POLL_INTERVAL = "poll-interval"
+    STATIC_REPLACEMENT = "static-replacement"
+    SUBSCRIPTION = "subscription"
+    PATTERN = "pattern"
+    PARTITIONS_ADDED = "partitions-added"
+    TOPICS = "topics"
+    ASSIGNOR = "assignor"
+    LEADER = "leader"
+    HAND_OVER = "hand-over"
+    MIGRATION = "migration"
+    UNKNOWN = "unknown"
+
+
+@dataclass(slots=True)  # a frozen one takes five times as long to make
 class Generation:
     """A generation of a group, or an empty one, at the record that completes it, with its place in the
-    group's life as `folds.generations` finds it.
+    group's life as `folds.generations` finds it. From then on nothing changes it.
 
     Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
     says why a member does not decode. `version` is that of the classic record's value. `lost` counts the
     undecodable records and the missing epochs right before the generation, and `problem` says why members or
-    partitions may be missing in it. `starts_late` says that it is the first of a life whose first generations
-    are not in the history, `continues` that it continues the life of the generation before under the other
-    protocol. `unknown_topics` are topic ids that the catalogue does not name; the members' assignments lack
-    them. `facts` pair a constant of `kip848.Kip848Fact` with the member, topic or pattern that it concerns.
-    `value_bytes` is the length of the record's value, or an estimate for a KIP-848 group.
+    partitions may be missing in it. `shows_loss` says that a record before it is missing: one of the `lost`,
+    or one that a member's claim rests on. `starts_late` says that it is the first of a life whose first
+    generations are not in the history, `continues` that it continues the life of the generation before under
+    the other protocol. `unknown_topics` are topic ids that the catalogue does not name; the members'
+    assignments lack them. `facts` are causes that only the records of KIP-848 show, each with the member,
+    topic or pattern that it concerns. `value_bytes` is the length of the record's value, or an estimate for a
+    KIP-848 group.
     """
 
     timestamp: datetime
@@ -81,7 +100,7 @@ class Generation:
     lost: int = 0
     problem: str | None = None
     unknown_topics: tuple[str, ...] = ()
-    facts: tuple[tuple[str, str], ...] = ()
+    facts: tuple[tuple[Cause, str], ...] = ()
     group: str = ""
     partition: int = 0
     offset: int = 0
@@ -95,6 +114,7 @@ class Generation:
     leader: str | None = None
     reason: str | None = None
     value_bytes: int = 0
+    shows_loss: bool = False
 
     @property
     def is_of_consumers(self) -> bool:
@@ -131,7 +151,7 @@ class Generation:
         return self.protocol not in EAGER_STRATEGIES and self.holds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Rebalance(Generation):
     """One logical rebalance: its last generation, and the state before it.
 
@@ -147,6 +167,10 @@ class Rebalance(Generation):
     def recorded(self) -> dict[str, TopicPartitions]:
         """The recorded partitions of each member after the rebalance."""
         return {member.member_id: member.assigned for member in self.members.values()}
+
+
+_FIELDS = attrgetter(*(each.name for each in fields(Generation)))
+"""The values of all fields of a generation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,42 +208,6 @@ class _Open:
 
 
 @dataclass(slots=True)
-class GivenBefore:
-    """The assignments of a group's last few records; a claim beyond them shows that records are lost.
-
-    `given` has those of each record by member id, the oldest first.
-    """
-
-    given: deque[Mapping[str, TopicPartitions]] = field(default_factory=deque)
-
-    def remember(self, record: Generation) -> None:
-        self.given.append({name: member.assigned for name, member in record.members.items()})
-        if len(self.given) > _REMEMBERED:
-            self.given.popleft()
-
-    def _given_to(self, member_id: str) -> list[TopicPartitions]:
-        """The assignments of a member since it joined the group."""
-        there = itertools.takewhile(lambda members: member_id in members, reversed(self.given))
-        return [members[member_id] for members in there]
-
-    def shows_loss(self, record: Generation, last_generation: int) -> bool:
-        """Whether a record between the last one and this one is missing.
-
-        Skipped numbers alone show nothing, unless the records of a KIP-848 group say that they are lost. A
-        member that claims, as of a skipped generation, partitions that no earlier record assigned to it
-        received them from a generation that was delivered, and so was recorded. (A claim to earlier
-        partitions does not count: Java's consumer adopts a generation's number when it joins, before its
-        assignment arrives, and may not have seen its last assignment when the next join begins.)
-        """
-        return record.lost > 0 or any(
-            last_generation < member.owned_generation < record.generation
-            and not _were_given(member.owned, self._given_to(member.member_id))
-            for member in (record.members.values() if record.skipped else ())
-            if member.owned
-        )
-
-
-@dataclass(slots=True)
 class RebalanceFold:
     """Folds the records of one group, in order, into rebalances: `feed` each record, then `finish`.
 
@@ -230,7 +218,6 @@ class RebalanceFold:
     last: Generation | None = None
     held: _Held = _NO_OWNERS
     open: _Open | None = None
-    given: GivenBefore = field(default_factory=GivenBefore)
 
     def feed(self, record: Generation) -> Iterator[Rebalance | Replacement]:
         """The rebalances and replacements that this record completes."""
@@ -255,12 +242,11 @@ class RebalanceFold:
                 done.generations += 1
                 done.earlier_decode = done.earlier_decode and done.last.decodes
                 done.last = record
-            done.lost = done.lost or self.given.shows_loss(record, self.held.generation)
+            done.lost = done.lost or record.shows_loss
             unfinished = _hand_over_unfinished(record, self.held)
             self.held = _held_after(record)
             if not unfinished:
                 yield self._close(done, None)
-        self.given.remember(record)
         self.last = record
 
     def finish(self) -> Iterator[Rebalance]:
@@ -279,13 +265,14 @@ class RebalanceFold:
         elif done.lost:
             problem = RECORDS_LOST
         self.open = None
-        said = {each.name: getattr(last, each.name) for each in fields(Generation)}
-        return Rebalance(
-            **{**said, "problem": problem},
+        rebalance = Rebalance(
+            *_FIELDS(last),
             generations=done.generations,
             prior=done.before.members,
             prior_generation=done.before.generation,
         )
+        rebalance.problem = problem
+        return rebalance
 
 
 def _held_after(record: Generation) -> _Held:
@@ -303,13 +290,6 @@ def _new_ids(before: Generation, after: Generation) -> dict[str, str]:
         for member in before.members.values()
         if member.instance_id in ids and member.member_id != ids[member.instance_id]
     }
-
-
-def _were_given(claimed: TopicPartitions, assignments: Sequence[TopicPartitions]) -> bool:
-    return all(
-        set(partitions) <= {number for given in assignments for number in given.get(topic, ())}
-        for topic, partitions in claimed.items()
-    )
 
 
 def _hand_over_unfinished(record: Generation, held: _Held) -> bool:

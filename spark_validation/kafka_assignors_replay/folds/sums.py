@@ -12,12 +12,11 @@ from datetime import datetime
 from typing import Any, TypeVar, cast
 
 from kafka_assignors_replay.folds.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
-from kafka_assignors_replay.folds.causes import Cause
 from kafka_assignors_replay.folds.faults import Fault, FaultKind
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.group_replay import Replayed
 from kafka_assignors_replay.folds.measures import Mode, Sums, Verdict
-from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Generation
+from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Cause, Generation
 from kafka_assignors_replay.folds.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,

@@ -14,13 +14,12 @@ from typing import Any
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.causes import Cause
 from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.folds.generations import Record
 from kafka_assignors_replay.folds.group_replay import Replayed
 from kafka_assignors_replay.folds.kip848_records import AssignedPartitions, CurrentAssignment
 from kafka_assignors_replay.folds.measures import Measures, Mode, Sums
-from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.folds.rebalances import Cause, Generation
 from kafka_assignors_replay.folds.records import DecodedRecord, RecordKind, to_micros
 from kafka_assignors_replay.folds.sums import add_row
 
@@ -80,7 +79,7 @@ def of_generation(record: Generation) -> dict[str, Rows]:
     own = {
         "protocol": record.protocol or None,
         "gap_before": record.skipped > 0,
-        "facts": [{"fact": fact, "subject": subject} for fact, subject in record.facts],
+        "facts": [{"fact": fact.value, "subject": subject} for fact, subject in record.facts],
         "member_count": len(members),
         "clients": sorted({member.client for member in members}),
         "topics": sorted({topic for member in members for topic in member.topics}),
