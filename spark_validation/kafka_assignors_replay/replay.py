@@ -103,13 +103,12 @@ def run_replay(
         phases.begin()
         survey = opened.survey()
         _require_places(survey, options)
-        catalogue, warnings = _catalogue(opened), _without_weights(options)
-        work = _work(options, survey, catalogue, notes)
+        work = _work(options, survey, catalogue_of(opened.catalogue_rows()), notes)
         phases.begin()
         result = _result(opened, options, work, _in_order(opened.run(work)), phases)
     return replace(
         result,
-        warnings=warnings,
+        warnings=_without_weights(options),
         damaged_files=len(damaged),
         damaged=damaged[:_MOST_DAMAGED],
         seconds=time.monotonic() - started,
@@ -245,11 +244,6 @@ def _in_order(found: Iterable[GroupSums]) -> list[GroupSums]:
         return sums.group is not None, sums.group or "", sums.undecodable[:1]
 
     return sorted(found, key=place)
-
-
-def _catalogue(engine: Engine) -> Catalogue:
-    """The catalogue beside the records; it is empty for Parquet without one."""
-    return catalogue_of(engine.catalogue_rows())
 
 
 def _without_weights(options: ReplayOptions) -> tuple[str, ...]:

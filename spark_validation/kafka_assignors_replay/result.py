@@ -325,9 +325,9 @@ class SampleCheck:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole result. `warnings` say what could not be read, and the consequences. `files` say where the
-    rows of each group are, if tables were asked for; `versions` has the versions of kafka-assignors, pyarrow
-    and python. `damaged_files` counts the files that were left out, `damaged` lists the first hundred."""
+    """The whole result. `warnings` say what could not be read, and the consequences; `versions` has the
+    versions of kafka-assignors, pyarrow and python. `damaged_files` counts the files that were left out,
+    `damaged` lists the first hundred."""
 
     options: ReplayOptions
     history: HistorySummary

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import Any, cast
 
@@ -45,7 +45,6 @@ from kafka_assignors_replay.history import (
 )
 from kafka_assignors_replay.result import MANIFEST, OFFSETS_TOPIC, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW
-from kafka_assignors_replay.spark.directory import Directory
 from kafka_assignors_replay.spark.session import SPARK_ERRORS, one_line
 
 TABLE = "table://"
@@ -69,7 +68,7 @@ def read_rows(
     if path.startswith(TABLE):
         name = path.removeprefix(TABLE).replace("/", ".")
         return spark.read.table(name) if _has_table(spark, name) else None
-    if (form := table_format(Directory(spark, path).names)) is not None:
+    if (form := table_format(partial(_names_in, spark, path))) is not None:
         return _with_log(spark, path, form)
     try:
         files = parquet_files(Path(path)) if damaged else []
@@ -89,6 +88,15 @@ def read_rows(
         if pa.types.is_timestamp(column.type):
             rows = _with_instants(rows, path, column.name, [*wanted.names, CLUSTER, TOPIC])
     return rows
+
+
+def _names_in(spark: SparkSession, path: str, folder: str) -> list[str]:
+    """The names in a folder of any file system of Hadoop; none if there is no such folder."""
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    place = jvm.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/{folder}")
+    files = place.getFileSystem(session.sessionState().newHadoopConf())
+    return [str(each.getPath().getName()) for each in files.listStatus(place)] if files.exists(place) else []
 
 
 def _has_table(spark: SparkSession, name: str) -> bool:
@@ -215,7 +223,7 @@ def recorded_records(
     without rows of other topics than `topic`. `ReplayError` if there are none."""
     if (found := read_first(spark, path, RAW_NAMES, RAW, damaged, topic)) is not None:
         return found[1]
-    if not path.startswith(TABLE) and Directory(spark, path).exists(MANIFEST):
+    if not path.startswith(TABLE) and MANIFEST in _names_in(spark, path, ""):
         raise no_records_yet(path)
     if (found := read_first(spark, path, ("",), RAW, damaged, topic)) is not None:
         return found[1]
