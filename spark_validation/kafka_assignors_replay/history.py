@@ -311,11 +311,7 @@ def _name_of(kind: pa.DataType) -> str:
 def rows_of(batch: pa.RecordBatch, columns: pa.Schema) -> list[tuple[Any, ...]]:
     """The rows of these columns, times in microseconds, with null for a number that is too large."""
     # Python has no dates for all times of Parquet, so times stay numbers.
-    return list(zip(*_columns(batch, columns), strict=True))
-
-
-def _columns(batch: pa.RecordBatch, columns: pa.Schema) -> Iterator[list[Any]]:
-    return (_values(batch.column(each.name), each.type) for each in columns)
+    return list(zip(*(_values(batch.column(each.name), each.type) for each in columns), strict=True))
 
 
 def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:

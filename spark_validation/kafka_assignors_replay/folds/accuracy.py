@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import enum
 import functools
-import itertools
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -37,7 +35,6 @@ CHECKED_STRATEGIES = ("range", "roundrobin")
 MUST_MATCH = frozenset({JAVA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
 """Clients whose range and round robin must equal those of kafka-assignors, partition by partition."""
 
-_MOST_MEMBERS_TO_PERMUTE = 6
 _MOST_MEMBERS_TO_SHOW = 3
 
 
@@ -101,8 +98,6 @@ def check_generation(record: Generation, strategy: Strategy, catalogue: Catalogu
     view = leader_view(catalogue, record.timestamp, subscribed, recorded)
     if explanation := _explain(strategy, group, record, view, recorded, client):
         return result(CheckOutcome.EXPLAINED, explanation, detail)
-    if client not in MUST_MATCH and (order := _some_order(strategy, group, recorded)):
-        detail += "; the same division, with members in the order " + ", ".join(order)
     return result(CheckOutcome.UNEXPLAINED, detail=detail)
 
 
@@ -159,20 +154,6 @@ def _under(
     kept = [member if habit.racks else replace(member, rack=None) for member in taking_part]
     given = _tidy_all(strategy.assign(Group.of(group.topics.values(), kept, group.generation)))
     return {member_id: given.get(member_id, {}) for member_id in group.members}
-
-
-def _some_order(
-    strategy: Strategy, group: Group, recorded: Mapping[str, TopicPartitions]
-) -> tuple[str, ...] | None:
-    """An order of members in which the strategy gives the recorded assignment. Only small groups are
-    tried."""
-    if math.factorial(len(group.members)) > math.factorial(_MOST_MEMBERS_TO_PERMUTE):
-        return None
-    for order in itertools.permutations(group.members.values()):
-        for racks in (True, False):
-            if _tidy_all(assign_in_order(strategy, group, order, racks=racks)) == recorded:
-                return tuple(member.instance_id or member.id for member in order)
-    return None
 
 
 def _group(record: Generation, topics: Sequence[Topic]) -> Group:
