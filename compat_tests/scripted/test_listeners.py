@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import closing
 from typing import Any
 
 import aiokafka
@@ -13,6 +14,7 @@ import pytest
 
 from compat_tests.scripted.broker import Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
+from compat_tests.scripted.test_leader_epochs import poll_until
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, RangeAssignor
@@ -351,6 +353,31 @@ def test_nothing_that_kafka_pythons_listener_calls_overwrites_what_it_has_commit
         while not told:
             consumer.poll(timeout_ms=20)
         consumer.close()
+
+    asyncio.run(scene())
+
+
+def test_the_poll_that_calls_kafka_pythons_listener_raises_its_error() -> None:
+    async def scene() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("raising", {TOPIC: 4}, peer_leads=True)
+            await asyncio.to_thread(run, settings_of(broker, group))
+
+    def run(settings: dict[str, Any]) -> None:
+        told: list[Any] = []
+
+        class Listener(kafka.ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+            def on_partitions_assigned(self, assigned: Any) -> None:
+                told.append(assigned)
+                raise ValueError("a fault of the listener")
+
+            def on_partitions_revoked(self, revoked: Any) -> None:
+                pass
+
+        with closing(CooperativeKafkaConsumer(**settings)) as consumer:
+            consumer.subscribe([TOPIC], listener=Listener())
+            with pytest.raises(kafka.errors.KafkaError, match="a fault of the listener"):
+                poll_until(consumer, lambda _: told)
 
     asyncio.run(scene())
 
