@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import threading
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -126,6 +128,52 @@ def test_an_archive_goes_on_after_each_change_that_fails(tmp_path: Path, renames
         else:
             return
     pytest.fail("an archive takes more than a hundred changes")
+
+
+class _UnreadableOnce(FailingFiles):
+    """A store that fails at the `at`-th file that is opened, or at its content, as pyarrow does."""
+
+    def __init__(self, at: int, *, content: bool) -> None:
+        super().__init__(10_000)
+        self._read_at, self._content, self._opened = at, content, 0
+
+    def _open(self, path: str, opened: Any) -> Any:
+        self._opened += 1
+        if self._opened != self._read_at:
+            return opened
+        if self._content:
+            return pa.PythonFile(_Unreadable(path), mode="r")
+        raise OSError("AWS Error SLOW_DOWN during GetObject operation")  # an error of pyarrow has no errno
+
+    def open_input_stream(self, path: str) -> Any:
+        return self._open(path, super().open_input_stream(path))
+
+    def open_input_file(self, path: str) -> Any:
+        return self._open(path, super().open_input_file(path))
+
+
+class _Unreadable(io.FileIO):
+    def read(self, size: int | None = -1) -> bytes:
+        raise OSError("AWS Error NETWORK_CONNECTION during GetObject operation")
+
+
+@pytest.mark.parametrize("content", [False, True], ids=["open", "read"])
+@pytest.mark.parametrize("renames", [True, False], ids=["rename", "upload"])
+def test_a_read_that_fails_removes_no_file(tmp_path: Path, renames: bool, content: bool) -> None:
+    archive_all(Folder(str(tmp_path)))
+    before = sorted(tmp_path.rglob("*.parquet"))
+    for at in range(1, 100):
+        files = fs.PyFileSystem(_UnreadableOnce(at, content=content))
+        folder = Folder(str(tmp_path), files, renames=renames)
+        try:
+            with Archive.open(folder, IDENTITY) as archive:
+                assert archive.state.counts.records == RECORDS
+        except OSError:
+            assert sorted(tmp_path.rglob("*.parquet")) == before, at
+        else:
+            assert at > 2
+            return
+    pytest.fail("an archive is opened with fewer than a hundred reads")
 
 
 def test_on_a_disk_a_file_gets_its_name_after_it_is_synced_and_its_folder_is_synced_after(

@@ -71,6 +71,20 @@ def test_a_second_archiver_of_a_batch_is_refused_and_leaves_nothing(store: str) 
     assert offsets(store) == list(range(8))
 
 
+def test_a_file_that_the_store_does_not_give_is_kept(store: str) -> None:
+    archive_all(Folder(store))
+    bucket, _, host = store.removeprefix("s3://").partition("/groups?scheme=http&endpoint_override=")
+    client = boto3.client("s3", endpoint_url=f"http://{host}")
+    key = f"groups/{Folder(store).names('raw')[-1]}"
+    # A lifecycle rule moves files there, and the store refuses to read them until they are restored.
+    source = {"Bucket": bucket, "Key": key}
+    client.copy_object(**source, CopySource=source, StorageClass="GLACIER")
+    before = Folder(store).names("")
+    with pytest.raises(OSError, match="during GetObject"), Archive.open(Folder(store), IDENTITY):
+        pass
+    assert Folder(store).names("") == before
+
+
 _WRITER = """
 import sys
 from kafka_assignors_replay.archive.folder import Archive, Folder

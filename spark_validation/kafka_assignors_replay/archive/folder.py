@@ -89,6 +89,7 @@ class Folder:
         return sorted(found, key=_plain)
 
     def read(self, name: str) -> bytes | None:
+        """The content of a file, None if there is no such file; `OSError` if it cannot be read."""
         try:
             with self._files.open_input_stream(self._place(name)) as file:
                 return bytes(file.read())
@@ -176,11 +177,14 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_torn(folder: Folder, name: str) -> bool:
+    content = folder.read(name)
+    if content is None:
+        raise FileNotFoundError(f"{folder.at(name)} was removed while the archive was opened")
+    # Parsed from memory: pyarrow has the same errors for a file that is not whole and for a store that does
+    # not give it, and after the latter the file must stay.
     try:
-        folder.read_table(name)
-    except (pa.ArrowException, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
+        pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True).read()
+    except (pa.ArrowException, OSError):
         return True
     return False
 
