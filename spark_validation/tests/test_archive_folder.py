@@ -20,8 +20,10 @@ from pyarrow import fs
 
 from kafka_assignors.group import Topic
 from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity
-from kafka_assignors_replay.archive import ArchiveError, ArchiveState, MessageCounts, Place
+from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveState, MessageCounts, Place
+from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import Archive, Folder
+from kafka_assignors_replay.archive.run import run_archive
 from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
 from kafka_assignors_replay.folds.records import to_micros
 from kafka_assignors_replay.history import catalogue_of, catalogue_rows, read_records, record_files
@@ -401,6 +403,18 @@ def test_a_url_of_an_unknown_kind_is_one_line_without_the_password() -> None:
     with pytest.raises(ArchiveError, match=r"^nowhere://bucket/groups: ") as refused:
         Folder("nowhere://user:secret@bucket/groups")
     assert "\n" not in str(refused.value)
+
+
+def test_a_store_that_does_not_answer_is_named_without_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object) -> None:
+        raise OSError("Could not connect to server")
+
+    monkeypatch.setattr(run_module, "identify_topic", lambda *_: IDENTITY)
+    monkeypatch.setattr(run_module, "compaction_warnings", lambda *_: [])
+    monkeypatch.setattr(run_module, "Folder", unreachable)
+    options = ArchiveOptions("s3://user:secret@bucket/groups", "127.0.0.1:9", once=True)
+    with pytest.raises(ArchiveError, match=r"^s3://bucket/groups: Could not connect to server$"):
+        run_archive(options, lambda _: None, lambda _: None, threading.Event())
 
 
 def test_a_state_survives_its_json() -> None:

@@ -52,6 +52,11 @@ def _number(name: str) -> int | None:
     return None if found is None else int(found[1])
 
 
+def without_password(path: str) -> str:
+    """The path or URL without a user and password."""
+    return re.sub(r"//[^/@]*@", "//", path)
+
+
 class Folder:
     """A folder on a disk or at a URL that pyarrow knows. Names are relative to it, with slashes.
 
@@ -59,8 +64,8 @@ class Folder:
     """
 
     def __init__(self, path: str, files: fs.FileSystem | None = None, *, renames: bool = False) -> None:
-        self.path = re.sub(r"//[^/@]*@", "//", path)
-        """For messages: without a user and password."""
+        self.path = without_password(path)
+        """For messages."""
         if files is not None or "://" not in path:
             self._files, self._root = files or fs.LocalFileSystem(), os.path.abspath(path)
         else:

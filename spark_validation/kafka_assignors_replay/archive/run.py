@@ -36,7 +36,7 @@ from kafka_assignors_replay.archive import (
     MessageCounts,
     Place,
 )
-from kafka_assignors_replay.archive.folder import Archive, Folder, require_same
+from kafka_assignors_replay.archive.folder import Archive, Folder, require_same, without_password
 from kafka_assignors_replay.folds.records import from_micros, millis_to_micros
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ def run_archive(
                 run.go(stop)
             break
         except (ClusterError, TryAgainError, OSError) as error:
-            why = f"{options.path}: {error}" if isinstance(error, OSError) else str(error)
+            why = f"{without_password(options.path)}: {error}" if isinstance(error, OSError) else str(error)
             if options.once or run is None or not run.worked:
                 raise ArchiveError(why) from None
         if run.archive.state.batches > batches:
