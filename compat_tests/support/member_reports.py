@@ -161,7 +161,7 @@ class Orders:
         rejoin, self.rejoin = self.rejoin, False
         if draining is not None:
             for assignor in assignors:
-                assignor.announce(draining=draining)
+                assignor.strategy.announce(draining=draining)
         if rejoin or draining is not None:
             consumer.enforce_rebalance()
 
