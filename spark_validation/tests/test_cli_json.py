@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +16,7 @@ import typer
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli import main
 from kafka_assignors_cli.app import command_line
-from kafka_assignors_ops import groups_command, lint_command
-from kafka_assignors_ops.live_group import LiveGroup
+from kafka_assignors_ops import groups_command
 from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive import ArchiveResult, MessageCounts
 from kafka_assignors_replay.report.as_json import json_report
@@ -31,21 +28,7 @@ from tests.test_cli_groups import LIVE
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
 
-EMPTY_GROUP = LiveGroup("old", "classic", "Empty")
 CLUSTER = ("--bootstrap-server", "b:1")
-
-
-class OneGroupCluster:
-    """A cluster with one group as in `LIVE`; the group "old" is empty and can be deleted."""
-
-    def list_groups(self) -> Any:
-        return SimpleNamespace(groups=[SimpleNamespace(id="g", state="Stable")], problems=())
-
-    def read_groups(self, ids: Sequence[str], **_: Any) -> list[LiveGroup]:
-        return [EMPTY_GROUP if id_ == "old" else LIVE for id_ in ids]
-
-    def delete_groups(self, ids: Iterator[str]) -> dict[str, str | None]:
-        return dict.fromkeys(ids)
 
 
 def archived(_: object) -> ArchiveResult:
@@ -55,10 +38,11 @@ def archived(_: object) -> ArchiveResult:
 
 @pytest.fixture
 def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with an input for each command, and a cluster at any address."""
-    cluster = OneGroupCluster()
-    for command in (groups_command, lint_command):
-        monkeypatch.setattr(command, "connected", lambda _: contextlib.nullcontext(cluster))
+    """A directory with an input for each command, and a cluster with one group at any address."""
+    monkeypatch.setattr(groups_command, "_connection", lambda _: None)
+    monkeypatch.setattr(groups_command, "list_groups", lambda _: (["g"], []))
+    monkeypatch.setattr(groups_command, "read_groups", lambda *_, **options: [LIVE])
+    monkeypatch.setattr(groups_command, "unreadable", lambda *_: None)
     monkeypatch.setattr(archive_command, "_run", archived)
     monkeypatch.chdir(tmp_path)
     Path("group.json").write_text(GROUP)
@@ -77,7 +61,6 @@ ARGUMENTS: dict[str, Sequence[str]] = {
     "assign": ("group.json",),
     "groups": CLUSTER,
     "groups describe": ("g", *CLUSTER),
-    "groups delete": ("old", "--yes", *CLUSTER),
     "lint": ("consumer.toml",),
     "replay": ("history", "--engine", "local", "--strategy", "range"),
     "strategies": (),
@@ -237,7 +220,7 @@ def test_bash_completes_commands_and_strategies() -> None:
     assert set(completions("kafka-assignors ")) == {name for name in (*ARGUMENTS, FOLLOWS) if " " not in name}
     assert completions("kafka-assignors assign group.json --strategy ra") == ["rack-aware-sticky", "range"]
     assert completions("kafka-assignors replay history -s range,stic") == ["range,sticky"]
-    assert completions("kafka-assignors groups d") == ["describe", "delete"]
+    assert completions("kafka-assignors groups d") == ["describe"]
 
 
 def test_the_completion_script_of_bash_is_printed() -> None:
