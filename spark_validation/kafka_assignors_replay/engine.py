@@ -36,6 +36,12 @@ from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleChec
 OnTasks = Callable[[int, int], None]
 """Called with how many tasks are done, and how many there are."""
 
+RECORD_BYTES = 100
+"""The bytes that a record counts in addition to its value."""
+
+OBJECTS = 20_000
+"""Python looks for reference cycles after this many new objects: folds make few."""
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:

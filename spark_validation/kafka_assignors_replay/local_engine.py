@@ -29,7 +29,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_assignors_replay.engine import OnTasks, Survey, disk_errors, only_spark, temporary_folder
+from kafka_assignors_replay.engine import (
+    OBJECTS,
+    RECORD_BYTES,
+    OnTasks,
+    Survey,
+    disk_errors,
+    only_spark,
+    temporary_folder,
+)
 from kafka_assignors_replay.folds.group import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.folds.records import group_bytes, group_of, is_commit
 from kafka_assignors_replay.folds.sums import GroupSums
@@ -41,14 +49,8 @@ _FILES = 64
 _WAITING_BYTES = 16 << 20
 """The most bytes of rows that wait in memory until they are written."""
 
-_RECORD_BYTES = 100
-"""The bytes that a record counts in addition to its value."""
-
 _ROWS = 64
 """How many records of a file are in memory at a time."""
-
-_OBJECTS = 20_000
-"""Python looks for reference cycles after this many new objects: folds make few."""
 
 _CONTENTS = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("content", pa.int64())])
 
@@ -63,7 +65,7 @@ class ArrowFiles:
         self._waiting_bytes = 0
         self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
 
-    def add(self, number: int, row: tuple[Any, ...], size: int = _RECORD_BYTES) -> None:
+    def add(self, number: int, row: tuple[Any, ...], size: int = RECORD_BYTES) -> None:
         self._waiting[number % _FILES].append(row)
         self._waiting_bytes += size
         if self._waiting_bytes > _WAITING_BYTES:
@@ -140,7 +142,7 @@ class LocalEngine:
                 for name, each in (("partition", partition), ("offset", offset)):
                     misplaced[name] += each is None or each < 0
                 misplaced["timestamp"] += micros is None
-                self._records.add(_hash(group), row, len(value or b"") + _RECORD_BYTES)
+                self._records.add(_hash(group), row, len(value or b"") + RECORD_BYTES)
                 if group is not None and partitions.setdefault(group, partition) != partition:
                     torn.add(group)
                 contents.add(hash((partition, offset)), (partition, offset, hash((micros, key, value))))
@@ -272,7 +274,7 @@ def _begin(work: FoldWork) -> None:
     _work = work
     os.dup2(2, 1)  # what a strategy prints does not get into a report on stdout
     gc.freeze()
-    gc.set_threshold(_OBJECTS)
+    gc.set_threshold(OBJECTS)
 
 
 def _fold_file(records: str, details: str, tables: str | None) -> list[GroupSums]:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_replay.engine import OnTasks, Survey
+from kafka_assignors_replay.engine import OBJECTS, RECORD_BYTES, OnTasks, Survey
 from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRow, fold_sorted
 from kafka_assignors_replay.folds.records import OFFSET_COMMITS, group_bytes
 from kafka_assignors_replay.folds.sums import GroupSums
@@ -43,13 +43,7 @@ _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
 """A task has about this many bytes of records: groups differ in size, and a core without a task idles."""
 
-_RECORD_BYTES = 100
-"""The bytes that a record counts in addition to its value."""
-
 _OUTPUTS_IN_A_BATCH = 64
-
-_OBJECTS = 20_000
-"""Python looks for reference cycles after this many new objects: folds make few."""
 
 _IN_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 """Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
@@ -106,7 +100,7 @@ class SparkEngine:
         no_place = {**no_number, "timestamp": F.col("micros").isNull()}
         place = F.col("partition")
         groups = self._records.groupBy("g").agg(
-            F.sum(F.coalesce(F.length("value"), F.lit(0)) + _RECORD_BYTES).alias("bytes"),
+            F.sum(F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES).alias("bytes"),
             F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
             *(F.count(F.when(wrong, 1)).alias(name) for name, wrong in no_place.items()),
         )
@@ -207,7 +201,7 @@ def _fold_batches(work: FoldWork) -> tuple[Any, pa.Schema]:
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sys.path.extend(path for path in import_path if path not in sys.path)
-        gc.set_threshold(_OBJECTS)
+        gc.set_threshold(OBJECTS)
         columns = ((column.to_pylist() for column in batch.columns) for batch in batches)
         outputs = fold_sorted((row for each in columns for row in zip(*each, strict=True)), work)
         while some := [*itertools.islice(outputs, _OUTPUTS_IN_A_BATCH)]:
