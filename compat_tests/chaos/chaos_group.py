@@ -340,6 +340,7 @@ class ChaosGroup(MixedGroup):
         return took
 
     def _is_settled(self) -> bool:
+        self._start_fenced_again()
         names = self._those_that_should_run()
         try:
             settled = self._settled(names, later_than=-1)
@@ -350,6 +351,22 @@ class ChaosGroup(MixedGroup):
         if settled is None or not self._is_quiet():
             return False
         return self._is_all_delivered()
+
+    def _start_fenced_again(self) -> None:
+        """Start static members of other clients again that ended because they were fenced.
+
+        If a connection breaks before the first JoinGroup of a static member is answered, its client sends the
+        JoinGroup again, and the coordinator may handle the first one after the second one. It takes the two
+        for two processes. The client reports a fatal error, and a supervisor starts the process again.
+        """
+        for name in self._those_that_should_run():
+            member = self.members[name]
+            if member.running or self._kinds[name].ours or "fenced" not in member.last_lines().lower():
+                continue
+            self._note(f"{name} was fenced, and is started again", name)
+            self._asked_to_end.add(name)
+            self._ended_at[name] = _last_report_at(member)
+            self._start_again(name)
 
     def _those_that_should_run(self) -> list[str]:
         return [name for name in self.members if name not in self._asked_to_end]
@@ -425,8 +442,7 @@ class ChaosGroup(MixedGroup):
         self._read_log()
         for name, member in self.members.items():
             if not member.running and name not in self._ended_at:
-                reports = member.reports()
-                self._ended_at[name] = reports[-1]["at"] if reports else time.monotonic()
+                self._ended_at[name] = _last_report_at(member)
         lives = [(life.name, life.process.reports(), life.ended_at) for life in self._lives()]
         return Ledger(
             deliveries=_in_order(one for name, reports, _ in lives for one in deliveries_of(name, reports)),
@@ -454,6 +470,11 @@ _Entry = TypeVar("_Entry", Delivery, CommitFailure, Happening)
 
 def _in_order(entries: Iterable[_Entry]) -> list[_Entry]:
     return sorted(entries, key=lambda one: one.at)
+
+
+def _last_report_at(member: MemberProcess) -> float:
+    reports = member.reports()
+    return float(reports[-1]["at"]) if reports else time.monotonic()
 
 
 def _stands_still(pid: int) -> bool:

@@ -141,6 +141,16 @@ class Generation:
     names: Mapping[str, str]
     """The member of each member id."""
     assigned: Mapping[str, frozenset[Partition]]
+    joined_from: Mapping[str, int] = field(default_factory=dict)
+    """The generation that each member's newest JoinGroup names, by member id; -1 if it names none."""
+
+    def leaves_out(self, member_id: str, number: int) -> bool:
+        """Whether the coordinator formed this generation without what the member got in generation `number`.
+
+        It removes a dynamic member that does not join in time. A static one it keeps with the JoinGroup from
+        before `number`, so the leader cannot see what it got. The coordinator takes no commit of either.
+        """
+        return member_id not in self.assigned or -1 < self.joined_from.get(member_id, -1) < number
 
     def __str__(self) -> str:
         shares = "; ".join(f"{self.names[id]}: {names_of(given)}" for id, given in self.assigned.items())

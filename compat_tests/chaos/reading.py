@@ -73,6 +73,7 @@ def generation_of(recorded: recorded_group.Generation, at: float) -> Generation:
             member_id: frozenset((topic, number) for topic, numbers in share.items() for number in numbers)
             for member_id, share in recorded.assignment.members.items()
         },
+        recorded.joined_from,
     )
 
 

@@ -3,7 +3,8 @@
 **Live.** A member owns a partition from its announcement to the application until the partition is taken away
 or the process ends. It is a *live owner* as long as the coordinator counts it in: its member id is in the
 newest generation that assigned the partition to any member. A member that the coordinator has removed, but
-that does not know it yet (frozen, cut off, busy), is a *zombie*.
+that does not know it yet (frozen, cut off, busy), is a *zombie*. So is a static member that did not join in
+time: the coordinator goes on with its JoinGroup of an earlier generation (`Generation.leaves_out`).
 
 - Two live owners are a violation, of any clients.
 - A zombie of ours delivers no record once the partition was announced elsewhere: its lease ends before
@@ -204,7 +205,7 @@ class _Overlap:
     since: float
     until: float
     is_removed: bool
-    """Whether the coordinator had removed `earlier` when it assigned the partition to `later`."""
+    """Whether the coordinator had left out `earlier` when it assigned the partition to `later`."""
 
 
 def _overlaps(part: Ledger) -> Iterator[_Overlap]:
@@ -220,7 +221,7 @@ def _overlaps(part: Ledger) -> Iterator[_Overlap]:
                 later,
                 second.since,
                 min(first.until, second.until),
-                not same and earlier.member_id not in given[later].assigned,
+                not same and given[later].leaves_out(earlier.member_id, given[earlier].number),
             )
         open_.append(second)
 
@@ -344,7 +345,8 @@ def _could_not_commit(part: Ledger, before: Ownership, after: Ownership) -> bool
     if before.ending in (Ending.LOST, Ending.DIED):
         return True
     giving = part.giving(after)
-    is_removed = giving is not None and before.member_id not in giving.assigned
+    given = part.giving(before) or _NOWHERE
+    is_removed = giving is not None and giving.leaves_out(before.member_id, given.number)
     if is_removed and giving is not None and before.until > giving.at - CLOCK_SLACK_S:
         return True
     # A member that left in order is not in the next generation either, but has committed.

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from confluent_kafka import Consumer
 
 from compat_tests.chaos import chaos_group, plan
-from compat_tests.chaos.actions import Action, Freeze, Join, SlowListener, Stall
-from compat_tests.chaos.chaos_group import KINDS
+from compat_tests.chaos.actions import Action, Freeze, Join, Leave, SlowListener, Stall
+from compat_tests.chaos.chaos_group import KINDS, ChaosGroup
 from compat_tests.chaos.plan import Step
 from compat_tests.chaos.rules import Violation, judge
 from compat_tests.chaos.run import play, run
@@ -91,6 +92,30 @@ def test_a_member_with_a_fault_is_found_out(
     assert broken in {one.rule for one in violations(brokers, [Step(0, Join("a", fault, BOTH))], steps)}
 
 
+@pytest.mark.parametrize("kind", ["aiokafka", "kafka-python"])
+def test_a_static_member_that_does_not_join_in_time_delivers_nothing_that_others_got(
+    brokers: KafkaCluster, kind: str
+) -> None:
+    # While its slow listener is told of what `b` had, `c` joins. The coordinator waits for the rebalance
+    # timeout only, and keeps the static member with its JoinGroup from before. That does not name what `b`
+    # had, so the leader gives some of it to `c`.
+    joins = [Step(0, Join(name, kind, BOTH)) for name in "ab"]
+    late = [
+        Step(0, SlowListener("late", plan.REBALANCE_TIMEOUT_S + 5, 40.0)),
+        Step(0, Leave("b")),
+        Step(4, Join("c", kind, BOTH)),
+    ]
+    ledger = play(brokers, [*joins, Step(0, Join("late", kind, BOTH, static=True))], late)
+    assert judge(ledger) == []
+    assert [
+        one
+        for one in ledger.ownerships
+        if one.member == "late" and (giving := ledger.giving(one))
+        for after in ledger.generations
+        if one.member_id in after.assigned and after.leaves_out(one.member_id, giving.number)
+    ]
+
+
 def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_had(
     brokers: KafkaCluster,
 ) -> None:
@@ -98,6 +123,30 @@ def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_h
     # If the member still has records in its buffer, its next commit makes the consumer unusable.
     too_long = Stall("a", plan.MAX_POLL_INTERVAL_S + 4)
     assert violations(brokers, joins, [Step(0, too_long), Step(9, Join("c", "aiokafka", BOTH))]) == []
+
+
+def test_a_static_member_of_another_client_that_was_fenced_is_started_again(brokers: KafkaCluster) -> None:
+    with ChaosGroup(brokers) as group:
+        group.carry_out([Step(0, Join("a", "java", BOTH, static=True)), Step(0, Join("b", "aiokafka", BOTH))])
+        group.come_to_rest_in_time()
+        fenced = group.members["a"]
+        namesake = Consumer(
+            {
+                "bootstrap.servers": brokers.bootstrap,
+                "group.id": group.id,
+                "group.instance.id": "a",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "enable.auto.commit": False,
+            }
+        )
+        namesake.subscribe(list(group.topics))
+        deadline = time.monotonic() + HANG_S
+        while fenced.running and time.monotonic() < deadline:
+            namesake.poll(0.1)
+        namesake.close()
+        group.come_to_rest_in_time()
+        assert group.members["a"] is not fenced
+        assert group.crashed() == {}
 
 
 def test_java_members_report_on_the_clock_of_the_others() -> None:

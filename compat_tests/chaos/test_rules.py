@@ -211,6 +211,22 @@ def test_a_late_announcement_of_an_older_generation_makes_a_zombie_not_a_live_ow
     assert "zombies with a lease deliver nothing" in broken(zombie)
 
 
+def test_a_static_member_that_did_not_join_in_time_is_a_zombie_not_a_live_owner() -> None:
+    # Member `a` gets the partition in generation 2, and generation 3 has its JoinGroup of generation 1.
+    stale = dataclasses.replace(generation(10, 3, a=None, b=P), joined_from={"a": 1, "b": 2})
+    ledger = Ledger(
+        deliveries=[Delivery(11, "b", P, 0, 9)],
+        ownerships=[owns("a", 2, 12, Ending.LOST), owns("b", 10.1)],
+        generations=[generation(1, 2, a=P, b=None), stale],
+    )
+    assert judge(ledger) == []
+    zombie = dataclasses.replace(ledger, deliveries=[*ledger.deliveries, Delivery(11.5, "a", P, 10, 13)])
+    assert "zombies with a lease deliver nothing" in broken(zombie)
+    joined = dataclasses.replace(stale, joined_from={"a": 2, "b": 2})
+    in_time = dataclasses.replace(ledger, generations=[ledger.generations[0], joined])
+    assert "no partition has two live owners" in broken(in_time)
+
+
 def test_an_announcement_that_comes_when_the_member_is_out_belongs_to_what_it_was_given_before() -> None:
     late = dataclasses.replace(
         ZOMBIE, ownerships=[owns("b", 10.1), Ownership(12, 12.5, "a", "", P, Ending.LOST)]

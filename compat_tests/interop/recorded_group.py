@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ from compat_tests.support.offset_commits import decode_offset_commit
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
-from kafka_assignors.wire import decode_assignment, decode_subscription
+from kafka_assignors.wire import decode_assignment, decode_member, decode_subscription
 from kafka_assignors_replay.folds.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
@@ -51,6 +51,11 @@ class Generation:
     subscribed: Mapping[str, frozenset[str]]
     """Subscribed topics by member id."""
     assignment: Assignment
+    joined_from: Mapping[str, int] = field(default_factory=dict)
+    """The generation that each member's newest JoinGroup names, by member id; -1 if it names none.
+
+    A static member that did not join in time stays in the group with its JoinGroup of an earlier generation.
+    """
     at_ms: int = 0
     """The time of the record, in milliseconds since the epoch."""
 
@@ -67,6 +72,10 @@ class Generation:
             names,
             {m.member_id: frozenset(decode_subscription(m.subscription).topics) for m in record.members},
             Assignment({m.member_id: _assigned(m.assignment) for m in record.members}),
+            {
+                m.member_id: decode_member(record.protocol, m.member_id, m.subscription).generation
+                for m in record.members
+            },
             at_ms,
         )
 
