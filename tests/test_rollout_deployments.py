@@ -12,7 +12,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.deployments import (
+from kafka_assignors.strategies import CooperativeSticky, Sticky, Strategy
+from kafka_assignors_strategies import Rollout
+from tests.deployments import (
     SCENES,
     Deployment,
     Pod,
@@ -24,8 +26,6 @@ from benchmarks.deployments import (
     surge,
     unavailable,
 )
-from kafka_assignors.strategies import CooperativeSticky, Sticky, Strategy
-from kafka_assignors_strategies import Rollout
 
 topics_of = st.lists(st.integers(1, 20), min_size=1, max_size=4).map(
     lambda counts: {f"t{number}": count for number, count in enumerate(counts)}

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.weighted import a_group, events, life
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
 from kafka_assignors.loads import measure_loads, weights_of
@@ -19,8 +18,11 @@ from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.makespan.jobs import NO_OWNER, jobs_of
 from tests.weighed_groups import (
     after,
+    events,
     least_makespan,
+    life,
     loads,
+    pareto_group,
     random_weighed_group,
     settled,
     weighed,
@@ -120,8 +122,7 @@ class TestBounds:
     @pytest.mark.parametrize("mixed", [False, True])
     @pytest.mark.parametrize("members", [10, 100])
     def test_a_twentieth_above_the_bound_in_each_event_by_default(self, members: int, mixed: bool) -> None:
-        # The groups of the benchmark, with fewer members and partitions.
-        for event, group in events(a_group(members, 20 * members, mixed)):
+        for event, group in events(pareto_group(members, 20 * members, mixed)):
             assert measure_loads(group, assigned(Weighted(), group)).ratio <= 1.05, event
 
     def test_readers_of_one_topic_alone_bound_all_members(self) -> None:
@@ -190,7 +191,7 @@ class TestWhatMoves:
     @pytest.mark.parametrize("threshold", [0, 0.02, Weighted().threshold])
     def test_few_move_as_weights_change_and_loads_stay_near_the_bound(self, threshold: float) -> None:
         # Weights change by up to a quarter. A fresh assignment would move nine of ten partitions.
-        lived = list(life(a_group(20, 2000, False), Weighted(threshold)))
+        lived = list(life(pareto_group(20, 2000, False), Weighted(threshold)))
         assert max(ratio for _, ratio in lived) <= 1.005 / (1 - threshold)
         assert max(moved for moved, _ in lived) <= 2000 / 50
 

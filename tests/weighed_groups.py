@@ -1,21 +1,26 @@
-"""Groups with weighted partitions, small enough to try every assignment."""
+"""Groups with weighted partitions: small enough to try every assignment, or of a size as users have."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.loads import weights_of
-from kafka_assignors.strategies import RebalanceProtocol, Strategy
+from kafka_assignors.loads import measure_loads, weights_of
+from kafka_assignors.quality import measure
+from kafka_assignors.strategies import RebalanceProtocol, Sticky, Strategy
+from kafka_assignors_strategies import Weighted
 
 __all__ = [
     "after",
+    "events",
     "least_makespan",
+    "life",
     "loads",
+    "pareto_group",
     "random_weighed_group",
     "settled",
     "weighed",
@@ -23,6 +28,8 @@ __all__ = [
 ]
 
 GENERATION = 9
+TOPICS = 20
+"""Of a group of `pareto_group`."""
 
 Owned = Mapping[str, Mapping[str, Sequence[int]]]
 
@@ -146,3 +153,59 @@ def weighed_groups(draw: st.DrawFn, *, most_partitions: int = 4) -> Group:
             if owner is not None:
                 owned[owner].setdefault(name, []).append(partition)
     return weighed(topics, members, owned if draw(st.booleans()) else None)
+
+
+def pareto_group(members: int, partitions: int, mixed: bool) -> Group:
+    """Members of all topics, or of half of them each if `mixed`; no partition has an owner."""
+    rng, size = random.Random(members), partitions // TOPICS
+    topics = [
+        Topic(f"t{number:02}", size, weights=tuple(pareto_weight(rng) for _ in range(size)))
+        for number in range(TOPICS)
+    ]
+    names = [topic.name for topic in topics]
+    return Group.of(
+        topics,
+        [
+            Member(f"m{number:04}", frozenset(rng.sample(names, TOPICS // 2) if mixed else names))
+            for number in range(members)
+        ],
+    )
+
+
+def pareto_weight(rng: random.Random) -> int:
+    return int(1000 * rng.paretovariate(2))
+
+
+def events(group: Group) -> Iterator[tuple[str, Group]]:
+    """Events of a group, each starting from the assignment that `weighted` made first."""
+    yield "everything is new", group
+    settled = after(group, Weighted().assign(group))
+    yield "nothing has changed", settled
+    members = list(settled.members.values())
+    yield "one member leaves", Group.of(group.topics.values(), members[1:])
+    yield "one member joins", Group.of(group.topics.values(), [*members, Member("new", members[0].topics)])
+    rng = random.Random(1)
+    anew = [
+        Topic(
+            topic.name, topic.partitions, weights=tuple(pareto_weight(rng) for _ in range(topic.partitions))
+        )
+        for topic in group.topics.values()
+    ]
+    yield "all weights are drawn anew", Group.of(anew, members)
+    yield "until now it was sticky", after(group, Sticky().assign(group))
+
+
+def life(group: Group, strategy: Strategy) -> Iterator[tuple[int, float]]:
+    """The number of moved partitions in each rebalance, and the greatest load over the bound after it."""
+    rng = random.Random(2)
+    group = after(group, strategy.assign(group))
+    for _ in range(20):
+        group = Group.of([drifted(topic, rng) for topic in group.topics.values()], group.members.values())
+        assignment = strategy.assign(group)
+        yield measure(group, assignment).moved, measure_loads(group, assignment).ratio
+        group = after(group, assignment)
+
+
+def drifted(topic: Topic, rng: random.Random) -> Topic:
+    weights = (int((weight or 0) * rng.uniform(0.75, 1.25)) for weight in topic.weights or ())
+    return Topic(topic.name, topic.partitions, weights=tuple(weights))

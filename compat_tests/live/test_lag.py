@@ -1,7 +1,4 @@
-"""Groups whose leaders read the lag from the brokers, while members join and the lag changes.
-
-`python -m benchmarks.lag` extends this scenario, and compares it with `cooperative-sticky`.
-"""
+"""Groups whose leaders read the lag from the brokers, while members join and the lag changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Groups whose members read their strategy from a file of rules, while a new topic is rolled out to them.
-
-`python -m benchmarks.rules` extends this scenario, and compares it with `cooperative-sticky`.
-"""
+"""Groups whose members read their strategy from a file of rules, while a new topic is rolled out to them."""
 
 from __future__ import annotations
 

@@ -1,24 +1,19 @@
 """Deployments of an application, step by step, and the moves of its group's partitions.
 
-    python -m benchmarks.deployments            # the figures in docs/rules.md
-
-The benchmark runs only the strategy and the leader's part (`kafka_assignors.leader.lead`). Pods are members
-that join and leave. After each change the group rebalances until no partition is withheld, in as many rounds
-as the cooperative protocol needs. The table counts how often the consumer of a partition changes (`handed
-over`), and how often a live pod that goes on consuming has to give it up (`taken from a live pod`).
+Pods are members that join and leave; there are only the strategy and the leader's part. After each change the
+group rebalances until no partition is withheld, in as many rounds as the cooperative protocol needs. Counted
+is how often the consumer of a partition changes, and how often a live pod that goes on has to give it up.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from kafka_assignors.announcements import WHOLE_SHARE, Facts, encode_facts
 from kafka_assignors.group import Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
-from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, Sticky, Strategy
-from kafka_assignors_strategies import Rollout
+from kafka_assignors.strategies import RebalanceProtocol, Strategy
 
 __all__ = ["SCENES", "Deployment", "Pod"]
 
@@ -59,7 +54,6 @@ class Deployment:
         self.topics = [Topic(name, partitions) for name, partitions in topics.items()]
         self.pods: dict[str, Pod] = {}
         self.generation = 0
-        self.rounds = 0
         self.handed_over = 0
         self.taken_from_live = 0
         self.greatest_load = 0
@@ -115,7 +109,6 @@ class Deployment:
         protocol = RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
         led = lead(self.strategy, group, protocol)
         self.generation += 1
-        self.rounds += 1
         for name, owned in led.assignment.members.items():
             self.pods[name] = replace(self.pods[name], owned=owned, generation=self.generation)
             for topic, partitions in owned.items():
@@ -131,7 +124,7 @@ class Deployment:
 
     def settled(self) -> None:
         """Reset the counts."""
-        self.rounds = self.handed_over = self.taken_from_live = self.greatest_load = 0
+        self.handed_over = self.taken_from_live = self.greatest_load = 0
 
     def loads(self, release: str | None = None) -> list[int]:
         """The loads of all pods, or of those of one release, ascending."""
@@ -219,51 +212,12 @@ def crash(deployment: Deployment, pods: int) -> Iterator[None]:
         yield
 
 
-DRAINING = "surge 1, draining"
-"""The scene that only `rollout` supports."""
-
 SCENES: Mapping[str, Callable[[Deployment, int], Iterator[None]]] = {
     "surge 1": surge,
     "surge 25 %": lambda deployment, pods: surge(deployment, pods, max(1, pods // 4)),
-    DRAINING: lambda deployment, pods: surge(deployment, pods, draining=True),
+    "surge 1, draining": lambda deployment, pods: surge(deployment, pods, draining=True),
     "unavailable 1": unavailable,
     "blue and green": blue_green,
     "aborted half-way": aborted,
     "two crashes": crash,
 }
-STRATEGIES = (Rollout, CooperativeSticky, Sticky)
-
-
-def table(pods: int, topics: Mapping[str, int]) -> list[str]:
-    """The figures of every scene under every strategy, as a Markdown table."""
-    partitions = sum(topics.values())
-    lines = [
-        f"{pods} pods, {partitions} partitions in {len(topics)} topics",
-        "",
-        "| deployment | strategy | handed over | taken from a live pod | greatest load | rounds |",
-        "|---|---|---|---|---|---|",
-    ]
-    for name, scene in SCENES.items():
-        for kind in STRATEGIES if name != DRAINING else (Rollout,):
-            deployment = Deployment(kind(), topics)
-            for _ in scene(deployment, pods):
-                pass
-            lines.append(
-                f"| {name} | `{deployment.strategy.name}` | {deployment.handed_over} "
-                f"| {deployment.taken_from_live} | {deployment.greatest_load} | {deployment.rounds} |"
-            )
-    return lines
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="What deployments do to the partitions of a group.")
-    parser.add_argument("--pods", type=int, default=8, help="pods of the application (8)")
-    parser.add_argument("--topics", type=int, default=3, help="topics, all of which they subscribe to (3)")
-    parser.add_argument("--partitions", type=int, default=32, help="partitions of each topic (32)")
-    options = parser.parse_args(arguments)
-    topics = {f"topic-{number}": options.partitions for number in range(options.topics)}
-    print("\n".join(table(options.pods, topics)))
-
-
-if __name__ == "__main__":
-    main()
