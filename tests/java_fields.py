@@ -67,8 +67,8 @@ def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
     return encode_group_metadata(_group_metadata(version, fields))
 
 
-def decode_fields(kind: str, version: int, data: bytes, *, strict: bool = True) -> Fields:
-    """The fields that our codecs read from these bytes; `strict` is passed to `decode_member` for user data.
+def decode_fields(kind: str, version: int, data: bytes) -> Fields:
+    """The fields that our codecs read from these bytes.
 
     Only `consumer_group` uses `version`: it is the type of the record.
     """
@@ -85,7 +85,7 @@ def decode_fields(kind: str, version: int, data: bytes, *, strict: bool = True) 
         assignment = decode_assignment(data)
         return {"partitions": _plain(assignment.partitions), "user_data": assignment.user_data.hex()}
     if kind in ("sticky", "cooperative-sticky"):
-        member = decode_member(kind, "m", encode_subscription(Subscription(1, (), data)), strict=strict)
+        member = decode_member(kind, "m", encode_subscription(Subscription(1, (), data)))
         return {"owned": _plain(member.owned), "generation": member.generation}
     if kind == "record_key":
         return _record_key_fields(data)

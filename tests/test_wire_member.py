@@ -65,35 +65,24 @@ def test_an_eager_member_arrives_whole_and_its_partitions_as_revoked(name: str) 
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-@pytest.mark.parametrize("version", range(4))
-def test_an_eager_member_never_uses_the_field_for_held_partitions(name: str, version: int) -> None:
-    data = encode_member(Named(name), CONTEXT, held=False, version=version)
-    assert decode_subscription(data).owned == {}
-    member = decode_member(name, "m-1", data)
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, True)
-
-
-@pytest.mark.parametrize("name", STATEFUL)
-@pytest.mark.parametrize("version", [1, 2])
-def test_held_partitions_and_their_generation_fit_every_version_that_has_the_field(
-    name: str, version: int
-) -> None:
-    member = decode_member(name, "m-1", encode_member(Named(name), CONTEXT, held=True, version=version))
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, False)
-
-
-def test_held_partitions_cannot_be_sent_in_version_0() -> None:
-    with pytest.raises(ProtocolError, match="held partitions cannot be sent in version 0"):
-        encode_member(Named("cooperative-sticky"), CONTEXT, held=True, version=0)
+def test_an_eager_member_never_uses_the_field_for_held_partitions(name: str) -> None:
+    assert decode_subscription(encode_member(Named(name), CONTEXT, held=False)).owned == {}
 
 
 @pytest.mark.parametrize("held", [True, False])
-@pytest.mark.parametrize("version", range(4))
-def test_a_newcomer_can_send_any_version(held: bool, version: int) -> None:
-    newcomer = MemberContext(frozenset({"orders"}))
-    data = encode_member(Named("cooperative-sticky"), newcomer, held=held, version=version)
+def test_a_newcomer_claims_nothing(held: bool) -> None:
+    data = encode_member(Named("cooperative-sticky"), MemberContext(frozenset({"orders"})), held=held)
     member = decode_member("cooperative-sticky", "m-1", data)
     assert (member.owned, member.generation, member.revoked) == ({}, -1, False)
+
+
+@pytest.mark.parametrize("name", STATEFUL)
+def test_a_revoked_claim_needs_no_field_of_a_later_version(name: str) -> None:
+    data = encode_subscription(
+        Subscription(0, ("orders",), encode_user_data(Named(name), CONTEXT, held=False))
+    )
+    member = decode_member(name, "m-1", data)
+    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, True)
 
 
 def test_the_topics_are_sent_in_order() -> None:
@@ -136,8 +125,8 @@ def test_an_owned_topic_without_partitions_is_no_claim() -> None:
 
 def test_a_subscription_cut_anywhere_names_the_member() -> None:
     data = encode_member(Named("cooperative-sticky"), CONTEXT, held=True)
-    version_0 = MemberContext(CONTEXT.topics, {}, 7)
-    end_of_user_data = len(encode_member(Named("cooperative-sticky"), version_0, held=True, version=0))
+    whole = decode_subscription(data)
+    end_of_user_data = len(encode_subscription(Subscription(0, whole.topics, whole.user_data)))
     for length in set(range(len(data))) - {end_of_user_data}:
         with pytest.raises(ProtocolError, match="subscription of member 'm-1': ") as error:
             decode_member("cooperative-sticky", "m-1", data[:length])

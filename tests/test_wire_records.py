@@ -187,13 +187,13 @@ def test_the_broker_and_its_clients_wrote_the_very_bytes_that_we_write() -> None
         assert sorted(encode_assignment(assignment)) == sorted(member.assignment)
 
 
-def test_every_member_that_the_broker_stored_can_be_read_strictly() -> None:
+def test_every_member_that_the_broker_stored_can_be_read() -> None:
     claims = 0
     for record in GENERATIONS:
         value = decode_group_metadata(bytes.fromhex(record["value"]))
         for stored in value.members:
             member = decode_member(
-                value.protocol or "", stored.member_id, stored.subscription, stored.instance_id, strict=True
+                value.protocol or "", stored.member_id, stored.subscription, stored.instance_id
             )
             assert (
                 not member.revoked

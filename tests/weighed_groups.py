@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
-from kafka_assignors.loads import measure_loads, weights_of
+from kafka_assignors.loads import weights_of
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import RebalanceProtocol, Sticky, Strategy
+from kafka_assignors_cli.loads import measure_loads
 from kafka_assignors_strategies import Weighted
 
 __all__ = [

@@ -75,7 +75,7 @@ def test_user_data_that_break_off_make_no_claim_as_in_java(java: JavaBytes) -> N
     for kind in ("sticky", "cooperative-sticky"):
         for fields in samples(kind, 1, 10):
             for cut in broken_off(java.write(kind, 1, fields)):
-                assert decode_fields(kind, 1, cut, strict=False) == java.read(kind, 1, cut), cut.hex()
+                assert decode_fields(kind, 1, cut) == java.read(kind, 1, cut), cut.hex()
 
 
 def broken_off(data: bytes) -> list[bytes]:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors.text_files import excess
-from kafka_assignors_cli.files import parse_toml, read_document, read_file
+from kafka_assignors_cli.files import excess, parse_toml, read_document, read_file
 
 
 def read_settings(path: Path) -> dict[str, object]:

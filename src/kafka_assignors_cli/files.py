@@ -6,6 +6,7 @@ Errors are `UserError`: they name the file and, where there is one, the line.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import itertools
 import json
 import re
@@ -18,14 +19,7 @@ from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
 from kafka_assignors.group_json import Path as FieldPath
-from kafka_assignors.text_files import (
-    MOST_BYTES,
-    NoTomlReaderError,
-    TextFileError,
-    TomlError,
-    read_text,
-    read_toml,
-)
+from kafka_assignors.text_files import MOST_BYTES, TextFileError, read_text
 
 Value = TypeVar("Value")
 
@@ -38,19 +32,58 @@ def read_file(path: Path, most_bytes: int = MOST_BYTES) -> str:
         raise UserError(f"{path}: {error}") from None
 
 
+_MOST_LEVELS = 100
+_MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
+
+_TOO_DEEP = f"it is nested more than {_MOST_LEVELS} levels deep"
+_TOO_LONG = "an integer does not fit in 64 bits"
+
+
 def parse_toml(path: Path, text: str) -> dict[str, Any]:
-    """The table in `text`, the content of `path`."""
+    """The table in `text`, the content of `path`: by Python's own reader, or by `tomli` on Python 3.10."""
+    reader: Any = None
+    for name in ("tomllib", "tomli"):  # the first from Python 3.11 on
+        with contextlib.suppress(ModuleNotFoundError):
+            reader = importlib.import_module(name)
+            break
+    if reader is None:
+        raise UserError(f'{path}: Python 3.10 reads no TOML by itself: pip install "kafka-assignors[cli]"')
+    table: dict[str, Any] = {}
     try:
-        return read_toml(text)
-    except NoTomlReaderError:
-        raise UserError(
-            f'{path}: Python 3.10 reads no TOML by itself: pip install "kafka-assignors[cli]"'
-        ) from None
-    except TomlError as error:
+        table = reader.loads(text)
+        problem = excess(table)
+    except reader.TOMLDecodeError as error:
         line = re.search(r"at line (\d+)", str(error))
         quote = ": a name with dots beside one that it begins with, such as client, belongs in quotes"
         hint = quote if "overwrite" in str(error) else ""
         raise UserError(f"{path}{':' + line[1] if line else ''}: not TOML: {error}{hint}") from None
+    except RecursionError:
+        problem = _TOO_DEEP
+    except ValueError:  # Python's own limit on the digits of a number.
+        problem = _TOO_LONG
+    if problem:
+        raise UserError(f"{path}: not TOML: {problem}")
+    return table
+
+
+def excess(value: object) -> str | None:
+    """A sentence about a number or a depth in `value` beyond the limits; None if there is none.
+
+    Python reads integers that it then refuses to print or to convert, and tables that no recursive function
+    gets through.
+    """
+    level: list[object] = [value]
+    for _ in range(_MOST_LEVELS + 1):
+        if any(type(each) is int and not _MIN_INT64 <= each <= _MAX_INT64 for each in level):
+            return _TOO_LONG
+        level = [part for each in level for part in _parts(each)]
+    return _TOO_DEEP if level else None
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def read_client_properties(path: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ A strategy is found in four ways:
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
 - one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as Python
-  code (see `strategy_file`).
+  code.
 
 `load_strategy` checks each strategy against the contract once, so its callers need not.
 
@@ -19,15 +19,18 @@ adapters: two tables say which strategy that is.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import re
+import sys
 from collections.abc import Mapping
 from importlib import metadata
+from pathlib import Path
+from types import ModuleType
 from typing import cast
 
-from kafka_assignors.strategies.strategy_file import CodeError, module_of_file
 from kafka_assignors.strategy import Strategy, contract_problem
-from kafka_assignors.text_files import TextFileError
+from kafka_assignors.text_files import TextFileError, read_text
 
 ASSIGNOR_CLASSES: Mapping[str, str] = {
     "RangeAssignor": "range",
@@ -176,13 +179,42 @@ def _imported(target: str, spec: str) -> object:
     return _attribute(found, attribute, module_name, spec)
 
 
-def _module_of_file(file: str, spec: str) -> object:
+def _module_of_file(file: str, spec: str) -> ModuleType:
+    """The module that the code in a file makes; a file with the same text runs once in a process.
+
+    It can import the files beside it: their folder is the last of the module search path from then on, so
+    that it hides no installed module.
+    """
+    path, failed = Path(file), f"strategy {spec!r}: {file}"
     try:
-        return module_of_file(file)
+        text = read_text(path)
     except TextFileError as error:
-        raise StrategyError(f"strategy {spec!r}: {file} cannot be read: {error}") from None
-    except CodeError as error:
-        raise StrategyError(f"strategy {spec!r}: {error}") from error
+        raise StrategyError(f"{failed} cannot be read: {error}") from None
+    digest = hashlib.sha256(f"{path.resolve()}\0{text}".encode()).hexdigest()[:16]
+    name = f"kafka_assignors_strategy_file_{digest}"
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        code = compile(text, str(path), "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise StrategyError(f"{failed}:{error.lineno or 1}: not Python: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise StrategyError(f"{failed}: not Python: {error or type(error).__name__}") from None
+    module = ModuleType(name)
+    module.__file__ = str(path)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    # Dataclasses and pickle look for the module of a class here.
+    sys.modules[name] = module
+    try:
+        exec(code, module.__dict__)  # The user names the file in order to run it.
+    except BaseException as error:
+        del sys.modules[name]
+        if not isinstance(error, Exception):
+            raise
+        raise StrategyError(f"{failed}: it fails when it runs: {type(error).__name__}: {error}") from error
+    return module
 
 
 def _attribute(found: object, attribute: str, source: str, spec: str) -> object:

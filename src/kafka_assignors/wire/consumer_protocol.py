@@ -71,11 +71,11 @@ def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool =
         raise error.of(f"member data of strategy {strategy.name!r}") from None
 
 
-def read_user_data(name: str, reader: Reader, *, strict: bool) -> MemberData:
+def _read_user_data(name: str, reader: Reader) -> MemberData:
     """The member data in the user data at the reader's position, under the strategy of this name.
 
-    User data of another client that do not follow Java's format are ignored, as in every client, unless
-    `strict`. Member data of ours that break off are always a `ProtocolError`.
+    User data of another client that do not follow Java's format are ignored, as in every client. Member data
+    of ours that break off are a `ProtocolError`.
     """
     owned: TopicPartitions = {}
     generation = NO_GENERATION
@@ -85,8 +85,6 @@ def read_user_data(name: str, reader: Reader, *, strict: bool) -> MemberData:
         elif name == _COOPERATIVE_STICKY and reader.remaining:
             owned, generation = _read_cooperative_sticky_user_data(reader)
     except ProtocolError:
-        if strict:
-            raise
         return MemberData()
     if not _member_data_follow(reader):
         return MemberData(owned, generation)
@@ -311,30 +309,20 @@ def _require(version: int, since: int, field: str, unset: bool) -> None:
         )
 
 
-def encode_member(
-    strategy: Strategy, context: MemberContext, *, held: bool, version: int = _NEWEST_VERSION
-) -> bytes:
+def encode_member(strategy: Strategy, context: MemberContext, *, held: bool) -> bytes:
     """The subscription with which a member of `strategy` joins.
 
     `held` says that it goes on owning `context.owned` while it joins; an eager member passes False.
-    `version` is that of the subscription: what it has no field for (the generation before 2, the rack
-    before 3) goes into the user data or is left out.
-
-    `ProtocolError` if something does not fit the format, or for partitions held in version 0, which cannot
-    say so.
+    `ProtocolError` if something does not fit the format.
     """
-    if held and context.owned and version < 1:
-        raise ProtocolError(
-            "owned_partitions", 0, "held partitions cannot be sent in version 0", "subscription"
-        )
     return encode_subscription(
         Subscription(
-            version,
+            _NEWEST_VERSION,
             tuple(sorted(context.topics)),
             encode_user_data(strategy, context, held=held),
             sorted_partitions(context.owned) if held else {},
-            context.generation if version >= 2 else NO_GENERATION,
-            context.rack if version >= 3 else None,
+            context.generation,
+            context.rack,
         )
     )
 
@@ -345,7 +333,6 @@ def decode_member(
     metadata: bytes | bytearray | memoryview,
     instance_id: str | None = None,
     *,
-    strict: bool = False,
     names: Names | None = None,
 ) -> Member:
     """The member that a leader decodes from the bytes of a member of `strategy`, a name or an object.
@@ -357,8 +344,8 @@ def decode_member(
     subscription then share one set of topics, which is quick to compare.
 
     `ProtocolError`, naming the member, if the bytes are not a subscription or the member data of ours in it
-    break off; with `strict`, also if the user data of `sticky` or `cooperative-sticky` are not what Java
-    sends. Otherwise such a member counts as one without a claim, as it does for all clients.
+    break off. If the user data of `sticky` or `cooperative-sticky` are not what Java sends, the member counts
+    as one without a claim, as it does for all clients.
     """
     name = strategy if isinstance(strategy, str) else strategy.name
     reader = Reader(metadata, _SUBSCRIPTION, names=names)
@@ -367,7 +354,7 @@ def decode_member(
         user_data = Reader(
             subscription.user_data, _SUBSCRIPTION, parent="user_data", base=offset, names=reader.names
         )
-        told = read_user_data(name, user_data, strict=strict)
+        told = _read_user_data(name, user_data)
     except ProtocolError as error:
         raise error.of(f"{_SUBSCRIPTION} of member {quoted(member_id)}") from None
 
