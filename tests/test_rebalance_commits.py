@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from kafka_assignors.rebalance.events import (
     TopicsRecreated,
 )
 from kafka_assignors.rebalance.member import OutOfOrderError
+from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
 
@@ -271,7 +273,7 @@ class Committer:
 
     def __init__(self, *owned: int) -> None:
         self.driver = Driver().owning(*owned)
-        self.commits = SessionCommits(self, "g")  # type: ignore[arg-type]  # all that it needs
+        self.commits = SessionCommits(self, "g", Observers((), "g", logging.getLogger("tests")))  # type: ignore[arg-type]  # all that it needs
         self.ready = True
         self.connecting: asyncio.Future[None] | None = None
         self.under_way: tuple[Membership, dict[Partition, int], asyncio.Future[Any]] | None = None

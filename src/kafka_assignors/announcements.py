@@ -41,7 +41,7 @@ WHOLE_SHARE = 10_000
 
 _SUBJECT = "facts"
 _VERSION = 1
-_FIELDS: Sequence[tuple[str, type]] = (
+FACT_TYPES: Sequence[tuple[str, type]] = (
     ("release", str),
     ("share", int),
     ("draining", bool),
@@ -91,7 +91,7 @@ class Facts:
 def encode_facts(facts: Facts) -> bytes:
     """The bytes of `facts`; empty for a member that announces nothing."""
     fields: dict[int, bytes] = {}
-    for tag, (name, kind) in enumerate(_FIELDS):
+    for tag, (name, kind) in enumerate(FACT_TYPES):
         fact = getattr(facts, name)
         if fact is None or fact is False:
             continue
@@ -135,9 +135,9 @@ def decode_facts(data: bytes) -> Facts:
 
 
 def _with_field(facts: Facts, tag: int, reader: Reader) -> Facts:
-    if tag >= len(_FIELDS):
+    if tag >= len(FACT_TYPES):
         return facts
-    name, kind = _FIELDS[tag]
+    name, kind = FACT_TYPES[tag]
     fact: Any
     if kind is str:
         fact = reader.string(name)

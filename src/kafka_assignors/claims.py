@@ -145,10 +145,7 @@ def _consider(group: Group, dropped: list[DroppedClaim]) -> list[tuple[Member, T
 
 def _union_if_clean(sequences: Sequence[Sequence[int]], count: int) -> set[int] | None:
     """All partitions in the sequences; None if one of them does not exist or appears twice."""
-    try:
-        claimed = sum(map(len, sequences))
-    except OverflowError:  # a range longer than the machine can count
-        return None
+    claimed = sum(map(len, sequences))
     if claimed > count:
         return None
     union: set[int] = set().union(*sequences)
@@ -180,13 +177,13 @@ def _judge_topic(
     claimed: set[int] = set()
     contested: set[int] = set()
     for member, owned in claims:
-        existing = _existing(owned, count)
-        if len(existing) < _length(owned):
+        existing = [partition for partition in owned if 0 <= partition < count]
+        if len(existing) < len(owned):
             others = islice(
                 (partition for partition in owned if not 0 <= partition < count), NAMED_PARTITIONS
             )
             reason = NO_SUCH_PARTITION.format(partitions=count)
-            missing = _length(owned) - len(existing)
+            missing = len(owned) - len(existing)
             dropped.append(DroppedClaim(member.id, topic, tuple(sorted(others)), reason, missing))
         once = set(existing)
         if len(once) < len(existing):
@@ -217,16 +214,6 @@ def _judge_topic(
     return kept
 
 
-def _existing(owned: Sequence[int], count: int) -> Sequence[int]:
-    """The claimed partitions that exist. A `range`, however long, costs no more than what is left of it."""
-    if isinstance(owned, range):
-        ascending = owned if owned.step > 0 else owned[::-1]
-        skipped = max(0, -(ascending.start // ascending.step))
-        start = ascending.start + skipped * ascending.step
-        return range(start, min(ascending.stop, count), ascending.step)
-    return [partition for partition in owned if 0 <= partition < count]
-
-
 def _is_ascending(partitions: Sequence[int]) -> bool:
     """Whether a sequence without repetitions is in ascending order."""
     if isinstance(partitions, range):
@@ -234,17 +221,9 @@ def _is_ascending(partitions: Sequence[int]) -> bool:
     return all(map(lt, partitions, islice(partitions, 1, None)))
 
 
-def _length(owned: Sequence[int]) -> int:
-    """The length of a sequence; `len` fails on a `range` longer than the machine's word."""
-    if isinstance(owned, range):
-        return max(0, -((owned.start - owned.stop) // owned.step))
-    return len(owned)
-
-
 def _drop(
     dropped: list[DroppedClaim], member: Member, topic: str, partitions: Sequence[int], reason: str
 ) -> None:
-    count = _length(partitions)
-    if count:
+    if partitions:
         named = sorted(islice(partitions, NAMED_PARTITIONS))
-        dropped.append(DroppedClaim(member.id, topic, tuple(named), reason, count))
+        dropped.append(DroppedClaim(member.id, topic, tuple(named), reason, len(partitions)))

@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kafka_assignors.announcements import Facts, InvalidFactError, decode_facts, encode_facts
+from kafka_assignors.announcements import FACT_TYPES, Facts, InvalidFactError, decode_facts, encode_facts
 from kafka_assignors.group import (
     MOST_WEIGHT,
     NO_GENERATION,
@@ -196,29 +196,30 @@ def _data_to_json(data: bytes) -> dict[str, Any]:
 
 
 def _topic_to_json(topic: Topic) -> dict[str, Any]:
-    form: dict[str, Any] = {"partitions": topic.partitions}
-    if topic.replica_racks is not None:
-        form["replica_racks"] = [sorted(racks) for racks in topic.replica_racks]
-    if topic.weights is not None:
-        form["weights"] = list(topic.weights)
-    if topic.id is not None:
-        form["id"] = topic.id
-    return form
+    racks, weights = topic.replica_racks, topic.weights
+    return _without_none(
+        partitions=topic.partitions,
+        replica_racks=None if racks is None else [sorted(each) for each in racks],
+        weights=None if weights is None else list(weights),
+        id=topic.id,
+    )
 
 
 def _member_to_json(member: Member) -> dict[str, Any]:
-    form: dict[str, Any] = {"id": member.id, "topics": sorted(member.topics)}
-    if member.instance_id is not None:
-        form["instance_id"] = member.instance_id
-    if member.rack is not None:
-        form["rack"] = member.rack
-    if member.owned:
-        form["owned"] = {topic: list(member.owned[topic]) for topic in sorted(member.owned)}
-    if member.generation != NO_GENERATION:
-        form["generation"] = member.generation
-    if member.revoked:
-        form["revoked"] = True
-    return {**form, **_data_to_json(member.data)}
+    return _without_none(
+        id=member.id,
+        topics=sorted(member.topics),
+        instance_id=member.instance_id,
+        rack=member.rack,
+        owned={topic: list(member.owned[topic]) for topic in sorted(member.owned)} or None,
+        generation=None if member.generation == NO_GENERATION else member.generation,
+        revoked=member.revoked or None,
+        **_data_to_json(member.data),
+    )
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 class _Fields:
@@ -297,12 +298,7 @@ def _integer(value: object, path: Path) -> int:
 
 
 _FACTS: Mapping[str, Callable[[object, Path], Any]] = {
-    "release": _string,
-    "share": _integer,
-    "draining": _boolean,
-    "capacity": _integer,
-    "standby": _boolean,
-    "rules": _string,
+    name: {str: _string, int: _integer, bool: _boolean}[kind] for name, kind in FACT_TYPES
 }
 _MEMBER_KEYS = ("id", "topics", "instance_id", "rack", "owned", "generation", "revoked", "data", *_FACTS)
 

@@ -93,8 +93,7 @@ class CooperativeCoordinator(WatchingCoordinator):
     def handle(self, event: events.Event) -> None:
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
-        if self._session.observers is not None:
-            self._session.observers.stepped(before, event, self._member, actions, now)
+        self._session.observers.stepped(before, event, self._member, actions, now)
         # Attributes of aiokafka, for aiokafka's methods.
         membership = self._member.membership
         self.generation, self.member_id = membership.generation, membership.member_id

@@ -110,8 +110,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         before, now = self._member, lease.clock()
         self._member, actions = before.handle(event, now)
         self._show_membership()
-        if self._session.observers is not None:
-            self._session.observers.stepped(before, event, self._member, actions, now)
+        self._session.observers.stepped(before, event, self._member, actions, now)
         for action in actions:
             self._carry_out(action)
         if self._member.must_join:

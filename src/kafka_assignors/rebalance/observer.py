@@ -20,14 +20,7 @@ from typing import Any
 from kafka_assignors.claims import movement
 from kafka_assignors.group import NO_GENERATION
 from kafka_assignors.messages import EncodedAssignments
-from kafka_assignors.rebalance.events import (
-    Action,
-    Assigned,
-    Event,
-    JoinFailed,
-    Partitions,
-    SendJoin,
-)
+from kafka_assignors.rebalance.events import Action, Assigned, Event, JoinFailed, Partitions, SendJoin
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
 
@@ -163,8 +156,8 @@ class Observers:
                 if self._began_at is None:
                     self._began_at = now
                 self.tell("rebalance_begun", reason=action.reason)
-        if after.phase is Phase.CLOSED and before.phase is not Phase.CLOSED:
-            self._closed()
+        if after.phase is Phase.CLOSED and before.phase is not Phase.CLOSED and self.failures:
+            self._log.warning("group %r: %d calls of observers failed", self._group_id, self.failures)
 
     def _ended(self, before: MemberState, event: Event, after: MemberState, now: float) -> None:
         began_at = now if self._began_at is None else self._began_at
@@ -174,9 +167,8 @@ class Observers:
             outcome = RebalanceOutcome.ASSIGNED
         elif isinstance(event, JoinFailed) and event.given_id:
             outcome = RebalanceOutcome.MEMBER_ID_GIVEN
-        if (
-            outcome is RebalanceOutcome.ASSIGNED or not after.topics
-        ):  # A member that unsubscribes may join again a day later.
+        # A member that unsubscribes may join again a day later.
+        if outcome is RebalanceOutcome.ASSIGNED or not after.topics:
             self._began_at = None
         self.tell(
             "rebalance_ended",
@@ -222,10 +214,6 @@ class Observers:
                 observer,
                 exc_info=error,
             )
-
-    def _closed(self) -> None:
-        if self.failures:
-            self._log.warning("group %r: %d calls of observers failed", self._group_id, self.failures)
 
 
 def _overrides(observer: RebalanceObserver, name: str) -> bool:

@@ -76,7 +76,7 @@ class Session:
         join_task: the task of the last JoinGroup or SyncGroup request, as `Client.spawn` returned it.
         leave_task: the same for LeaveGroup.
         commits: the commits of the member.
-        observers: those that are told what happens; None if there are none.
+        observers: those that are told what happens.
     """
 
     def __init__(
@@ -92,8 +92,7 @@ class Session:
         log: Logger,
         observers: Iterable[RebalanceObserver | None] = (),
     ) -> None:
-        given = [one for one in observers if one is not None]
-        self.observers = Observers(given, group_id, log) if given else None
+        self.observers = Observers((one for one in observers if one is not None), group_id, log)
         self.commits = SessionCommits(client, group_id, self.observers)
         self.strategy = ""
         self.join_task: object = None
@@ -169,9 +168,8 @@ class Session:
         try:
             yield
         finally:
-            if self.observers is not None:
-                seconds = None if listener is None else lease.clock() - began_at
-                self.observers.tell(asked.told, partitions=asked.partitions, seconds=seconds)
+            seconds = None if listener is None else lease.clock() - began_at
+            self.observers.tell(asked.told, partitions=asked.partitions, seconds=seconds)
 
     # ---- JoinGroup
 
@@ -206,11 +204,10 @@ class Session:
             return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
         if response.error_code:
             return JoinFailed(join.attempt, await self._refusal("JoinGroup", response.error_code))
-        if self.observers is not None:
-            seconds = lease.clock() - sent_at
-            self.observers.tell(
-                "joined", seconds=seconds, generation=response.generation, leads=response.is_leader
-            )
+        seconds = lease.clock() - sent_at
+        self.observers.tell(
+            "joined", seconds=seconds, generation=response.generation, leads=response.is_leader
+        )
         self._joined = response
         self.strategy = response.strategy
         if response.leader_id == "" and not self._has_warned:
@@ -272,11 +269,10 @@ class Session:
             return failed(MembershipError.OTHER)
         if response.error_code:
             return failed(await self._refusal("SyncGroup", response.error_code))
-        if self.observers is not None:
-            seconds = lease.clock() - sent_at
-            self.observers.tell("synced", seconds=seconds, generation=membership.generation)
-            if outcome is not None:
-                self.observers.decided(joined.strategy, outcome, sent_at - began_at)
+        seconds = lease.clock() - sent_at
+        self.observers.tell("synced", seconds=seconds, generation=membership.generation)
+        if outcome is not None:
+            self.observers.decided(joined.strategy, outcome, sent_at - began_at)
         try:
             assigned = await self._own_assignment(response.assignment, joined.leader_id)
         except ProtocolError as error:
@@ -380,9 +376,7 @@ class Session:
             client.heartbeat_ended(failed if is_final else None, accepted=False)
             return False
         error = self._settle(error_code)
-        if self.observers is not None:
-            seconds = lease.clock() - sent_at
-            self.observers.tell("heartbeat_answered", seconds=seconds, ok=not error_code)
+        self.observers.tell("heartbeat_answered", seconds=lease.clock() - sent_at, ok=not error_code)
         client.handle(HeartbeatAnswered(membership, error, sent_at))
         if error is not MembershipError.OTHER:
             client.heartbeat_ended(None, accepted=True)

@@ -85,7 +85,7 @@ class _Line:
 class SessionCommits:
     """The open commits of one member."""
 
-    def __init__(self, client: Client, group_id: str, observers: Observers | None = None) -> None:
+    def __init__(self, client: Client, group_id: str, observers: Observers) -> None:
         self._observers = observers
         self._client = client
         self._group_id = group_id
@@ -182,9 +182,8 @@ class SessionCommits:
                     failure, [self._lines[one].sent for one in sending.partitions if one in self._lines]
                 )
         else:
-            if self._observers is not None:
-                seconds = lease.clock() - sent_at
-                self._observers.tell("commit_answered", seconds=seconds, ok=not any(codes.values()))
+            seconds = lease.clock() - sent_at
+            self._observers.tell("commit_answered", seconds=seconds, ok=not any(codes.values()))
             read = read_commit_response(sending.partitions, codes)
             if read.coordinator_moved:
                 client.forget_coordinator(NOT_COORDINATOR)
