@@ -12,13 +12,7 @@ rounds. A contestant that needs more than `--limit` CPU seconds for a sample is 
 one that needs more than `SLOW_MS` for a call is measured once, not in every round.
 
 The measures are: `assign`, the assignor's call on decoded members; `lead`, from the bytes of the members'
-JoinGroup requests to the bytes of their assignments; `first`, either of the two as the first call of a
-process; `memory`, the peak resident memory of a process that leads once; `growth`, our `assign` on series of
-groups that double.
-
-A sample of `first` is a process that has read the group file and answers one call. The contestants take
-turns, one process at a time, `--processes` each, and the result is the median. No code of the call has run
-before, except that for `assign` the members are decoded.
+JoinGroup requests to the bytes of their assignments.
 
 CPU time means: for Python the whole process; for Go user and system time of the process, with its garbage
 collector; for Java the calling thread alone, without garbage collector and compiler.
@@ -44,7 +38,7 @@ from typing import Any
 
 from benchmarks.contestants import CONTESTANTS, ROOT, Contestant, Runner, TooSlowError
 from benchmarks.group_file import write_group_file
-from benchmarks.workloads import GROWTH, GROWTH_TOPICS, WORKLOADS
+from benchmarks.workloads import WORKLOADS
 from compat_tests.support.jvm import java_home_binary, kafka_version
 from kafka_assignors.group import Group
 
@@ -72,8 +66,6 @@ class Race:
             calls: dict[str, int] = {}
             runners: dict[str, Runner] = {}
             for contestant in self.contestants:
-                if what not in contestant.does:
-                    continue
                 name = contestant.name
                 runners[name] = stack.enter_context(Runner(contestant, self.file, self.limit_s))
                 try:
@@ -88,35 +80,6 @@ class Race:
                     if times is not None and not (times and times[0] > SLOW_MS):
                         times.append(runners[name].cpu_ms(what, calls[name]))
         return {name: times and [round(ms, 4) for ms in times] for name, times in samples.items()}
-
-    def first_times(self, what: str, processes: int) -> Results:
-        """CPU milliseconds of the first call, by contestant, for each process; None if it is too slow."""
-        contestants = [contestant for contestant in self.contestants if what in contestant.does]
-        samples: dict[str, list[float] | None] = {contestant.name: [] for contestant in contestants}
-        for _ in range(processes):
-            for contestant in contestants:
-                times = samples[contestant.name]
-                if times is None or (times and times[0] > SLOW_MS):
-                    continue
-                with Runner(contestant, self.file, self.limit_s) as runner:
-                    try:
-                        times.append(round(runner.cpu_ms(what), 4))
-                    except TooSlowError:
-                        samples[contestant.name] = None
-        return samples
-
-    def memory(self) -> Results:
-        """Peak resident MiB of a process that leads once, by contestant; None if it is too slow."""
-        peaks: dict[str, float | None] = {}
-        for contestant in self.contestants:
-            if "lead" in contestant.does:
-                with Runner(contestant, self.file, self.limit_s) as runner:
-                    try:
-                        runner.cpu_ms("lead")
-                        peaks[contestant.name] = round(runner.peak_mib(), 1)
-                    except TooSlowError:
-                        peaks[contestant.name] = None
-        return peaks
 
 
 def _warm_up(runner: Runner, what: str, at_least_s: float) -> float:
@@ -141,25 +104,9 @@ def run(options: argparse.Namespace, results: Results) -> Iterator[str]:
             with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
                 race = Race(workload.group(situation), contestants, options.limit, Path(folder))
                 measured = results["groups"].setdefault(f"{workload.name}, {situation}", {})
-                for what in sorted(options.measure & {"assign", "lead"}):
+                for what in sorted(options.measure):
                     measured.setdefault(what, {}).update(race.times(what, options.rounds))
                     yield _line(f"{workload.name}, {situation}", what, measured[what])
-                for what in ("assign", "lead") if "first" in options.measure else ():
-                    firsts = measured.setdefault(f"first {what}", {})
-                    firsts.update(race.first_times(what, options.processes))
-                    yield _line(f"{workload.name}, {situation}", f"first {what}", firsts)
-                if "memory" in options.measure:
-                    measured.setdefault("memory", {}).update(race.memory())
-                    yield f"{workload.name}, {situation}: MiB {measured['memory']}"
-    if "growth" in options.measure:
-        for name, build in GROWTH.items():
-            series = results["growth"].setdefault(name, {})
-            for topics in GROWTH_TOPICS:
-                with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-                    race = Race(build(topics), contestants[:1], options.limit, Path(folder))
-                    partitions = str(topics * 500)
-                    series[partitions] = race.times("assign", options.rounds)["ours"]
-                    yield f"growth {name} {partitions}: {statistics.median(series[partitions]):.1f} ms"
 
 
 def _line(group: str, what: str, samples: Results) -> str:
@@ -203,9 +150,8 @@ def _options() -> argparse.Namespace:
     peers = ",".join(name for name in CONTESTANTS if name != "ours")
     parser.add_argument("--only", default="", help="workloads whose names begin so, separated by commas")
     parser.add_argument("--peers", default=peers, help="beside ours, separated by commas")
-    parser.add_argument("--measure", default="assign,lead,first,memory,growth", help="separated by commas")
+    parser.add_argument("--measure", default="assign,lead", help="separated by commas")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=7, help="of each contestant for a first call")
     parser.add_argument("--limit", type=float, default=20, help="CPU seconds for one sample of a contestant")
     parser.add_argument("--results", type=Path, default=RESULTS, help="JSON file of the results")
     options = parser.parse_args()
@@ -217,7 +163,7 @@ def _options() -> argparse.Namespace:
 
 def main() -> int:
     options = _options()
-    results: Results = {"groups": {}, "growth": {}}
+    results: Results = {"groups": {}}
     if options.results.exists():
         results = json.loads(options.results.read_text(encoding="utf-8"))
     results["versions"] = results.get("versions", {}) | _versions(options.peers)

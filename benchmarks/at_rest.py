@@ -2,21 +2,14 @@
 
     python -m benchmarks.at_rest
     python -m benchmarks.at_rest --client kafka-python
-    python -m benchmarks.at_rest --rounds 9 --seconds 20 --partitions 60 --call getmany
-    python -m benchmarks.at_rest --beside ../before/.venv/bin/python
-    python -m benchmarks.at_rest --observed
+    python -m benchmarks.at_rest --rounds 9 --seconds 20 --partitions 60
 
 In each round new processes, one for each class, read one topic at the same time, in their own groups, so that
-other load on the machine affects all of them equally. The first figures are of the join: CPU, and the time
-until the listener is told the assignment. Once all have imported what they need, they join one after the
-other, in another order each round. Five seconds after their partitions are assigned, three loads follow: no
-record; a record a second for each partition; a backlog of 2000 records for each partition, which is written
-while the consumers are paused. The CPU is that of the whole process, with system calls, but without the
-broker, which the benchmark starts. The output shows the medians of the rounds and of their ratios, and the
-smallest and the greatest ratio.
-
-`--beside` adds our consumer as another interpreter has it installed, for example an earlier release.
-`--observed` adds our consumer with an observer of all events.
+other load on the machine affects all of them equally. Five seconds after their partitions are assigned, three
+loads follow: no record; a record a second for each partition; a backlog of 2000 records for each partition,
+which is written while the consumers are paused. The CPU is that of the whole process, with system calls, but
+without the broker, which the benchmark starts. The output shows the medians of the rounds and of their
+ratios, and the smallest and the greatest ratio.
 """
 
 from __future__ import annotations
@@ -30,15 +23,13 @@ import sys
 import threading
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from compat_tests.support.kafka_cluster import KafkaCluster
 
-JOIN, JOIN_TIME = "join", "join, until assigned"
-STOCK, OURS, BESIDE, OBSERVED = "stock", "ours", "beside", "observed"
+STOCK, OURS = "stock", "ours"
 AIOKAFKA, KAFKA_PYTHON = "aiokafka", "kafka-python"
 IDLE, STEADY, BACKLOG = "no record", "a record a second", "backlog"
 BACKLOG_PER_PARTITION = 2000
@@ -46,13 +37,7 @@ JOIN_SECONDS = 60.0
 DRAIN_SECONDS = 120.0
 WARM_UP_SECONDS = 5.0
 RECORD = b"x" * 100
-_UNITS = {
-    JOIN: "ms of CPU",
-    JOIN_TIME: "ms",
-    IDLE: "ms a second",
-    STEADY: "ms a second",
-    BACKLOG: "us a record",
-}
+_UNITS = {IDLE: "ms a second", STEADY: "ms a second", BACKLOG: "us a record"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +46,30 @@ class Usage:
 
     cpu_s: float
     records: int
-    clock_s: float
 
     @staticmethod
     def now(records: int = 0) -> Usage:
-        return Usage(time.process_time(), records, time.monotonic())
+        return Usage(time.process_time(), records)
 
     def since(self, earlier: Usage) -> Usage:
-        return Usage(
-            self.cpu_s - earlier.cpu_s, self.records - earlier.records, self.clock_s - earlier.clock_s
-        )
+        return Usage(self.cpu_s - earlier.cpu_s, self.records - earlier.records)
 
     def tell(self) -> None:
-        print(json.dumps([self.cpu_s, self.records, self.clock_s]), flush=True)
+        print(json.dumps([self.cpu_s, self.records]), flush=True)
 
 
 # ---- the process that consumes
 
 
-async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partitions: int, call: str) -> None:
-    """Print the `Usage` of the join, consume, and answer each line on standard input with a `Usage`."""
+async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partitions: int) -> None:
+    """Join, say so, consume, and answer each line on standard input with a `Usage`."""
     from aiokafka import AIOKafkaConsumer
-    from aiokafka.abc import ConsumerRebalanceListener
 
     from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
     made: Any = AIOKafkaConsumer if kind == STOCK else CooperativeAIOKafkaConsumer
-    _wait_for_order()
-    began = Usage.now()
-    consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
-    joined = _joined(ConsumerRebalanceListener)
-    consumer.subscribe([topic], listener=joined)
+    consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
+    consumer.subscribe([topic])
     records = 0
 
     def answer() -> None:
@@ -106,26 +84,20 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
         for partition in consumer.assignment():
             await consumer.position(partition)
         asyncio.get_running_loop().add_reader(sys.stdin, answer)
-        joined.usage.since(began).tell()
-        if call == "getone":
-            async for _ in consumer:
-                records += 1
-        while True:
-            records += sum(map(len, (await consumer.getmany(timeout_ms=1000)).values()))
+        Usage.now().tell()
+        async for _ in consumer:
+            records += 1
 
 
 def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions: int) -> None:
     """The same with `poll`. The polling thread also pauses and resumes, since the consumer belongs to it."""
-    from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka import KafkaConsumer
 
     from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
     made: Any = KafkaConsumer if kind == STOCK else CooperativeKafkaConsumer
-    _wait_for_order()
-    began = Usage.now()
-    consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex, **_observing(kind))
-    joined = _joined(ConsumerRebalanceListener)
-    consumer.subscribe([topic], listener=joined)
+    consumer = made(bootstrap_servers=bootstrap, group_id=uuid.uuid4().hex)
+    consumer.subscribe([topic])
     records = 0
     order = ""
     obeyed = threading.Event()
@@ -148,7 +120,7 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
     for partition in consumer.assignment():
         consumer.position(partition)
     threading.Thread(target=answer, daemon=True).start()
-    joined.usage.since(began).tell()
+    Usage.now().tell()
     while True:
         records += sum(map(len, consumer.poll(timeout_ms=1000).values()))
         if order:
@@ -156,40 +128,6 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
             Usage.now(records).tell()  # Before the next call delivers records of the resumed partitions.
             order = ""
             obeyed.set()
-
-
-def _joined(listener: type) -> Any:
-    """A rebalance listener of the client's class that keeps the `Usage` at the first assignment."""
-
-    class Joined(listener):  # type: ignore[misc]  # the clients have classes of their own
-        usage: Usage | None = None
-
-        def on_partitions_revoked(self, revoked: object) -> None:
-            pass
-
-        def on_partitions_assigned(self, assigned: object) -> None:
-            self.usage = self.usage or Usage.now()
-
-    return Joined()
-
-
-def _observing(kind: str) -> dict[str, Any]:
-    """The constructor's argument for an observer that counts all events."""
-    if kind != OBSERVED:
-        return {}
-    from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver
-
-    counts: Counter[str] = Counter()
-
-    def counting(name: str) -> Callable[..., None]:
-        return lambda _, **facts: counts.update([name])
-
-    return {"observer": type("Counting", (RebalanceObserver,), {name: counting(name) for name in HOOKS})()}
-
-
-def _wait_for_order() -> None:
-    print("imported", flush=True)
-    sys.stdin.readline()
 
 
 def _check(give_up_at: float) -> None:
@@ -210,16 +148,12 @@ def _obey(consumer: Any, order: str) -> None:
 class Consumer:
     """Starts, controls and measures a process that consumes."""
 
-    def __init__(self, python: str, *arguments: str) -> None:
-        command = [python, "-m", "benchmarks.at_rest", "--consume", *arguments]
+    def __init__(self, *arguments: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.at_rest", "--consume", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def wait_for_imports(self) -> None:
+    def wait_for_assignment(self) -> None:
         self._line()
-
-    def join(self) -> Usage:
-        """Let it join, wait until its partitions are assigned, and return the usage of the join."""
-        return self.usage()
 
     def usage(self, order: str = "") -> Usage:
         """Send the process an order (`pause`, `resume` or none), and return its usage so far."""
@@ -242,13 +176,12 @@ class Consumer:
 class Round:
     """Consumers of all classes that read the same topic."""
 
-    def __init__(self, kafka: KafkaCluster, options: argparse.Namespace, number: int) -> None:
+    def __init__(self, kafka: KafkaCluster, options: argparse.Namespace) -> None:
         from confluent_kafka import Producer
 
         self._topic = uuid.uuid4().hex
         self._partitions = options.partitions
         self._seconds = options.seconds
-        self._number = number
         kafka.create_topic(self._topic, options.partitions)
         backlog = BACKLOG_PER_PARTITION * options.partitions
         self._producer = Producer(
@@ -258,31 +191,20 @@ class Round:
                 "queue.buffering.max.messages": max(100_000, 2 * backlog),
             }
         )
-        pythons = {STOCK: sys.executable, OURS: sys.executable}
-        if options.beside:
-            pythons[BESIDE] = options.beside
-        if options.observed:
-            pythons[OBSERVED] = sys.executable
         self._consumers = {
-            kind: Consumer(
-                python,
-                *(options.client, kind, self._topic, kafka.bootstrap, str(options.partitions), options.call),
-            )
-            for kind, python in pythons.items()
+            kind: Consumer(options.client, kind, self._topic, kafka.bootstrap, str(options.partitions))
+            for kind in (STOCK, OURS)
         }
 
     def measure(self) -> dict[str, dict[str, Usage]]:
         """The usage by load and by class."""
         try:
             for consumer in self._consumers.values():
-                consumer.wait_for_imports()
-            kinds = [*self._consumers]
-            first = self._number % len(kinds)
-            join = {kind: self._consumers[kind].join() for kind in kinds[first:] + kinds[:first]}
+                consumer.wait_for_assignment()
             time.sleep(WARM_UP_SECONDS)
             idle = self._during(lambda: time.sleep(self._seconds))
             steady = self._during(self._write_steadily)
-            return {JOIN: join, JOIN_TIME: join, IDLE: idle, STEADY: steady, BACKLOG: self._drain()}
+            return {IDLE: idle, STEADY: steady, BACKLOG: self._drain()}
         finally:
             for consumer in self._consumers.values():
                 consumer.end()
@@ -324,29 +246,22 @@ class Round:
 
 
 def show(rounds: list[dict[str, dict[str, Usage]]], seconds: float) -> None:
-    """Print the medians, and the ratios of our consumer to each of the others."""
-    for load in (JOIN, JOIN_TIME, IDLE, STEADY, BACKLOG):
+    """Print the medians, and the ratios of our consumer to the stock one."""
+    for load in (IDLE, STEADY, BACKLOG):
         usages = [measured[load] for measured in rounds]
 
         def cost(usage: Usage, load: str = load) -> float:
-            if load == JOIN_TIME:
-                return usage.clock_s * 1e3
             if load == BACKLOG:
                 return usage.cpu_s / usage.records * 1e6
-            return usage.cpu_s * 1e3 / (1 if load == JOIN else seconds)
+            return usage.cpu_s * 1e3 / seconds
 
         unit = _UNITS[load]
-        ours = statistics.median(cost(usage[OURS]) for usage in usages)
-        for kind in (STOCK, BESIDE, OBSERVED):
-            if kind not in usages[0]:
-                continue
-            other = statistics.median(cost(usage[kind]) for usage in usages)
-            ratios = [cost(usage[OURS]) / cost(usage[kind]) for usage in usages]
-            print(
-                f"{load:20} {kind:8} {other:6.2f}, ours {ours:6.2f} {unit}; ratio "
-                f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f} "
-                f"in {len(ratios)} rounds)"
-            )
+        stock, ours = (statistics.median(cost(usage[kind]) for usage in usages) for kind in (STOCK, OURS))
+        ratios = [cost(usage[OURS]) / cost(usage[STOCK]) for usage in usages]
+        print(
+            f"{load:20} stock {stock:6.2f}, ours {ours:6.2f} {unit}; ratio {statistics.median(ratios):.3f} "
+            f"({min(ratios):.3f} to {max(ratios):.3f} in {len(ratios)} rounds)"
+        )
 
 
 def main() -> None:
@@ -355,26 +270,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10.0, help="of the first two loads")
     parser.add_argument("--partitions", type=int, default=12)
     parser.add_argument("--client", choices=(AIOKAFKA, KAFKA_PYTHON), default=AIOKAFKA)
-    parser.add_argument(
-        "--call", choices=("getone", "getmany"), default="getone", help="of aiokafka; kafka-python's is poll"
-    )
-    parser.add_argument(
-        "--beside", default="", metavar="PYTHON", help="an interpreter with another release of ours"
-    )
-    parser.add_argument("--observed", action="store_true", help="add our consumer with an observer")
-    parser.add_argument("--consume", nargs=6, help=argparse.SUPPRESS)
+    parser.add_argument("--consume", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.consume:
-        client, kind, topic, bootstrap, partitions, call = options.consume
+        client, kind, topic, bootstrap, partitions = options.consume
         if client == AIOKAFKA:
-            asyncio.run(consume_with_aiokafka(kind, topic, bootstrap, int(partitions), call))
+            asyncio.run(consume_with_aiokafka(kind, topic, bootstrap, int(partitions)))
         else:
             consume_with_kafka_python(kind, topic, bootstrap, int(partitions))
         return
     rounds = []
     with KafkaCluster() as kafka:
         for number in range(options.rounds):
-            rounds.append(Round(kafka, options, number).measure())
+            rounds.append(Round(kafka, options).measure())
             print(f"round {number + 1} of {options.rounds}", file=sys.stderr, flush=True)
     show(rounds, options.seconds)
 

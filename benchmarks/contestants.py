@@ -34,7 +34,6 @@ class Contestant:
 
     name: str
     command: Callable[[Path], list[str]]
-    does: frozenset[str]
     warm_up_s: float = 0.0
     largest: int | None = None
 
@@ -64,21 +63,17 @@ def _franz_go(file: Path) -> list[str]:
     return [_franz_go_program(), str(file)]
 
 
-_BOTH = frozenset({"assign", "lead"})
-_ASSIGN = frozenset({"assign"})
 _JIT_S = 2.0
 _SLOW = 2_000_000
 
 CONTESTANTS = {
     contestant.name: contestant
     for contestant in (
-        Contestant("ours", _python("ours"), _BOTH),
-        Contestant("franz-go", _franz_go, _BOTH, warm_up_s=0.3),
-        Contestant("java cooperative-sticky", _java("cooperative-sticky"), _BOTH, warm_up_s=_JIT_S),
-        Contestant("java sticky", _java("sticky"), _ASSIGN, warm_up_s=_JIT_S),
-        Contestant("java range", _java("range"), _ASSIGN, warm_up_s=_JIT_S),
-        Contestant("kafka-python", _python("kafka-python"), _BOTH, largest=_SLOW),
-        Contestant("aiokafka", _python("aiokafka"), _BOTH, largest=_SLOW),
+        Contestant("ours", _python("ours")),
+        Contestant("franz-go", _franz_go, warm_up_s=0.3),
+        Contestant("java cooperative-sticky", _java("cooperative-sticky"), warm_up_s=_JIT_S),
+        Contestant("kafka-python", _python("kafka-python"), largest=_SLOW),
+        Contestant("aiokafka", _python("aiokafka"), largest=_SLOW),
     )
 }
 
@@ -152,12 +147,6 @@ class Runner:
                 f"{self._command} ended: {self._errors.read()[-2000:].decode(errors='replace')}"
             )
         return float(json.loads(line)["cpu_ns"]) / calls / 1e6
-
-    def peak_mib(self) -> float:
-        """The peak resident memory of the process in MiB."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(peak.split()[1]) / 1024
 
 
 def _cpu_s(pid: int) -> float:

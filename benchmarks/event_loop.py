@@ -2,16 +2,12 @@
 
     python -m benchmarks.event_loop
     python -m benchmarks.event_loop --strategy range --partitions 100000 --members 1000
-    python -m benchmarks.event_loop --beside ../before/.venv/bin/python --rounds 5
 
 A thread holds Python's lock for one switch interval (5 ms by default) and for as long as a single operation
 in C takes, for instance a large sort or union. A task that repeatedly sleeps for a millisecond measures how
 late it wakes up. Every member of the group reads every topic (100 partitions each); one member is new, and
 the others own what the strategy gave them before. aiokafka decodes the metadata of the topics in the event
 loop itself; the benchmark measures that separately.
-
-`--beside` also measures another interpreter's packages, for instance an earlier release, in processes that
-take turns, and prints the medians of the rounds and of their ratios.
 """
 
 from __future__ import annotations
@@ -20,10 +16,6 @@ import argparse
 import asyncio
 import io
 import logging
-import re
-import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -35,15 +27,6 @@ from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire import decode_assignment
 
 PARTITIONS_PER_TOPIC = 100
-FIGURES = (
-    "reading the members",
-    "the loop late meanwhile, at most",
-    "assigning",
-    "the loop late meanwhile, at most",
-    "aiokafka reading metadata",
-)
-"""The figures that one run prints, in this order."""
-
 T = TypeVar("T")
 
 
@@ -115,38 +98,15 @@ def decode_metadata(partitions: int) -> None:
     print(f"  aiokafka reads metadata {(time.perf_counter() - began) * 1000:7.0f} ms, in the loop")
 
 
-def take_turns(options: argparse.Namespace, partitions: int) -> None:
-    """Measure in processes of both interpreters, and print the ratios of our times to the other's."""
-    figures: dict[str, list[list[float]]] = {sys.executable: [], options.beside: []}
-    arguments = ["--strategy", options.strategy, "--members", str(options.members)]
-    for _ in range(options.rounds):
-        for python, rounds in figures.items():
-            command = [python, "-m", "benchmarks.event_loop", *arguments, "--partitions", str(partitions)]
-            output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            rounds.append([float(number) for number in re.findall(r"([0-9.]+) ms", output)])
-    print(f"{options.strategy}: {partitions} partitions, {options.members} members")
-    ours, others = figures.values()
-    for place, what in enumerate(FIGURES):
-        pairs = [(our[place], other[place]) for our, other in zip(ours, others, strict=True)]
-        ratio = statistics.median(our / max(other, 0.1) for our, other in pairs)
-        of_ours, of_other = (statistics.median(each) for each in zip(*pairs, strict=True))
-        print(f"  {what:34} ours {of_ours:8.1f} ms, beside {of_other:8.1f} ms; ratio {ratio:.3f}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--strategy", default="sticky")
     parser.add_argument("--partitions", type=int, action="append")
     parser.add_argument("--members", type=int, default=100)
-    parser.add_argument("--beside", metavar="PYTHON", help="an interpreter with another release of ours")
-    parser.add_argument("--rounds", type=int, default=5, help="with --beside")
     options = parser.parse_args()
     for partitions in options.partitions or [1000, 10_000, 100_000]:
-        if options.beside:
-            take_turns(options, partitions)
-        else:
-            asyncio.run(lead(options.strategy, partitions, options.members))
-            decode_metadata(partitions)
+        asyncio.run(lead(options.strategy, partitions, options.members))
+        decode_metadata(partitions)
 
 
 if __name__ == "__main__":

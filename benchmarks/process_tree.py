@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 _POLL_S = 0.1
 _TICKS = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -33,12 +32,10 @@ class ProcessTree:
     Attributes:
         wall_s: seconds in the block, without the wait.
         cpu_s: user and system time of all processes together.
-        jvm_mib: the peak resident memory of all JVMs together.
-        python_mib: the same for all Python processes.
     """
 
     def __init__(self) -> None:
-        self.wall_s = self.cpu_s = self.jvm_mib = self.python_mib = 0.0
+        self.wall_s = self.cpu_s = 0.0
         self._cpu_s: dict[tuple[int, str], float] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -64,17 +61,12 @@ class ProcessTree:
 
     def _watch(self) -> None:
         while not self._ended.wait(_POLL_S):
-            jvm = python = 0
             for process in descendants(os.getpid()):
                 try:
                     stat = process_stat(process)
                 except OSError:
                     continue  # It has just ended.
                 self._cpu_s[process, stat.started] = stat.cpu_s
-                jvm += stat.resident * (stat.name == "java")
-                python += stat.resident * stat.name.startswith("python")
-            self.jvm_mib = max(self.jvm_mib, jvm / 2**20)
-            self.python_mib = max(self.python_mib, python / 2**20)
 
 
 def measured(
@@ -99,22 +91,21 @@ def measured(
 
 
 class ProcessStat(NamedTuple):
-    """A process according to /proc: `started` is in ticks since boot, `resident` in bytes."""
+    """A process according to /proc: `started` is in ticks since boot."""
 
-    name: str
     state: str
     started: str
     cpu_s: float
-    resident: int
 
 
 def process_stat(process: int) -> ProcessStat:
     """Read a process; OSError if it has ended. Source of the fields: proc_pid_stat(5)."""
     text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    before, _, after = text.rpartition(")")
-    fields = after.split()  # Starts at field 3 of the man page; the name before it may contain spaces.
+    fields = text.rpartition(")")[
+        2
+    ].split()  # Starts at field 3 of the man page; the name before it may contain spaces.
     cpu_s = (int(fields[11]) + int(fields[12])) / _TICKS
-    return ProcessStat(before.partition("(")[2], fields[0], fields[19], cpu_s, int(fields[21]) * _PAGE)
+    return ProcessStat(fields[0], fields[19], cpu_s)
 
 
 def descendants(process: int) -> list[int]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
-__all__ = ["GROWTH", "GROWTH_TOPICS", "WORKLOADS", "Workload", "joined", "left", "scattered", "unchanged"]
+__all__ = ["WORKLOADS", "Workload", "joined", "left", "scattered", "unchanged"]
 
 GENERATION = 8
 
@@ -164,21 +164,6 @@ def _chain(members: int, partitions: int) -> Group:
     return _group(topics, [*(topics[n : n + 2] for n in range(members - 1)), topics[:1]])
 
 
-def _ladder(members: int, step: int) -> Group:
-    """A chain with growing topics, so that nearly every member has a different load.
-
-    Java's tests have this case as a group whose subscriptions cannot be balanced.
-    """
-    topics = [Topic(f"topic-{number:05}", step * (number + 1)) for number in range(members)]
-    return _group(topics, (topics[n : n + 2] for n in range(members)))
-
-
-def _nested(members: int, partitions: int) -> Group:
-    """Each member reads one topic more than the previous member; no two topics have the same subscribers."""
-    topics = _topics(members, partitions)
-    return _group(topics, (topics[: n + 1] for n in range(members)))
-
-
 _EVERY_DAY = ("fresh", "join", "leave", "unchanged")
 
 WORKLOADS = (
@@ -204,20 +189,8 @@ WORKLOADS = (
     Workload("narrow 2000 x 1M", lambda: _narrow(2000, 500, 2000)),
     Workload("half 2000 x 1M", lambda: _half(2000, 500, 2000)),
     Workload("different 2000 x 200k", lambda: _random(2000, 2000, 100, 20)),
-    Workload("nested 500 x 50k", lambda: _nested(500, 100)),
     Workload("chain 500 x 50k", lambda: _chain(500, 100)),
-    Workload("ladder 300 x 45k", lambda: _ladder(300, 1)),
     Workload("scattered 1000 x 100k", lambda: _uniform(1000, 1000, 100), ("scattered",)),
     Workload("scattered half 1000 x 50k", lambda: _half(1000, 500, 100), ("scattered",)),
     Workload("scattered 2000 x 1M", lambda: _uniform(2000, 500, 2000), ("scattered",)),
 )
-
-GROWTH: dict[str, Callable[[int], Group]] = {
-    "uniform": lambda topics: joined(_uniform(500, topics, 500)),
-    "narrow": lambda topics: joined(_narrow(500, topics, 500)),
-    "half": lambda topics: joined(_half(500, topics, 500)),
-    "different": lambda topics: joined(_random(5 * topics, 5 * topics, 100, 20)),
-}
-"""Groups of 500 partitions for each topic, which a member joins. In `different` the members double too."""
-
-GROWTH_TOPICS = (125, 250, 500, 1000, 2000)

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import platform
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from benchmarks.pause.group import GroupError, Settings
-from benchmarks.pause.peers import PEERS, Peer
-from benchmarks.pause.plot import draw
-from benchmarks.pause.result_files import Results
+from benchmarks.pause.peers import PEERS
+from benchmarks.pause.report import Results
 from benchmarks.pause.schedule import EVENTS, measure
-from benchmarks.pause.summary import Samples, Timeline, summarise, timeline
-from benchmarks.pause.tables import show, tables
+from benchmarks.pause.summary import Samples, summarise
+from benchmarks.pause.tables import markdown, tables
 from compat_tests.support.jvm import kafka_version
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 
@@ -35,15 +32,6 @@ Both sizes make a thousand records a second, and no member is overloaded.
 """
 
 _MEMORY = Path("/dev/shm")
-
-_VERSIONS = """
-import importlib.metadata as m, json, platform
-found = {"Python": platform.python_version()}
-for name in ("aiokafka", "kafka-python", "confluent-kafka"):
-    try: found[name] = m.version(name)
-    except m.PackageNotFoundError: pass
-print(json.dumps(found))
-"""
 
 app = typer.Typer(add_completion=False)
 
@@ -72,36 +60,11 @@ def broker_settings(settings: Settings) -> Mapping[str, object]:
     }
 
 
-def chosen(names: Sequence[str], pythons: Mapping[str, str]) -> dict[str, tuple[Peer, str]]:
-    """Peers by name, with the Python of their members: `aiokafka-ours@old` uses the Python named `old`."""
-    found = {}
-    for name in names:
-        kind, _, python = name.partition("@")
-        if kind not in PEERS:
-            raise typer.BadParameter(f"no peer {kind!r}; there are {', '.join(PEERS)}")
-        if python and python not in pythons:
-            raise typer.BadParameter(f"{name}: say which Python that is with --python {python}=PATH")
-        found[name] = (PEERS[kind], pythons.get(python, sys.executable))
-    return found
-
-
-def labels_of(peers: Mapping[str, tuple[Peer, str]]) -> dict[str, str]:
-    return {
-        name: peer.label + (f" ({versions(python)[peer.package]})" if "@" in name else "")
-        for name, (peer, python) in peers.items()
-    }
-
-
-def versions(python: str) -> dict[str, str]:
-    """The versions of the clients that an interpreter has installed."""
-    found: dict[str, str] = json.loads(subprocess.check_output([python, "-c", _VERSIONS], text=True))
-    return found
-
-
-def about_the_run(sizes: Sequence[Settings], peers: Mapping[str, tuple[Peer, str]]) -> dict[str, Any]:
+def about_the_run(sizes: Sequence[Settings]) -> dict[str, Any]:
     """The versions, machine and settings that belong to the results."""
+    clients = {name: metadata.version(name) for name in ("aiokafka", "kafka-python", "confluent-kafka")}
     return {
-        "clients": [versions(python) for python in sorted({python for _, python in peers.values()})],
+        "clients": [{"Python": platform.python_version(), **clients}],
         "kafka": kafka_version(),
         "processors": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",
@@ -119,95 +82,69 @@ def stay_off_the_disk() -> None:
         tempfile.tempdir = str(_MEMORY)
 
 
-def words(text: str) -> list[str]:
-    return [word.strip() for word in text.split(",") if word.strip()]
+def words(text: str, known: Collection[str], what: str) -> list[str]:
+    """The words between commas, each of which must be known."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    for word in found:
+        if word not in known:
+            raise typer.BadParameter(f"no {what} {word!r}; there are {', '.join(known)}")
+    return found
 
 
 @app.command()
 def main(
     partitions: Annotated[str, typer.Option(help="Sizes of the topic, with commas.")] = "60,600",
     rounds: Annotated[int, typer.Option(min=1)] = 3,
-    peers: Annotated[str, typer.Option(help="With commas; NAME@PYTHON for another interpreter.")] = ",".join(
-        PEERS
-    ),
+    peers: Annotated[str, typer.Option(help="With commas.")] = ",".join(PEERS),
     events: Annotated[str, typer.Option(help="With commas.")] = ",".join(EVENTS),
-    python: Annotated[list[str] | None, typer.Option(help="NAME=PATH of another interpreter.")] = None,
     window_s: Annotated[float, typer.Option(help="In which gaps are looked for, after each event.")] = 3.0,
     rest_s: Annotated[float, typer.Option(help="For how long the CPU is measured without records.")] = 3.0,
-    minutes: Annotated[float, typer.Option(help="No further round begins after that time.")] = 600.0,
     json_file: Annotated[Path | None, typer.Option("--json", help="Keep the results here.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the rolling restart into this SVG file.")] = None,
 ) -> None:
     """Measure how long partitions pause when a group rebalances."""
-    for event in words(events):
-        if event not in EVENTS:
-            raise typer.BadParameter(f"no event {event!r}; there are {', '.join(EVENTS)}")
-    interpreters = dict(one.split("=", 1) for one in python or ())
-    wanted = chosen(words(peers), interpreters)
-    sizes = [settings_of(int(size), window_s, rest_s) for size in words(partitions)]
-    console = Console(stderr=True)
+    wanted = words(peers, PEERS, "peer")
+    happening = words(events, EVENTS, "event")
+    sizes = [settings_of(int(size), window_s, rest_s) for size in partitions.split(",")]
     stay_off_the_disk()
-    labels = labels_of(wanted)
-    about = about_the_run(sizes, wanted)
+    labels = {name: PEERS[name].label for name in wanted}
     kept: list[Samples] = []
-    lines: dict[tuple[str, int], Timeline] = {}
-    began = time.monotonic()
     with KafkaCluster(settings=broker_settings(sizes[0]), heap="512m") as kafka:
-        warm_up(kafka, wanted, sizes[0])
+        warm_up(kafka, wanted[0], sizes[0])
         for number in range(rounds):
-            if time.monotonic() - began > minutes * 60:
-                console.print(f"no time left for round {number + 1}")
-                break
             for settings in sizes:
-                for name, (peer, interpreter) in wanted.items():
-                    samples, line = one_group(
-                        kafka, name, peer, settings, words(events), interpreter, number, console
-                    )
-                    if samples is not None:
-                        kept.append(samples)
-                    if line is not None:
-                        lines.setdefault((name, settings.partitions), line)
+                for name in wanted:
+                    samples = one_group(kafka, name, settings, happening, number)
+                    kept += [] if samples is None else [samples]
                     if json_file is not None:
-                        Results(about, labels, summarise(kept), list(lines.values())).write(json_file)
-    show(tables(summarise(kept), labels), Console())
-    if plot is not None:
-        draw([line for (_, size), line in lines.items() if size == sizes[0].partitions], labels, plot)
+                        Results(about_the_run(sizes), labels, summarise(kept)).write(json_file)
+    print(markdown(tables(summarise(kept), labels)), end="")
 
 
-def warm_up(kafka: Kafka, peers: Mapping[str, tuple[Peer, str]], settings: Settings) -> None:
+def warm_up(kafka: Kafka, name: str, settings: Settings) -> None:
     """Let one group rebalance without measurement, so that the broker's JIT has compiled the code."""
-    name, (peer, interpreter) = next(iter(peers.items()))
     with contextlib.suppress(GroupError):
-        measure(kafka, name, peer, settings, ("join", "leave"), python=interpreter, seed=0)
+        measure(kafka, name, PEERS[name], settings, ("join", "leave"), seed=0)
 
 
 def one_group(
-    kafka: Kafka,
-    name: str,
-    peer: Peer,
-    settings: Settings,
-    events: Sequence[str],
-    python: str,
-    seed: int,
-    console: Console,
-) -> tuple[Samples | None, Timeline | None]:
+    kafka: Kafka, name: str, settings: Settings, events: Sequence[str], seed: int
+) -> Samples | None:
     """Measure a group once, and print a line; a group that fails is printed and left out."""
     began, load = time.monotonic(), os.getloadavg()[0]
     what = f"{settings.partitions:4} {name}"
     try:
-        recording = measure(kafka, name, peer, settings, events, python=python, seed=seed)
+        recording = measure(kafka, name, PEERS[name], settings, events, seed=seed)
     except GroupError as error:
-        console.print(f"{what}: failed: {error}", markup=False)
-        return None, None
+        print(f"{what}: failed: {error}", file=sys.stderr)
+        return None
     samples = Samples.of(recording)
-    console.print(
+    print(
         f"{what}: {time.monotonic() - began:.0f} s, load {load:.1f}, lost {samples.lost}, "
         f"{'' if recording.occurrences and recording.occurrences[-1].settled else 'NOT SETTLED, '}"
         + ", ".join(f"{one.event} {max(one.gaps_ms, default=0):.0f}" for one in samples.events),
-        markup=False,
+        file=sys.stderr,
     )
-    pause_ms = settings.interval_ms + 8 * settings.fetch_wait_ms
-    return samples, timeline(recording, pause_ms=pause_ms)
+    return samples
 
 
 if __name__ == "__main__":

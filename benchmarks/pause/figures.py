@@ -28,7 +28,6 @@ __all__ = [
     "least_moves",
     "longest_gaps_ms",
     "lost_records",
-    "most_late_ms",
     "percentile",
 ]
 
@@ -61,7 +60,6 @@ class Recording:
 
     Attributes:
         rows: by member, its journal in order.
-        generations: (time, number) of each generation, or epoch of KIP-848, that the coordinator stored.
         cpu: mean CPU milliseconds per second of a member, by phase (`steady`, `rest`).
     """
 
@@ -69,7 +67,6 @@ class Recording:
     partitions: int
     occurrences: Sequence[Occurrence]
     rows: Mapping[str, Sequence[Row]]
-    generations: Sequence[tuple[int, int]] = ()
     cpu: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -104,22 +101,18 @@ class EventFigures:
 
     Attributes:
         gaps_ms: for each partition that stayed with its member, the longest time between two deliveries.
-        late_ms: for the same partitions, the longest time from the creation of a record to its delivery.
         delays_ms: for each moved partition, from the old owner giving it up to the new owner's first record.
         least: the fewest moves that balance the group again.
         revoked: partitions that were revoked, according to the listeners.
-        generations: the number of generations; None if the coordinator's records were not read.
         duplicates: deliveries of a record that had been delivered to a member before.
     """
 
     event: str
     gaps_ms: Sequence[float]
-    late_ms: Sequence[float]
     delays_ms: Sequence[float]
     moved: int
     least: int
     revoked: int
-    generations: int | None
     duplicates: int
     settled: bool
 
@@ -191,30 +184,6 @@ def longest_gaps_ms(
     return found
 
 
-def most_late_ms(
-    deliveries: Mapping[int, Sequence[Delivery]],
-    partitions: Iterable[int],
-    begin_ns: int,
-    end_ns: int,
-    next_ns: int,
-) -> list[float]:
-    """The longest time that a record of each partition took, among the records made in the window.
-
-    As for gaps, time after `next_ns` does not count.
-    """
-    found = []
-    for partition in partitions:
-        # Deliveries are ordered by time: if a record is delivered twice, the first delivery counts.
-        first_ns = {
-            one.produced_ns: one.at_ns
-            for one in reversed(deliveries.get(partition, ()))
-            if begin_ns <= one.produced_ns < end_ns
-        }
-        late_ns = (min(at_ns, next_ns) - produced_ns for produced_ns, at_ns in first_ns.items())
-        found.append(max(late_ns, default=0) / _NS_PER_MS)
-    return found
-
-
 def duplicate_times(deliveries: Mapping[int, Sequence[Delivery]]) -> list[int]:
     """The times of repeated deliveries, in order."""
     found = []
@@ -267,7 +236,6 @@ def figures(recording: Recording) -> list[EventFigures]:
             EventFigures(
                 event=occurrence.event,
                 gaps_ms=longest_gaps_ms(deliveries, stayed, *window),
-                late_ms=most_late_ms(deliveries, stayed, *window),
                 delays_ms=[
                     (one.first_ns - one.given_up_ns) / _NS_PER_MS
                     for one in own_moves
@@ -276,7 +244,6 @@ def figures(recording: Recording) -> list[EventFigures]:
                 moved=len(own_moves),
                 least=least_moves(owned, occurrence.left, occurrence.joined),
                 revoked=_between(revoked, occurrence.begin_ns, occurrence.end_ns),
-                generations=_generations(recording.generations, occurrence),
                 duplicates=_between(duplicates, occurrence.begin_ns, occurrence.end_ns),
                 settled=occurrence.settled,
             )
@@ -303,10 +270,3 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def _between(times: Sequence[int], begin_ns: int, end_ns: int) -> int:
     return bisect.bisect_left(times, end_ns) - bisect.bisect_left(times, begin_ns)
-
-
-def _generations(stored: Sequence[tuple[int, int]], occurrence: Occurrence) -> int | None:
-    """The growth of the number; the coordinator may not store every generation."""
-    before = [number for at_ns, number in stored if at_ns < occurrence.begin_ns]
-    until = [number for at_ns, number in stored if at_ns < occurrence.end_ns]
-    return max(until) - max(before) if before else None

@@ -62,13 +62,10 @@ class GroupError(RuntimeError):
 class Group:
     """Leaving the block ends every process and deletes the topic."""
 
-    def __init__(
-        self, kafka: Kafka, peer: Peer, settings: Settings, *, python: str = sys.executable, topic: str = ""
-    ) -> None:
+    def __init__(self, kafka: Kafka, peer: Peer, settings: Settings, *, topic: str = "") -> None:
         self._kafka = kafka
         self._peer = peer
         self._settings = settings
-        self._python = python
         run = uuid.uuid4().hex[:8]
         self.id = f"pause-{run}"
         self._own_topic = not topic
@@ -181,7 +178,7 @@ class Group:
             commit_interval_ms=settings.commit_interval_ms,
         )
         self._members[name] = self._processes.start(
-            self._peer.command(spec, self._python), self._log(name), cwd=_ROOT, stdin=subprocess.PIPE
+            self._peer.command(spec), self._log(name), cwd=_ROOT, stdin=subprocess.PIPE
         )
         self._readers[name] = JournalReader(journal)
         self.rows[name] = []

@@ -28,18 +28,11 @@ class Peer:
     label: str
     ours: bool = False
 
-    @property
-    def package(self) -> str:
-        """The name of the client's Python distribution; "" for Java."""
-        return {"aiokafka": "aiokafka", "kafka_python": "kafka-python", "confluent": "confluent-kafka"}.get(
-            self.client, ""
-        )
-
-    def command(self, spec: MemberSpec, python: str = sys.executable) -> list[str]:
-        """The command of a member; `python` is an interpreter with the client installed."""
+    def command(self, spec: MemberSpec) -> list[str]:
+        """The command of a member."""
         if self.client == "java":
             return java_command("PauseMember", spec.to_json(), heap="96m", classes=compile_java())
-        return [python, "-m", f"benchmarks.pause.members.{self.client}_member", spec.to_json()]
+        return [sys.executable, "-m", f"benchmarks.pause.members.{self.client}_member", spec.to_json()]
 
 
 PEERS: Mapping[str, Peer] = {

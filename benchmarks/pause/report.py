@@ -1,41 +1,66 @@
-"""Prints tables or draws the picture from the file of an earlier run.
+"""A run as a JSON file, and the tables of an earlier one.
 
-python -m benchmarks.pause.report RESULTS.json                      # the tables, on the terminal
-python -m benchmarks.pause.report RESULTS.json --markdown           # the same for the documentation
-python -m benchmarks.pause.report RESULTS.json --plot rolling.svg --peers aiokafka-sticky,aiokafka-ours
+python -m benchmarks.pause.report benchmarks/pause/results/60.json
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from benchmarks.pause.plot import draw
-from benchmarks.pause.result_files import Results
-from benchmarks.pause.tables import markdown, show, tables
+from benchmarks.pause.summary import PeerSummary
+from benchmarks.pause.tables import markdown, tables
+
+__all__ = ["Results"]
 
 
-def main(
-    file: Annotated[Path, typer.Argument(exists=True)],
-    as_markdown: Annotated[bool, typer.Option("--markdown")] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw the rolling restart into this SVG file.")] = None,
-    peers: Annotated[str, typer.Option(help="Those in the picture, from top to bottom, with commas.")] = "",
-    partitions: Annotated[int, typer.Option(help="The size that is drawn.")] = 60,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Results:
+    """`about`: versions, settings, machine; `labels`: the name of each peer in the tables."""
+
+    about: Mapping[str, Any]
+    labels: Mapping[str, str]
+    summaries: Sequence[PeerSummary]
+
+    def write(self, file: Path) -> None:
+        data = _without_nan(dataclasses.asdict(self))
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(data, indent=None, separators=(",", ":")) + "\n", encoding="utf-8")
+        partial.rename(file)
+
+    @classmethod
+    def read(cls, file: Path) -> Results:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return cls(
+            about=data["about"],
+            labels=data["labels"],
+            summaries=[PeerSummary.from_json(one) for one in data["summaries"]],
+        )
+
+
+def _without_nan(value: Any) -> Any:
+    """Replace NaN by None, since JSON has no NaN."""
+    match value:
+        case float():
+            return None if math.isnan(value) else value
+        case dict():
+            return {key: _without_nan(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_without_nan(one) for one in value]
+    return value
+
+
+def main(file: Annotated[Path, typer.Argument(exists=True)]) -> None:
+    """Print the tables of a run that was kept with --json."""
     results = Results.read(file)
-    if plot is not None:
-        lines = {one.peer: one for one in results.timelines if one.partitions == partitions}
-        names = peers.split(",") if peers else list(lines)
-        draw([lines[name] for name in names], results.labels, plot)
-        return
-    sheets = tables(results.summaries, results.labels)
-    if as_markdown:
-        print(markdown(sheets), end="")
-    else:
-        show(sheets, Console())
+    print(markdown(tables(results.summaries, results.labels)), end="")
 
 
 if __name__ == "__main__":

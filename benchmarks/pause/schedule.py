@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Collection
 
 from benchmarks.pause.figures import Occurrence, Recording
-from benchmarks.pause.generations import GenerationReader
 from benchmarks.pause.group import Group, Settings
 from benchmarks.pause.peers import Peer
 from compat_tests.support.kafka_cluster import Kafka
@@ -39,7 +38,6 @@ def measure(
     settings: Settings,
     events: Collection[str],
     *,
-    python: str,
     seed: int,
 ) -> Recording:
     """Form a group of a peer, run the events, and return the recording.
@@ -47,14 +45,11 @@ def measure(
     `seed` decides where in their heartbeat interval the events find the members; it is the same for every
     peer. The run ends early if an event leaves a partition without an owner for too long.
     """
-    with Group(kafka, peer, settings, python=python) as group:
-        coordinator = GenerationReader(kafka, group.id)
+    with Group(kafka, peer, settings) as group:
         run = _Run(group, settings, seed)
         with contextlib.suppress(_Unsettled):
             run.all_of(events)
-        return Recording(
-            name, settings.partitions, run.occurrences, group.rows, coordinator.generations(), run.cpu
-        )
+        return Recording(name, settings.partitions, run.occurrences, group.rows, run.cpu)
 
 
 class _Unsettled(Exception):

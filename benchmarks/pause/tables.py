@@ -1,4 +1,4 @@
-"""The tables: with rich on the terminal, as Markdown for the documentation."""
+"""The tables, in Markdown."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.pause.summary import EventSummary, PeerSummary, Spread, middle
 
-__all__ = ["Sheet", "markdown", "show", "tables"]
+__all__ = ["Sheet", "markdown", "tables"]
 
 Cells = Sequence[str]
 
@@ -51,35 +48,16 @@ def tables(summaries: Sequence[PeerSummary], labels: Mapping[str, str]) -> list[
                 quiet=lambda event: _spread(event.gap),
             ),
             of_events(
-                "how late the latest record of each such partition came, in ms: median / p99 / max "
-                "(median and p99 over the same without an event)",
-                lambda event: _beside(event.late, event.quiet_late),
-                quiet=lambda event: _spread(event.late),
-            ),
-            of_events(
                 "from the end at the old owner to the first record at the new one, of each partition that "
                 "moves, in ms: median / p99 / max",
                 lambda event: _spread(event.delay),
             ),
             of_events("partitions moved (least)", lambda event: f"{_count(event.moved)} ({event.least})"),
-            of_events(
-                "partitions revoked / generations",
-                lambda event: f"{_count(event.revoked)} / {_count(event.generations)}",
-            ),
+            of_events("partitions revoked", lambda event: _count(event.revoked)),
             of_events("records delivered twice, all rounds", lambda event: str(event.duplicates)),
             _cpu(peers, labels, f"{partitions} partitions"),
         ]
     return [sheet for sheet in found if sheet.rows]
-
-
-def show(sheets: Sequence[Sheet], console: Console) -> None:
-    for sheet in sheets:
-        table = Table(title=sheet.title, title_justify="left")
-        for number, column in enumerate(sheet.columns):
-            table.add_column(column, justify="left" if number == 0 else "right")
-        for row in sheet.rows:
-            table.add_row(*(cell.replace("**", "") for cell in row))
-        console.print(table)
 
 
 def markdown(sheets: Sequence[Sheet]) -> str:

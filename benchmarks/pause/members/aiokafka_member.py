@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
 from benchmarks.pause.journal import JournalWriter, Kind
-from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, stand_by
+from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, listener, stand_by
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, CooperativeStickyAssignor
 
 PROTOCOLS: dict[str, Callable[[], tuple[type[Any], Any]]] = {
@@ -20,20 +20,6 @@ PROTOCOLS: dict[str, Callable[[], tuple[type[Any], Any]]] = {
     "sticky": lambda: (AIOKafkaConsumer, StickyPartitionAssignor),
     "ours": lambda: (CooperativeAIOKafkaConsumer, CooperativeStickyAssignor()),
 }
-
-
-class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    def __init__(self, journal: JournalWriter) -> None:
-        self._journal = journal
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._journal.add(Kind.REVOKED, [tp.partition for tp in revoked])
-
-    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        self._journal.add(Kind.REVOKED, [tp.partition for tp in lost])
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
 
 
 def settings_of(spec: MemberSpec) -> dict[str, Any]:
@@ -57,7 +43,7 @@ async def consume(spec: MemberSpec, journal: JournalWriter) -> None:
     consumer = consumer_class(
         partition_assignment_strategy=[assignor], fetch_min_bytes=FETCH_BYTES, **settings_of(spec)
     )
-    consumer.subscribe([spec.topic], listener=Listener(journal))
+    consumer.subscribe([spec.topic], listener=listener(ConsumerRebalanceListener, journal))
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
     try:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka import ConsumerRebalanceListener, KafkaConsumer
 
 from benchmarks.pause.journal import JournalWriter, Kind
-from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, stand_by
+from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, listener, stand_by
 from compat_tests.support.member_reports import sigterms
 
 
@@ -32,20 +31,6 @@ def consumer_of(protocol: str) -> tuple[type[Any], Any]:
     raise ValueError(f"no protocol {protocol!r}")
 
 
-class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
-    def __init__(self, journal: JournalWriter) -> None:
-        self._journal = journal
-
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        self._journal.add(Kind.REVOKED, [tp.partition for tp in revoked])
-
-    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        self._journal.add(Kind.REVOKED, [tp.partition for tp in lost])
-
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        self._journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
-
-
 def consume(spec: MemberSpec, journal: JournalWriter) -> None:
     stopping = sigterms()
     consumer_class, assignor = consumer_of(spec.protocol)
@@ -63,7 +48,7 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
         fetch_min_bytes=FETCH_BYTES,
     )
     try:
-        consumer.subscribe([spec.topic], listener=Listener(journal))
+        consumer.subscribe([spec.topic], listener=listener(ConsumerRebalanceListener, journal))
         while not stopping:
             for records in consumer.poll(timeout_ms=spec.poll_ms).values():
                 for record in records:

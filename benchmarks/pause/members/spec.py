@@ -6,11 +6,13 @@ import ctypes
 import dataclasses
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from benchmarks.pause.journal import JournalWriter, Kind
 
-__all__ = ["FETCH_BYTES", "MemberSpec", "stand_by"]
+__all__ = ["FETCH_BYTES", "MemberSpec", "listener", "stand_by"]
 
 FETCH_BYTES = 1 << 20
 """More bytes than are ever available, so that every fetch waits for its maximum time, with every client."""
@@ -63,6 +65,21 @@ def stand_by() -> tuple[MemberSpec, JournalWriter]:
     if not sys.stdin.readline():
         raise SystemExit(0)
     return spec, journal
+
+
+def listener(base: type, journal: JournalWriter) -> Any:
+    """A rebalance listener of a client's own class that writes what it is told into the journal."""
+
+    class Listener(base):  # type: ignore[misc]  # the clients have classes of their own
+        def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+            journal.add(Kind.REVOKED, [tp.partition for tp in revoked])
+
+        on_partitions_lost = on_partitions_revoked
+
+        def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+            journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
+
+    return Listener()
 
 
 def _stay_in_memory() -> None:
