@@ -13,9 +13,6 @@ CATALOGUES = {
     "kafka_assignors_aiokafka": ("_client.py", "_stock.py"),
     "kafka_assignors_kafka_python": ("_assignor.py", "cooperative/inside.py"),
 }
-OF_FRAMEWORKS = ("faststream.py",)
-"""Modules that name internals of a framework, and none of the client."""
-
 PRIVATE = re.compile(r"(?<![A-Za-z0-9_])_[a-z]\w*")
 
 
@@ -24,7 +21,6 @@ def modules(package: str) -> dict[str, ast.Module]:
     return {
         str(file.relative_to(PLUGINS / package)): ast.parse(file.read_text(encoding="utf-8"))
         for file in files
-        if file.name not in OF_FRAMEWORKS
     }
 
 

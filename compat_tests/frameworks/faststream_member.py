@@ -16,7 +16,7 @@ from faststream.kafka.annotations import KafkaMessage
 
 from compat_tests.aiokafka.member import assignor_of
 from compat_tests.support.member_reports import MemberSpec, Reporter
-from kafka_assignors_aiokafka.faststream import use
+from examples.aiokafka.in_faststream import use
 
 
 class Listener(ConsumerRebalanceListener):

@@ -14,8 +14,8 @@ from compat_tests.frameworks.framework_scenarios import FrameworkScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
+from examples.aiokafka.in_faststream import use
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, CooperativeStickyAssignor
-from kafka_assignors_aiokafka.faststream import use
 
 PROGRAM = "compat_tests.frameworks.faststream_member"
 

@@ -1,7 +1,4 @@
-"""The cooperative consumer inside FastStream.
-
-    from faststream.kafka import KafkaBroker
-    from kafka_assignors_aiokafka.faststream import use
+"""The cooperative consumer inside FastStream: a module to copy into an application.
 
     broker = use(KafkaBroker("localhost:9092"))
 
@@ -23,10 +20,7 @@ from typing import TYPE_CHECKING, Any
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from kafka_assignors.assignor import Assignor
-from kafka_assignors.rebalance.events import Lose
-from kafka_assignors_aiokafka.cooperative.consumer import CooperativeAIOKafkaConsumer
-from kafka_assignors_aiokafka.cooperative.listener import method_of
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StrategyAssignor
 
 if TYPE_CHECKING:
     from faststream.kafka import KafkaBroker
@@ -37,7 +31,9 @@ _DEFAULT = (RoundRobinPartitionAssignor,)
 """FastStream's default, for a subscriber that names no strategies."""
 
 
-def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] | None = None) -> KafkaBroker:
+def use(
+    broker: KafkaBroker, partition_assignment_strategy: Sequence[StrategyAssignor] | None = None
+) -> KafkaBroker:
     """Let the subscribers of this broker consume cooperatively; returns the broker.
 
     `partition_assignment_strategy` lists assignors of `kafka_assignors_aiokafka`, the preferred one first,
@@ -58,7 +54,7 @@ def use(broker: KafkaBroker, partition_assignment_strategy: Sequence[Assignor] |
 
 
 def _consumer(
-    stock: partial[AIOKafkaConsumer], strategies: Sequence[Assignor] | None, /, **settings: Any
+    stock: partial[AIOKafkaConsumer], strategies: Sequence[StrategyAssignor] | None, /, **settings: Any
 ) -> AIOKafkaConsumer:
     """The consumer of a subscriber; `stock` is aiokafka's class with FastStream's settings."""
     if settings.get("group_id") is None:
@@ -102,7 +98,8 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         await self._call("on_partitions_revoked", revoked)
 
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        await self._call(method_of(Lose(frozenset(lost)), self._users), lost)
+        has_it = hasattr(self._users, "on_partitions_lost")
+        await self._call("on_partitions_lost" if has_it else "on_partitions_revoked", lost)
 
     async def _call(self, method: str, partitions: set[TopicPartition]) -> None:
         if self._users is not None:
