@@ -39,6 +39,16 @@ _JAVA_NAMES = {
 """Names in the properties file of a Java client, with librdkafka's names for them."""
 
 
+_NO_ANSWER = frozenset(
+    {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_DESTROY"}
+)
+_REFUSALS = {
+    "_AUTHENTICATION": "look at the user and the password in the client's properties",
+    "_SSL": "look at ssl.ca.location and security.protocol in the client's properties",
+}
+"""What to do about librdkafka's errors of broker and client that do not accept each other."""
+
+
 class ClusterError(UserError):
     """A request to the cluster failed. The message is one line without secrets: what, where, what to do."""
 
@@ -129,17 +139,8 @@ class Connection:
 
         `right` is the right that the principal needs for it, such as "Describe on Topic 'orders'".
         """
-        from confluent_kafka import KafkaError
-
         self.raise_if_refused()
-        if error.code() in (
-            KafkaError._TIMED_OUT,
-            KafkaError._TIMED_OUT_QUEUE,
-            KafkaError._TRANSPORT,
-            KafkaError._ALL_BROKERS_DOWN,
-            KafkaError._RESOLVE,
-            KafkaError._DESTROY,
-        ):
+        if error.name() in _NO_ANSWER:
             return self.unreachable()
         kind = NotAuthorizedError if _is_authorization(error) else ClusterError
         return kind(f"{what}: {self.explained(error, right)}")
@@ -167,31 +168,24 @@ class Connection:
     def unreachable(self) -> UnreachableError:
         """The error for no answer, with librdkafka's last complaint as the reason."""
         self._listen()
-        complaints = [
+        said = [
             text
-            for text in (complaint.str() for complaint in self._complaints)
+            for text in (_one_line(one.str()) for one in self._complaints)
             if not re.search(r"brokers? are down", text)
         ]
-        why = _one_line(complaints[-1]) if complaints else "look at the address, and at security.protocol"
+        why = said[-1] if said else "look at the address, and at security.protocol"
         return UnreachableError(
             self.without_secrets(f"no answer from {self.servers} within {self.timeout_s:g} s: {why}")
         )
 
     def raise_if_refused(self) -> None:
         """Raise `AuthenticationError` if a broker refused this client, or this client a broker."""
-        from confluent_kafka import KafkaError
-
         self._listen()
         for complaint in self._complaints:
-            text = _one_line(complaint.str())
-            if complaint.code() == KafkaError._AUTHENTICATION:
-                advice = "look at the user and the password in the client's properties"
-            elif complaint.code() == KafkaError._SSL:
-                advice = "look at ssl.ca.location and security.protocol in the client's properties"
-            else:
-                continue
-            message = f"{self.servers} and this client do not accept each other: {text}: {advice}"
-            raise AuthenticationError(self.without_secrets(message))
+            if advice := _REFUSALS.get(complaint.name()):
+                text = _one_line(complaint.str())
+                message = f"{self.servers} and this client do not accept each other: {text}: {advice}"
+                raise AuthenticationError(self.without_secrets(message))
 
     def forget_complaints(self) -> None:
         """Forget earlier errors, so that later ones belong to the next request."""
@@ -219,10 +213,10 @@ def _is_authorization(error: KafkaError) -> bool:
 
 
 def is_timeout(result: object) -> bool:
-    """Whether a result of `gather` is the error of a broker that does not answer."""
+    """Whether a result of `gather` is the error of brokers that do not answer."""
     from confluent_kafka import KafkaError
 
-    return isinstance(result, KafkaError) and result.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+    return isinstance(result, KafkaError) and result.name() in _NO_ANSWER
 
 
 def reason(error: KafkaError) -> str:

@@ -149,28 +149,24 @@ def list_offsets(
     from confluent_kafka import IsolationLevel, TopicPartition
     from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
-    what, numbers = f"cannot read the offsets of topic {topic!r}", tuple(partitions)
-
-    def ends(spec: Any) -> dict[int, int]:
+    what = f"cannot read the offsets of topic {topic!r}"
+    ends: tuple[Any, ...] = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    found: dict[int, list[int]] = {number: [] for number in partitions}
+    for end in ends:
         futures = connection.admin.list_offsets(
-            {TopicPartition(topic, partition): spec for partition in numbers},
+            {TopicPartition(topic, number): end for number in found},
             # Group records belong to no transaction: neither a hanging nor an aborted one hides them.
             isolation_level=IsolationLevel.READ_UNCOMMITTED,
             request_timeout=wait_s,
         )
-        found: dict[int, int] = {}
         for asked, future in futures.items():
             offset = connection.result(what, future, f"Describe on Topic {topic!r}").offset
             if offset < 0:
                 # The client's result for a partition whose leader has just gone, without an error.
                 place = f"{topic}[{asked.partition}]"
                 raise UnreachableError(f"{what}: {place} has no leader that answers; try again")
-            found[asked.partition] = offset
-        return found
-
-    earliest = ends(OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    latest = ends(OffsetSpec.latest())  # type: ignore[no-untyped-call]
-    return {number: (earliest[number], latest[number]) for number in numbers}
+            found[asked.partition].append(offset)
+    return {number: (first, last) for number, (first, last) in found.items()}
 
 
 def reader_config(
@@ -203,16 +199,15 @@ def is_end(message: Message, topic: str, servers: str) -> bool:
 
     False for a harmless error; all others are raised.
     """
-    from confluent_kafka import KafkaError
-
     error = message.error()
     assert error is not None
-    if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-        return False  # librdkafka looks up the coordinator of the unused group
-    if error.code() == KafkaError._PARTITION_EOF:
-        return True
-    if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        raise _not_readable(topic, servers)
+    match error.name():
+        case "GROUP_AUTHORIZATION_FAILED":
+            return False  # librdkafka looks up the coordinator of the unused group
+        case "_PARTITION_EOF":
+            return True
+        case "TOPIC_AUTHORIZATION_FAILED":
+            raise _not_readable(topic, servers)
     raise ClusterError(f"{topic}[{message.partition()}]: {error.str()}")
 
 
