@@ -22,7 +22,7 @@ from typing import TypeVar
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
-from kafka_assignors.messages import NEVER_ASSIGNED, JoinedMember, LastAssignment, subscription_bytes
+from kafka_assignors.messages import NEVER_ASSIGNED, JoinedMember, LastAssignment
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors.wire import decode_assignment
 
@@ -64,15 +64,17 @@ async def lead(name: str, partitions: int, members: int) -> None:
     names = [topic.name for topic in topics]
     ids = [f"member-{i:05d}" for i in range(members)]
 
-    newcomer = JoinedMember("newcomer", None, subscription_bytes(strategy, names, NEVER_ASSIGNED))
+    newcomer = JoinedMember(
+        "newcomer", None, assignor.subscription_with(NEVER_ASSIGNED, names, None, held=False)
+    )
     settled = [JoinedMember(id, None, newcomer.metadata) for id in ids]
     given = assignor.encode_assignments(assignor.read_members(settled), topics, 1).assignments
     rejoining = [
         JoinedMember(
             id,
             None,
-            subscription_bytes(
-                strategy, names, LastAssignment(decode_assignment(given[id]).partitions, generation=1)
+            assignor.subscription_with(
+                LastAssignment(decode_assignment(given[id]).partitions, generation=1), names, None, held=False
             ),
         )
         for id in ids

@@ -23,7 +23,6 @@ from kafka_assignors.messages import (
     LastAssignment,
     encode_assignments,
     read_members,
-    subscription_bytes,
 )
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, solve
@@ -37,6 +36,7 @@ from tests.certificate import Certificate, check, prove
 from tests.certificate.reduced import reduced_form
 from tests.exact_groups import random_group
 from tests.exact_scales import random_scale
+from tests.joining import subscription_bytes
 
 ORDERS = frozenset({"orders"})
 

@@ -28,6 +28,7 @@ from kafka_assignors_strategies.rules.basic import LevelPartitions
 from kafka_assignors_strategies.rules.rule import Problem, Restriction
 from tests.exact_groups import SMALL, random_group
 from tests.hostile_strategy import HOSTILE, Ruining, RuiningByInheritance, RuiningLater, ruin
+from tests.joining import subscription_bytes
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
 
@@ -114,7 +115,7 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
             return b"hostile"
 
     sent = {
-        type(strategy): messages.subscription_bytes(strategy, ["orders", "payments"], last, held=True)
+        type(strategy): subscription_bytes(strategy, ["orders", "payments"], last, held=True)
         for strategy in (Honest(), RuiningLater())
     }
     assert sent[Honest] == sent[RuiningLater]
@@ -128,7 +129,7 @@ def test_the_bytes_that_members_send_and_are_sent_are_those_of_a_strategy_that_c
             messages.JoinedMember(
                 "m2",
                 None,
-                messages.subscription_bytes(strategy, ["orders"], messages.NEVER_ASSIGNED, held=True),
+                subscription_bytes(strategy, ["orders"], messages.NEVER_ASSIGNED, held=True),
             ),
         ],
     )

@@ -21,7 +21,6 @@ from kafka_assignors.messages import (
     encode_assignments,
     read_assignment,
     read_members,
-    subscription_bytes,
 )
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategies.range_roundrobin import Range
@@ -35,6 +34,7 @@ from kafka_assignors.wire import (
     encode_assignment,
     encode_subscription,
 )
+from tests.joining import subscription_bytes
 
 STRATEGIES: list[Strategy] = [Range(), Sticky(), CooperativeSticky()]
 ORDERS = Topic("orders", 4)

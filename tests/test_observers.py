@@ -18,7 +18,6 @@ from kafka_assignors.messages import (
     LastAssignment,
     encode_assignments,
     read_members,
-    subscription_bytes,
 )
 from kafka_assignors.rebalance import MemberState, Settings, lease, observer
 from kafka_assignors.rebalance.events import (
@@ -51,6 +50,7 @@ from kafka_assignors.rebalance.observer import (
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.strategies import CooperativeSticky, Range
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
+from tests.joining import subscription_bytes
 
 ASSIGNED, MEMBER_ID_GIVEN, FAILED = RebalanceOutcome
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.announcements import Announcement, Facts, decode_facts, encode_facts
+from kafka_assignors.announcements import Facts, decode_facts, encode_facts
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.strategies import CooperativeSticky, RebalanceProtocol, load_strategy
@@ -408,9 +408,8 @@ def test_a_running_member_can_change_what_it_announces() -> None:
 
 
 def test_a_strategy_of_these_rules_can_change_what_it_announces() -> None:
-    announcement = Announcement(Facts("1"))
-    strategy = Composed("acme", Rollout().rules, announcement)
-    announcement.change(share=1)
+    strategy = Composed("acme", Rollout().rules, Facts("1"))
+    strategy.change(share=1)
     assert decode_facts(strategy.member_data(MemberContext(ORDERS))).share == 1
 
 

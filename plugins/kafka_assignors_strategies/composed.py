@@ -16,10 +16,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from kafka_assignors.announcements import (
     WHOLE_SHARE,
-    Announcement,
     Facts,
     Supposed,
     encode_facts,
@@ -65,14 +65,14 @@ class Composed(Strategy):
     """Rules in the order in which they matter, as a strategy.
 
     `name` is the name that members vote on: all members of a group need the same rules under the same name,
-    and the leader logs a finding if they differ. `announces` are the facts of this member, or an
-    `Announcement` of facts that may change. `supposes` are the assumed facts of members that announce none.
+    and the leader logs a finding if they differ. `announces` are the facts of this member;
+    `change` replaces some. `supposes` are the assumed facts of members that announce none.
     Raises `RuleOrderError` for rules that contradict each other.
     """
 
     name: str
     rules: tuple[Rule, ...]
-    announces: Facts | Announcement = field(default_factory=Facts)
+    announces: Facts = field(default_factory=Facts)
     protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
     supposes: tuple[Supposed, ...] = ()
 
@@ -97,8 +97,14 @@ class Composed(Strategy):
 
     def member_data(self, member: MemberContext) -> bytes:
         """The facts that this member announces, and a digest of its rules."""
-        announced = self.announces.facts if isinstance(self.announces, Announcement) else self.announces
-        return encode_facts(replace(announced, rules=self.digest()))
+        return encode_facts(replace(self.announces, rules=self.digest()))
+
+    def change(self, **facts: Any) -> None:
+        """Announce other facts of these names from the next join on. Raises `InvalidFactError`.
+
+        Any thread may call this, a signal handler as well.
+        """
+        object.__setattr__(self, "announces", replace(self.announces, **facts))
 
     def digest(self) -> str:
         """A digest that is equal for equal rules in the same order."""
@@ -220,10 +226,10 @@ class Rollout(Composed):
             raise TypeError(f"a release is text, not {release!r}")
         facts = Facts(release, _ten_thousandths(share), _flag(draining))
         rules = (Draining(), ShareByRelease(), LevelPartitions(), FewestMoves(), FewestRackMisses())
-        super().__init__("rollout", rules, Announcement(facts))
+        super().__init__("rollout", rules, facts)
 
     def __repr__(self) -> str:
-        facts = self._announcement.facts
+        facts = self.announces
         share = None if facts.share is None else facts.share / WHOLE_SHARE
         return f"Rollout(release={facts.release!r}, share={share!r}, draining={facts.draining!r})"
 
@@ -238,12 +244,7 @@ class Rollout(Composed):
             changes["share"] = _ten_thousandths(share)
         if draining is not None:
             changes["draining"] = _flag(draining)
-        self._announcement.change(**changes)
-
-    @property
-    def _announcement(self) -> Announcement:
-        assert isinstance(self.announces, Announcement)
-        return self.announces
+        self.change(**changes)
 
 
 def _ten_thousandths(share: float | None) -> int | None:

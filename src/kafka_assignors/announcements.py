@@ -153,23 +153,6 @@ def _utf8(text: str) -> bytes:
         return b""
 
 
-class Announcement:
-    """The facts of a member that change while it runs; the strategy reads them at each join.
-
-    Any thread may change them, a signal handler as well.
-    """
-
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-
-    def __repr__(self) -> str:
-        return f"Announcement({self.facts!r})"
-
-    def change(self, **facts: Any) -> None:
-        """Replace the named facts from the next join on. Raises `InvalidFactError`."""
-        self.facts = replace(self.facts, **facts)
-
-
 @dataclass(frozen=True, slots=True)
 class AnnouncedFacts:
     """The facts of every member by its id, and a sentence for each member whose data do not decode."""

@@ -28,11 +28,11 @@ from kafka_assignors.messages import (
     LastAssignment,
     encode_assignments,
     read_members,
-    subscription_bytes,
 )
 from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors.strategy import (
     SHARED_NAMES,
+    MemberContext,
     RebalanceProtocol,
     Strategy,
     contract_problem,
@@ -40,6 +40,7 @@ from kafka_assignors.strategy import (
     is_ours,
     runs_on_broker,
 )
+from kafka_assignors.wire import encode_member
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -153,15 +154,17 @@ class Assignor:
         *,
         held: bool,
     ) -> bytes:
-        """The same for a consumer that tracks its last assignment itself; `held` if it still holds it."""
-        return subscription_bytes(
-            self.strategy,
-            topics,
-            last,
-            instance_id=self._instance_id or instance_id,
-            rack=self._rack or rack,
-            held=held,
-        )
+        """The same for a consumer that tracks its last assignment itself.
+
+        `held`: it keeps the assignment while it joins. An eager consumer has revoked it: the claim counts for
+        stickiness, and no member waits for the partitions.
+        """
+        subscribed = frozenset(topics)
+        # The leader drops claims on topics that are no longer subscribed too, but it logs them.
+        owned = {name: partitions for name, partitions in last.partitions.items() if name in subscribed}
+        instance_id, rack = self._instance_id or instance_id, self._rack or rack
+        context = MemberContext(subscribed, owned, last.generation, instance_id, rack)
+        return encode_member(self.strategy, context, held=held)
 
     def remember(self, coordinator: object, partitions: TopicPartitions, generation: int) -> None:
         """Keep the assignment of a consumer: the consumer claims it when it joins again."""

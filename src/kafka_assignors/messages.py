@@ -1,6 +1,6 @@
 """The bytes of JoinGroup and SyncGroup: what a member and the leader of its group write and read.
 
-    member   topics and last assignment            subscription_bytes   its JoinGroup request
+    member   topics and last assignment            `Assignor`           its JoinGroup request
     leader   its JoinGroup response                read_members         DecodedMembers
     leader   metadata of `DecodedMembers.topics`   topics_from          topics
     leader   members and topics                    encode_assignments   its SyncGroup request
@@ -32,7 +32,7 @@ from kafka_assignors.group import (
     quoted,
 )
 from kafka_assignors.leader import LeaderResult, lead
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, lent
+from kafka_assignors.strategy import RebalanceProtocol, Strategy, lent
 from kafka_assignors.wire import (
     ConsumerAssignment,
     Names,
@@ -40,7 +40,6 @@ from kafka_assignors.wire import (
     decode_assignment,
     decode_member,
     encode_assignment,
-    encode_member,
 )
 
 # ---------------------------------------------------------------------------------------- a member joins
@@ -60,27 +59,6 @@ class LastAssignment:
 
 
 NEVER_ASSIGNED = LastAssignment({}, NO_GENERATION)
-
-
-def subscription_bytes(
-    strategy: Strategy,
-    topics: Iterable[str],
-    last: LastAssignment,
-    *,
-    instance_id: str | None = None,
-    rack: str | None = None,
-    held: bool = False,
-) -> bytes:
-    """The bytes of the subscription that a member joins with.
-
-    An eager member has revoked its last assignment: the claim counts for stickiness, and no member waits for
-    the partitions. `held` means that a cooperative member keeps them while it joins.
-    """
-    subscribed = frozenset(topics)
-    # The leader drops claims on topics that are no longer subscribed too, but it logs them.
-    owned = {name: partitions for name, partitions in last.partitions.items() if name in subscribed}
-    context = MemberContext(subscribed, owned, last.generation, instance_id, rack)
-    return encode_member(strategy, context, held=held)
 
 
 def broker_assigns(group_id: str, strategies: Iterable[str]) -> str:
