@@ -22,7 +22,7 @@ from kafka_assignors.wire.consumer_protocol import (
     encode_cooperative_sticky_user_data,
     encode_sticky_user_data,
 )
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
@@ -35,7 +35,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     encode_group_metadata,
     encode_key,
 )
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.kip848_records import (
     decode_consumer_group_value,
     encode_consumer_group_value,
 )

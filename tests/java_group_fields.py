@@ -9,8 +9,8 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
+from kafka_assignors_replay.history.kip848_records import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,

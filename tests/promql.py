@@ -8,7 +8,7 @@ import promql_parser as promql
 
 from kafka_assignors_ops.watch.fleet import KINDS, STATES, UNDECODABLE
 from kafka_assignors_ops.watch.metric_table import GROUP_METRICS, WATCH_METRICS, WatchedMetric
-from kafka_assignors_replay.folds.rebalances import Cause
+from kafka_assignors_replay.history.rebalances import Cause
 
 _ALL: list[WatchedMetric[Any]] = [*GROUP_METRICS, *WATCH_METRICS]
 METRICS = {metric.name: metric for metric in _ALL}

@@ -27,7 +27,7 @@ from kafka_assignors.wire import (
     encode_subscription,
     encode_user_data,
 )
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
@@ -39,7 +39,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     encode_group_metadata,
     encode_key,
 )
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.kip848_records import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,

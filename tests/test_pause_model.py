@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.pause.report import Results
-from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
+from kafka_assignors_replay.history.pause_model import Consumption, PauseModel
 
 ROOT = Path(__file__).parents[1]
 RUN = Results.read(ROOT / "benchmarks" / "pause" / "results" / "60.json")

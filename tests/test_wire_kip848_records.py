@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kafka_assignors.wire import ProtocolError
-from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord, decode_key
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord, decode_key
+from kafka_assignors_replay.history.kip848_records import (
     AssignedPartitions,
     ClassicMember,
     ClassicProtocol,

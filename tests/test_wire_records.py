@@ -22,7 +22,7 @@ from kafka_assignors.wire import (
     encode_assignment,
     encode_subscription,
 )
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,

@@ -17,9 +17,9 @@ from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot
 from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.generations import Record
-from kafka_assignors_replay.folds.records import to_micros
-from kafka_assignors_replay.history import catalogue_rows
+from kafka_assignors_replay.history.generations import Record
+from kafka_assignors_replay.history.records import to_micros
+from kafka_assignors_replay.history_files import catalogue_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 HISTORY, PICTURE = ROOT / "spark_validation" / "recorded", ROOT / "docs" / "watch.svg"

@@ -47,7 +47,7 @@ from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import KafkaCluster
 from compat_tests.support.member_reports import MemberSpec
 from compat_tests.support.processes import Child
-from kafka_assignors_replay.folds.consumer_offsets import group_partition
+from kafka_assignors_replay.history.consumer_offsets import group_partition
 
 __all__ = ["COPYING_KINDS", "KINDS", "ChaosGroup", "NotSettledError"]
 

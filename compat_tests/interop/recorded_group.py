@@ -20,7 +20,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
 from kafka_assignors.wire import decode_assignment, decode_member, decode_subscription
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,

@@ -19,8 +19,8 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_kafka_python.cooperative import commits
-from kafka_assignors_kafka_python.cooperative.commits import TooManyCommitsError
+from kafka_assignors_kafka_python.cooperative import transactions
+from kafka_assignors_kafka_python.cooperative.transactions import TooManyCommitsError
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 UNKNOWN_TOPIC, NOT_COORDINATOR = 3, 16
@@ -150,7 +150,7 @@ def test_thousands_of_commits_at_once_are_accepted_with_the_last_one(kafka: Kafk
 def test_more_commits_than_may_be_open_are_refused_until_some_have_ended(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commits, "MOST_OPEN", MOST_OPEN)
+    monkeypatch.setattr(transactions, "MOST_OPEN", MOST_OPEN)
     answered: list[object] = []
     with (
         GroupOfMembers(kafka, PROGRAM, {"orders": 1}) as group,

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_confluent.connection import Connection
-from kafka_assignors_confluent.topics import describe_topics
+from kafka_assignors_confluent.topic_metadata import describe_topics
 
 GROUPS = tuple(f"group-{number}" for number in range(12))
 """Enough groups that each broker coordinates some."""

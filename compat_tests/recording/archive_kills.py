@@ -32,7 +32,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.support.processes import Processes
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadataKey,
     OffsetCommitKey,
     encode_key,

@@ -9,7 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_assignors_replay.folds.consumer_offsets import GroupMetadataKey, decode_group_metadata, decode_key
+from kafka_assignors_replay.history.consumer_offsets import (
+    GroupMetadataKey,
+    decode_group_metadata,
+    decode_key,
+)
 from spark_validation.recording import kip848
 from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Act
 from spark_validation.recording.record import main

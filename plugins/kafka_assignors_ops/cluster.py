@@ -16,7 +16,7 @@ from typing import Any
 from kafka_assignors.group import TopicPartitions, quoted
 from kafka_assignors.wire import ProtocolError, decode_assignment
 from kafka_assignors_confluent.connection import Connection, NotAuthorizedError, is_timeout, reason
-from kafka_assignors_confluent.topics import describe_topics, topic_of
+from kafka_assignors_confluent.topic_metadata import describe_topics, topic_of
 from kafka_assignors_ops.live_group import CLASSIC, CONSUMER, LiveGroup, LiveMember
 
 Progress = Callable[[str, int, int], None]

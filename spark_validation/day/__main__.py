@@ -18,7 +18,7 @@ from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors_cli import main as command
 from kafka_assignors_replay.archive import ArchiveOptions
 from kafka_assignors_replay.archive.run import run_archive
-from kafka_assignors_replay.spark.session import spark_session
+from kafka_assignors_replay.spark.spark_session import spark_session
 from spark_validation.day.broker import SETTINGS, archived, publish
 from spark_validation.fleet import history as fleet
 from spark_validation.fleet.profile import FleetOptions

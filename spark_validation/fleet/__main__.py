@@ -13,7 +13,7 @@ from pathlib import Path
 
 from kafka_assignors_cli.console import ProgressReport
 from kafka_assignors_replay.result import ReplayError
-from kafka_assignors_replay.spark.session import spark_session, task_progress
+from kafka_assignors_replay.spark.spark_session import spark_session, task_progress
 from spark_validation.fleet.history import write
 from spark_validation.fleet.profile import FleetOptions
 

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from kafka_assignors_replay.folds.consumer_offsets import group_partition
-from kafka_assignors_replay.folds.records import to_micros
+from kafka_assignors_replay.history.consumer_offsets import group_partition
+from kafka_assignors_replay.history.records import to_micros
 from kafka_assignors_replay.schemas import RAW, TOPICS, record_batch
-from kafka_assignors_replay.spark.session import apply_to_batches
+from kafka_assignors_replay.spark.spark_session import apply_to_batches
 from spark_validation.fleet.life import life
 from spark_validation.fleet.profile import (
     START,

@@ -17,7 +17,7 @@ from kafka_assignors.leader import lead
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import ConsumerAssignment, Names, encode_assignment, encode_member
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,

@@ -22,7 +22,7 @@ from typing import Any
 
 from kafka_assignors.group import InvalidGroupError, Topic, TopicPartitions, quoted
 from kafka_assignors.group_json import MOST_PARTITIONS
-from kafka_assignors_replay.folds.records import from_micros
+from kafka_assignors_replay.history.records import from_micros
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """The interface of the engines that run a replay, and the check of their results.
 
-An engine passes the records of each group to `folds.group.fold_sorted`, and collects the outputs. Spark
-replays a history of any size, also on a cluster; the local engine runs the same function in a few processes
-of this machine, with pyarrow alone. Both give the same figures.
+An engine passes the records of each group to `history.group_fold.fold_sorted`, and collects the outputs.
+Spark replays a history of any size, also on a cluster; the local engine runs the same function in a few
+processes of this machine, with pyarrow alone. Both give the same figures.
 
 The check draws a few groups, gets their records from the engine, and folds them in this process. Any
 difference is an error.
@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Protocol
 
-from kafka_assignors_replay.folds.group import Detail, FoldWork, SortedRow, fold_sorted, read_detail
-from kafka_assignors_replay.folds.records import group_bytes
-from kafka_assignors_replay.folds.sums import (
+from kafka_assignors_replay.history.group_fold import Detail, FoldWork, SortedRow, fold_sorted, read_detail
+from kafka_assignors_replay.history.records import group_bytes
+from kafka_assignors_replay.history.sums import (
     GroupSums,
     churn_of,
     culprits_of,
@@ -30,7 +30,7 @@ from kafka_assignors_replay.folds.sums import (
     truth_of,
     verdicts_of,
 )
-from kafka_assignors_replay.history import table_on_disk
+from kafka_assignors_replay.history_files import table_on_disk
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck, to_json
 
 OnTasks = Callable[[int, int], None]
@@ -45,7 +45,7 @@ OBJECTS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The facts about all records that a fold needs first. `folds.group.FoldWork` defines `torn` and
+    """The facts about all records that a fold needs first. `history.group_fold.FoldWork` defines `torn` and
     `collided`.
 
     `misplaced` counts, for each column, the records in which it is null, negative or too large.

@@ -68,6 +68,6 @@ def open_engine(
         from kafka_assignors_replay.local_engine import LocalEngine
 
         return LocalEngine.opened(options, damaged, on_tasks)
-    from kafka_assignors_replay.spark.engine import SparkEngine
+    from kafka_assignors_replay.spark.spark_engine import SparkEngine
 
     return SparkEngine.opened(options, damaged, on_tasks)

@@ -38,10 +38,15 @@ from kafka_assignors_replay.engine import (
     only_spark,
     temporary_folder,
 )
-from kafka_assignors_replay.folds.group import FoldWork, SortedRow, fold_sorted
-from kafka_assignors_replay.folds.records import group_bytes, group_of, is_commit
-from kafka_assignors_replay.folds.sums import GroupSums
-from kafka_assignors_replay.history import catalogue_rows, count_other_topics, read_records, record_files
+from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
+from kafka_assignors_replay.history.records import group_bytes, group_of, is_commit
+from kafka_assignors_replay.history.sums import GroupSums
+from kafka_assignors_replay.history_files import (
+    catalogue_rows,
+    count_other_topics,
+    read_records,
+    record_files,
+)
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import SORTED, TABLES, record_batch
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_replay.folds.measures import FIGURES, Mode
+from kafka_assignors_replay.history.measures import FIGURES, Mode
 from kafka_assignors_replay.report.as_json import ReplayReport, ReportedGroup
 from kafka_assignors_replay.result import RECORDED
 

@@ -1,7 +1,7 @@
 """The whole replay, from a path or a broker to a `ReplayResult`.
 
-`run_replay` makes an engine fold the records of each group (`folds.group`), and makes a result of the sums of
-the groups. Every error is a `ReplayError` of one line.
+`run_replay` makes an engine fold the records of each group (`history.group_fold`), and makes a result of the
+sums of the groups. Every error is a `ReplayError` of one line.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kafka_assignors.strategies.registry import StrategyError, load_strategy
 from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.engine import Engine, Survey, check_sample, draw, temporary_folder
 from kafka_assignors_replay.engine_choice import Choice, choose_engine, open_engine
-from kafka_assignors_replay.folds.generations import MOST_PARTITIONS
-from kafka_assignors_replay.folds.group import Detail, FoldWork, read_detail
-from kafka_assignors_replay.folds.records import group_bytes
-from kafka_assignors_replay.folds.strategy_guard import StrategyGuard, ended_in
-from kafka_assignors_replay.folds.sums import (
+from kafka_assignors_replay.history.generations import MOST_PARTITIONS
+from kafka_assignors_replay.history.group_fold import Detail, FoldWork, read_detail
+from kafka_assignors_replay.history.records import group_bytes
+from kafka_assignors_replay.history.strategy_guard import StrategyGuard, ended_in
+from kafka_assignors_replay.history.sums import (
     GroupSums,
     churn_of,
     culprits_of,
@@ -37,7 +37,7 @@ from kafka_assignors_replay.folds.sums import (
     undecodable_of,
     verdicts_of,
 )
-from kafka_assignors_replay.history import DamagedError, catalogue_of, damaged_files, table_on_disk
+from kafka_assignors_replay.history_files import DamagedError, catalogue_of, damaged_files, table_on_disk
 from kafka_assignors_replay.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
 from kafka_assignors_replay.result import (
     RECORDED,

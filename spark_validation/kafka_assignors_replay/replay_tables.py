@@ -18,7 +18,7 @@ from kafka_assignors_cli.console import (
     indented,
     printable,
 )
-from kafka_assignors_replay.folds.measures import Figure, Mode, Shown, Verdict
+from kafka_assignors_replay.history.measures import Figure, Mode, Shown, Verdict
 from kafka_assignors_replay.report.findings import (
     GroupFinding,
     find,

@@ -15,11 +15,11 @@ from functools import cache
 from typing import Any
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors_replay.folds.faults import FaultKind, FaultRules
-from kafka_assignors_replay.folds.measures import ON_TIMELINE, Measures
-from kafka_assignors_replay.folds.measures import Mode as Mode
-from kafka_assignors_replay.folds.measures import Verdict as Verdict
-from kafka_assignors_replay.folds.pause_model import PauseModel
+from kafka_assignors_replay.history.faults import FaultKind, FaultRules
+from kafka_assignors_replay.history.measures import ON_TIMELINE, Measures
+from kafka_assignors_replay.history.measures import Mode as Mode
+from kafka_assignors_replay.history.measures import Verdict as Verdict
+from kafka_assignors_replay.history.pause_model import PauseModel
 
 RECORDED = "recorded"
 """The strategy name that stands for production's own assignments."""
@@ -231,7 +231,7 @@ class Churn:
 class Culprit:
     """A client whose joins and leaves made a group rebalance, or the group's deployments.
 
-    `kafka_assignors_replay.folds.faults` defines each `kind`. `client_id`, `client_host`, `instance_id` and
+    `kafka_assignors_replay.history.faults` defines each `kind`. `client_id`, `client_host`, `instance_id` and
     the last `member_id` are None for deployments. `episodes` counts the episodes, each once a day, or the
     deployments; `members` is the greatest number of members at one time, or that a deployment replaced.
     """

@@ -30,13 +30,13 @@ from typing import Any, get_args, get_type_hints
 import pyarrow as pa
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors_replay.folds.accuracy import CheckedGeneration
-from kafka_assignors_replay.folds.faults import Fault, FaultKind
-from kafka_assignors_replay.folds.group_replay import Replayed
-from kafka_assignors_replay.folds.measures import Measures, Mode, Verdict
-from kafka_assignors_replay.folds.rebalances import Generation
-from kafka_assignors_replay.folds.records import MemberRecord
-from kafka_assignors_replay.folds.table_rows import GENERATIONS, MEMBERS
+from kafka_assignors_replay.history.accuracy import CheckedGeneration
+from kafka_assignors_replay.history.faults import Fault, FaultKind
+from kafka_assignors_replay.history.group_replay import Replayed
+from kafka_assignors_replay.history.measures import Measures, Mode, Verdict
+from kafka_assignors_replay.history.rebalances import Generation
+from kafka_assignors_replay.history.records import MemberRecord
+from kafka_assignors_replay.history.table_rows import GENERATIONS, MEMBERS
 
 _STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
 _BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
@@ -133,7 +133,7 @@ TABLES: dict[str, pa.Schema] = {
         pending_revocation=_PARTITIONS,
         unknown_topics=_STRINGS,
     ),
-    # `causes` are of class `folds.causes.Cause`, in its order; never empty.
+    # `causes` are of class `history.causes.Cause`, in its order; never empty.
     "causes": _schema(**_PLACE, generation=_INT, timestamp=_TIMESTAMP, causes=_STRINGS),
     "replayed": _replayed(),
     "metrics": _columns(Verdict, whole=_LONG, date=_DATE),
@@ -142,7 +142,7 @@ TABLES: dict[str, pa.Schema] = {
     "checked": _columns(CheckedGeneration),
 }
 """The tables that a replay writes as Parquet, a folder each; the classes of their rows say what columns mean.
-A row of `metrics` is a `folds.measures.Verdict` of one day."""
+A row of `metrics` is a `history.measures.Verdict` of one day."""
 
 SORTED = _schema(g=_BINARY, partition=_INT, offset=_LONG, key=_BINARY, micros=_LONG, value=_BINARY)
 """A record of a group on its way to a fold, sorted by all columns but the value; `g` is the group's id."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     GroupMetadataKey,
     decode_group_metadata,

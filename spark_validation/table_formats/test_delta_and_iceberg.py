@@ -16,7 +16,7 @@ from compat_tests.support.jvm import classpath
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.report.as_json import json_report
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
-from kafka_assignors_replay.spark.session import spark_session
+from kafka_assignors_replay.spark.spark_session import spark_session
 from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
 
 TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}

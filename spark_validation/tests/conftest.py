@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from compat_tests.conftest import kafka as kafka
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_replay.spark.session import spark_session
+from kafka_assignors_replay.spark.spark_session import spark_session
 from spark_validation.tests.archived_topic import ArchivedTopic
 
 RECORDED = Path(__file__).parents[1] / "recorded"

@@ -11,12 +11,12 @@ import pyarrow.parquet as pq
 
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRow, fold_sorted
-from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
-from kafka_assignors_replay.folds.measures import Measures
-from kafka_assignors_replay.folds.rebalances import Generation
-from kafka_assignors_replay.folds.records import group_of, is_commit, to_micros
-from kafka_assignors_replay.folds.sums import GroupSums
+from kafka_assignors_replay.history.group_fold import FoldWork, Output, SortedRow, fold_sorted
+from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
+from kafka_assignors_replay.history.measures import Measures
+from kafka_assignors_replay.history.rebalances import Generation
+from kafka_assignors_replay.history.records import group_of, is_commit, to_micros
+from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.result import Mode
 from kafka_assignors_replay.schemas import TABLES
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from compat_tests.support.offset_commits import OffsetCommit, encode_offset_commit
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,
@@ -28,7 +28,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     encode_group_metadata,
     encode_key,
 )
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.kip848_records import (
     AssignedPartitions,
     ConsumerGroupMember,
     ConsumerGroupMemberState,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
 
-from kafka_assignors_replay.folds.faults import FaultKind
-from kafka_assignors_replay.folds.measures import Measures
+from kafka_assignors_replay.history.faults import FaultKind
+from kafka_assignors_replay.history.measures import Measures
 from kafka_assignors_replay.result import (
     RECORDED,
     Churn,

@@ -10,8 +10,8 @@ import pytest
 from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_replay.folds.accuracy import CheckedGeneration, CheckOutcome, check_generation
-from kafka_assignors_replay.folds.records import client_of
+from kafka_assignors_replay.history.accuracy import CheckedGeneration, CheckOutcome, check_generation
+from kafka_assignors_replay.history.records import client_of
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 

@@ -19,14 +19,14 @@ import pytest
 from pyarrow import fs
 
 from kafka_assignors.group import Topic
-from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity
+from kafka_assignors_confluent.topic_metadata import LiveTopic, TopicIdentity
 from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveState, MessageCounts, Place
 from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import Archive, Folder
 from kafka_assignors_replay.archive.run import run_archive
 from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
-from kafka_assignors_replay.folds.records import to_micros
-from kafka_assignors_replay.history import catalogue_of, catalogue_rows, read_records, record_files
+from kafka_assignors_replay.history.records import to_micros
+from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows, read_records, record_files
 from kafka_assignors_replay.result import MANIFEST
 from spark_validation.tests.failing_files import FailingFiles, Killed
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_assignors_replay.folds.generations import TORN
-from kafka_assignors_replay.folds.rebalances import RECORDS_LOST
+from kafka_assignors_replay.history.generations import TORN
+from kafka_assignors_replay.history.rebalances import RECORDS_LOST
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.replay_tables import print_replay
 from kafka_assignors_replay.report.as_html import html_report

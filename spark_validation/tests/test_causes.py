@@ -8,9 +8,9 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_replay.folds.causes import CauseFinder
-from kafka_assignors_replay.folds.rebalances import Cause, Generation
-from kafka_assignors_replay.folds.records import MemberRecord
+from kafka_assignors_replay.history.causes import CauseFinder
+from kafka_assignors_replay.history.rebalances import Cause, Generation
+from kafka_assignors_replay.history.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 

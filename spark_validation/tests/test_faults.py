@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from kafka_assignors_replay.folds.faults import Fault, FaultFinder, FaultKind, FaultRules
-from kafka_assignors_replay.folds.rebalances import Generation
-from kafka_assignors_replay.folds.records import MemberRecord
+from kafka_assignors_replay.history.faults import Fault, FaultFinder, FaultKind, FaultRules
+from kafka_assignors_replay.history.rebalances import Generation
+from kafka_assignors_replay.history.records import MemberRecord
 from spark_validation.tests.groups import START
 
 CRASH_LOOP, FLAPPING, EXPIRED, CAME_BACK, DEPLOYMENT, SCALED = FaultKind

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.consumer_offsets import group_partition
-from kafka_assignors_replay.folds.rebalances import HISTORY_STARTS
-from kafka_assignors_replay.folds.records import MemberDecoder, RecordKind, decode_record
-from kafka_assignors_replay.history import catalogue_rows
+from kafka_assignors_replay.history.consumer_offsets import group_partition
+from kafka_assignors_replay.history.rebalances import HISTORY_STARTS
+from kafka_assignors_replay.history.records import MemberDecoder, RecordKind, decode_record
+from kafka_assignors_replay.history_files import catalogue_rows
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import RECORDED, Mode, ReplayOptions, ReplayResult
 from spark_validation.fleet import history

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 from kafka_assignors_replay.engine_choice import ENGINES
-from kafka_assignors_replay.folds.records import LAST_MICROS, from_micros
-from kafka_assignors_replay.history import catalogue_rows, read_records, record_files
+from kafka_assignors_replay.history.records import LAST_MICROS, from_micros
+from kafka_assignors_replay.history_files import catalogue_rows, read_records, record_files
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.replay_tables import damage_lines
 from kafka_assignors_replay.report.as_html import html_report

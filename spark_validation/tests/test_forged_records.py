@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     GroupMember,

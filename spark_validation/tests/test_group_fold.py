@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_assignors_replay.folds.group import fold_sorted, read_detail
-from kafka_assignors_replay.folds.measures import Mode, Sums, total_of
+from kafka_assignors_replay.history.group_fold import fold_sorted, read_detail
+from kafka_assignors_replay.history.measures import Mode, Sums, total_of
 from spark_validation.tests.folding import collect, sorted_records, work_on
 from spark_validation.tests.report_sample import timeline
 from spark_validation.tests.test_bad_histories import bad

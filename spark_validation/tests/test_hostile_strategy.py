@@ -8,7 +8,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_replay.folds.group_replay import Replayed
+from kafka_assignors_replay.history.group_replay import Replayed
 from spark_validation.tests.folding import measured, replay_group
 from spark_validation.tests.test_rebalances import generation, had
 from tests.hostile_strategy import HOSTILE, RuiningLater

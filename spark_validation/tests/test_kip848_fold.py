@@ -11,13 +11,13 @@ import pytest
 
 from kafka_assignors.group import Topic
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_replay.folds.kip848 import (
+from kafka_assignors_replay.history.kip848_fold import (
     DEFAULT_ASSIGNOR,
     MEMBERS_FROM_BEFORE,
     MEMBERS_WENT,
@@ -26,7 +26,7 @@ from kafka_assignors_replay.folds.kip848 import (
     WITHOUT_METADATA,
     EpochFold,
 )
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,
     GroupEpoch,
     PartitionMetadata,
@@ -34,8 +34,8 @@ from kafka_assignors_replay.folds.kip848_records import (
     TopicMetadata,
     decode_consumer_group_value,
 )
-from kafka_assignors_replay.folds.rebalances import Cause, Generation
-from kafka_assignors_replay.folds.records import to_micros
+from kafka_assignors_replay.history.rebalances import Cause, Generation
+from kafka_assignors_replay.history.records import to_micros
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

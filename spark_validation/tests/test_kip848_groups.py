@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
-from kafka_assignors_replay.folds.kip848_records import ConsumerGroupMemberState
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
+from kafka_assignors_replay.history.kip848_records import ConsumerGroupMemberState
 from spark_validation.tests.folding import Folded, fold, raw_rows
 from spark_validation.tests.groups import Log, member, new_member, topic_id
 from spark_validation.tests.test_kip848_fold import (

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from kafka_assignors.group import Topic
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, leader_view
-from kafka_assignors_replay.folds.records import to_micros
+from kafka_assignors_replay.history.records import to_micros
 from spark_validation.tests.groups import START
 
 GROWN = START + timedelta(minutes=1)

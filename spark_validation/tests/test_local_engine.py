@@ -18,7 +18,7 @@ import pytest
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_replay import local_engine
-from kafka_assignors_replay.folds.records import group_bytes
+from kafka_assignors_replay.history.records import group_bytes
 from kafka_assignors_replay.local_engine import LocalEngine
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.generations import LifeFold, Record
-from kafka_assignors_replay.folds.kip848 import EpochFold
-from kafka_assignors_replay.folds.records import decode_record
+from kafka_assignors_replay.history.generations import LifeFold, Record
+from kafka_assignors_replay.history.kip848_fold import EpochFold
+from kafka_assignors_replay.history.records import decode_record
 from spark_validation.tests.groups import Log, member
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

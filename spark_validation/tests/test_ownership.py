@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_assignors_replay.folds.generations import OwnershipFold
-from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.history.generations import OwnershipFold
+from kafka_assignors_replay.history.rebalances import Generation
 from spark_validation.tests.groups import START
 from spark_validation.tests.test_rebalances import generation, had
 

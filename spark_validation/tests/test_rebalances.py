@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_assignors_replay.folds.rebalances import (
+from kafka_assignors_replay.history.rebalances import (
     DOES_NOT_DECODE,
     HISTORY_STARTS,
     PREDECESSOR_DOES_NOT_DECODE,
@@ -18,7 +18,7 @@ from kafka_assignors_replay.folds.rebalances import (
     RebalanceFold,
     Replacement,
 )
-from kafka_assignors_replay.folds.records import MemberRecord
+from kafka_assignors_replay.history.records import MemberRecord
 from spark_validation.tests.groups import START, Partitions
 
 ALL = {"orders": [0, 1, 2, 3]}

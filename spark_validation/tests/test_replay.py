@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_cli.files import parse_toml
 from kafka_assignors_replay.engine_choice import ENGINES
-from kafka_assignors_replay.folds.consumer_offsets import OffsetCommitKey, encode_key
-from kafka_assignors_replay.folds.faults import FaultKind
-from kafka_assignors_replay.folds.records import from_micros
+from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey, encode_key
+from kafka_assignors_replay.history.faults import FaultKind
+from kafka_assignors_replay.history.records import from_micros
 from kafka_assignors_replay.policy import RuleOutcome, judge, read_policy
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.report.as_json import read_report
@@ -36,7 +36,7 @@ from kafka_assignors_replay.result import (
     to_json,
 )
 from kafka_assignors_replay.schemas import TABLES
-from kafka_assignors_replay.spark.session import java_version
+from kafka_assignors_replay.spark.spark_session import java_version
 from spark_validation.tests.groups import RAW_SCHEMA, START, Log, member, write_history
 
 ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}

@@ -11,9 +11,9 @@ from kafka_assignors.group import Topic
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
-from kafka_assignors_replay.folds.group_replay import Replayed
-from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
-from kafka_assignors_replay.folds.rebalances import Generation
+from kafka_assignors_replay.history.group_replay import Replayed
+from kafka_assignors_replay.history.pause_model import Consumption, PauseModel
+from kafka_assignors_replay.history.rebalances import Generation
 from kafka_assignors_replay.result import RECORDED, Mode
 from spark_validation.tests.folding import measured, replay_group
 from spark_validation.tests.test_rebalances import generation, had

@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_cli import main
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,

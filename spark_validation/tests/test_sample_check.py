@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from kafka_assignors_replay.engine import check_sample, draw
-from kafka_assignors_replay.folds.group import FoldWork, fold_sorted
-from kafka_assignors_replay.folds.sums import GroupSums
+from kafka_assignors_replay.history.group_fold import FoldWork, fold_sorted
+from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.local_engine import LocalEngine
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck
 from spark_validation.tests.folding import work_on

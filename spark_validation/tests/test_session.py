@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from kafka_assignors_replay.spark.session import _choose_python, spark_session
+from kafka_assignors_replay.spark.spark_session import _choose_python, spark_session
 
 
 @pytest.mark.parametrize(

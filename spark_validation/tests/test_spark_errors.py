@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_replay.spark.session import JVM_ENDED, SPARK_ERRORS, one_line
+from kafka_assignors_replay.spark.spark_session import JVM_ENDED, SPARK_ERRORS, one_line
 from spark_validation.tests.groups import Log, member, write_history
 
 

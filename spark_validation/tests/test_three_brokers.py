@@ -14,7 +14,7 @@ from compat_tests.hostile.groups import GROUP_IDS, hostile_groups
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors_cli.app import run
-from kafka_assignors_replay.folds.consumer_offsets import GroupMetadataKey, decode_key
+from kafka_assignors_replay.history.consumer_offsets import GroupMetadataKey, decode_key
 from tests.hostile_names import assert_harmless
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.slow]

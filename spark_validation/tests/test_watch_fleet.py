@@ -16,9 +16,9 @@ from kafka_assignors_ops.watch.fleet import (
     GroupSnapshot,
 )
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.consumer_offsets import GroupMetadataKey, encode_key
-from kafka_assignors_replay.folds.generations import Record
-from kafka_assignors_replay.folds.records import LAST_MICROS, to_micros
+from kafka_assignors_replay.history.consumer_offsets import GroupMetadataKey, encode_key
+from kafka_assignors_replay.history.generations import Record
+from kafka_assignors_replay.history.records import LAST_MICROS, to_micros
 from spark_validation.tests.groups import Log, member
 
 LOW, HIGH, ALL = {"orders": [0, 1]}, {"orders": [2, 3]}, {"orders": [0, 1, 2, 3]}

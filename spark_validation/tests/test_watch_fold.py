@@ -16,11 +16,11 @@ import pytest
 from kafka_assignors_ops.watch.fleet import Fleet, FleetLimits, FleetSnapshot, Step
 from kafka_assignors_ops.watch.watcher import WatchState, load_state, save_state
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds import table_rows
-from kafka_assignors_replay.folds.generations import Record
-from kafka_assignors_replay.folds.rebalances import UNFINISHED
-from kafka_assignors_replay.folds.records import to_micros
-from kafka_assignors_replay.history import catalogue_rows
+from kafka_assignors_replay.history import table_rows
+from kafka_assignors_replay.history.generations import Record
+from kafka_assignors_replay.history.rebalances import UNFINISHED
+from kafka_assignors_replay.history.records import to_micros
+from kafka_assignors_replay.history_files import catalogue_rows
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import RECORDED, Mode, ReplayOptions
 from kafka_assignors_replay.schemas import TABLES, record_batch

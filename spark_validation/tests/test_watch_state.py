@@ -13,11 +13,11 @@ import pytest
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.arguments import UserError
-from kafka_assignors_confluent.topics import TopicIdentity
+from kafka_assignors_confluent.topic_metadata import TopicIdentity
 from kafka_assignors_ops.watch.fleet import Counts, Fleet, FleetLimits
 from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions, WatchState, load_state, save_state
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.generations import Record
+from kafka_assignors_replay.history.generations import Record
 from spark_validation.tests.test_watch_fleet import feed, groups, joined
 
 

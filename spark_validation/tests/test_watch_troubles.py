@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors_confluent.connection import ClusterError, NotAuthorizedError, UnreachableError
-from kafka_assignors_confluent.topics import TopicIdentity
+from kafka_assignors_confluent.topic_metadata import TopicIdentity
 from kafka_assignors_ops.watch.watcher import Troubles, Watcher, WatchOptions
 
 REFUSED = UnreachableError("no answer from b:1 within 2 s: Connection refused (after 0ms in state CONNECT)")

@@ -38,9 +38,9 @@ from kafka.util import WeakMethod
 from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors_kafka_python.cooperative.commits import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.fetching import Positions
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
+from kafka_assignors_kafka_python.cooperative.transactions import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
 
 log = logging.getLogger("kafka_assignors_kafka_python")

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.group import quoted
 from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry, changed_entry
-from kafka_assignors_replay.folds.causes import CauseFinder
-from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
-from kafka_assignors_replay.folds.generations import LifeFold, Record
-from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
-from kafka_assignors_replay.folds.kip848 import EpochFold
-from kafka_assignors_replay.folds.rebalances import Cause, Generation, RebalanceFold
-from kafka_assignors_replay.folds.records import (
+from kafka_assignors_replay.history.causes import CauseFinder
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
+from kafka_assignors_replay.history.generations import LifeFold, Record
+from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
+from kafka_assignors_replay.history.kip848_fold import EpochFold
+from kafka_assignors_replay.history.rebalances import Cause, Generation, RebalanceFold
+from kafka_assignors_replay.history.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
     RecordKind,
@@ -42,7 +42,7 @@ from kafka_assignors_replay.folds.records import (
 from kafka_assignors_replay.result import Mode
 
 if TYPE_CHECKING:
-    from kafka_assignors_confluent.topics import LiveTopic
+    from kafka_assignors_confluent.topic_metadata import LiveTopic
 
 EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN = "empty", "stable", "hand-over", "dead", "unknown"
 STATES = (EMPTY, STABLE, HAND_OVER, DEAD, UNKNOWN)

@@ -17,7 +17,7 @@ from kafka_assignors_ops.watch.fleet import (
     FleetSnapshot,
     GroupSnapshot,
 )
-from kafka_assignors_replay.folds.rebalances import Cause
+from kafka_assignors_replay.history.rebalances import Cause
 
 Sample = tuple[tuple[str, ...], float]
 """The values of the labels without `group`, and the value of the sample."""

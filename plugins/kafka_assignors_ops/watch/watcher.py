@@ -29,7 +29,7 @@ from kafka_assignors_confluent.connection import (
     NoTopicError,
     UnreachableError,
 )
-from kafka_assignors_confluent.topics import (
+from kafka_assignors_confluent.topic_metadata import (
     TopicIdentity,
     describe_topics,
     identify_topic,
@@ -46,8 +46,8 @@ from kafka_assignors_ops.watch.fleet import (
     WatchedTopics,
 )
 from kafka_assignors_ops.watch.metric_table import WatchStatus
-from kafka_assignors_replay.folds.generations import Record
-from kafka_assignors_replay.folds.records import millis_to_micros
+from kafka_assignors_replay.history.generations import Record
+from kafka_assignors_replay.history.records import millis_to_micros
 from kafka_assignors_replay.result import to_json
 
 if TYPE_CHECKING:

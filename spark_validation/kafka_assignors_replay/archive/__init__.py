@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors_replay.folds.records import is_commit
+from kafka_assignors_replay.history.records import is_commit
 from kafka_assignors_replay.result import to_json
 
 

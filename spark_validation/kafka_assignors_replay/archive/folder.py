@@ -26,10 +26,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from kafka_assignors_confluent.topics import LiveTopic, TopicIdentity
+from kafka_assignors_confluent.topic_metadata import LiveTopic, TopicIdentity
 from kafka_assignors_replay.archive import ArchiveError, ArchiveState
 from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
-from kafka_assignors_replay.folds.records import from_micros, to_micros
+from kafka_assignors_replay.history.records import from_micros, to_micros
 from kafka_assignors_replay.result import MANIFEST
 from kafka_assignors_replay.schemas import ARCHIVED, TOPICS, record_batch
 

@@ -20,7 +20,7 @@ from kafka_assignors_confluent.connection import (
     NotAuthorizedError,
     UnreachableError,
 )
-from kafka_assignors_confluent.topics import (
+from kafka_assignors_confluent.topic_metadata import (
     identify_topic,
     is_end,
     list_offsets,
@@ -37,7 +37,7 @@ from kafka_assignors_replay.archive import (
     Place,
 )
 from kafka_assignors_replay.archive.folder import Archive, Folder, require_same, without_password
-from kafka_assignors_replay.folds.records import from_micros, millis_to_micros
+from kafka_assignors_replay.history.records import from_micros, millis_to_micros
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafka_assignors_replay.folds.faults import FaultKind
-from kafka_assignors_replay.folds.measures import FIGURES, Mode, Verdict
+from kafka_assignors_replay.history.faults import FaultKind
+from kafka_assignors_replay.history.measures import FIGURES, Mode, Verdict
 from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.findings import (
     PLOTTED_GROUPS,

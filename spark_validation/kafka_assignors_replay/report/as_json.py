@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group_json import InvalidFieldError, Path
-from kafka_assignors_replay.folds.measures import FIGURES, Mode
+from kafka_assignors_replay.history.measures import FIGURES, Mode
 from kafka_assignors_replay.report.findings import StrategyTotal, find, sentence, totals
 from kafka_assignors_replay.result import RECORDED, ReplayResult, to_json
 

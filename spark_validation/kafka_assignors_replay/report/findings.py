@@ -34,7 +34,7 @@ from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
-from kafka_assignors_replay.folds.measures import (
+from kafka_assignors_replay.history.measures import (
     COLUMNS,
     FIGURES,
     Figure,
@@ -43,7 +43,7 @@ from kafka_assignors_replay.folds.measures import (
     Verdict,
     total_of,
 )
-from kafka_assignors_replay.folds.records import EAGER_CLIENTS
+from kafka_assignors_replay.history.records import EAGER_CLIENTS
 from kafka_assignors_replay.result import RECORDED, GroupSummary, HistorySummary, ReplayResult
 
 PLOTTED_GROUPS = 20

@@ -18,7 +18,7 @@ from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
-from kafka_assignors_replay.folds.measures import Verdict
+from kafka_assignors_replay.history.measures import Verdict
 from kafka_assignors_replay.report.findings import grouped
 from kafka_assignors_replay.result import RECORDED, GroupSummary, OwnershipSpan, TimelineRow
 

@@ -1,9 +1,9 @@
 """Reads a replay's records and catalogue with Spark, from Parquet of any origin.
 
-Spark has no type for nanoseconds. With the setting of `spark.session` it reads them as integers, and only the
-footer of a file says that these are times. Milliseconds are also read as integers: as times they fail the job
-where their microseconds do not fit into 64 bits. A folder may hold files of several writers, so the footer of
-each file is read, by Spark's Parquet library, which reaches every file system.
+Spark has no type for nanoseconds. With the setting of `spark.spark_session` it reads them as integers, and
+only the footer of a file says that these are times. Milliseconds are also read as integers: as times they
+fail the job where their microseconds do not fit into 64 bits. A folder may hold files of several writers, so
+the footer of each file is read, by Spark's Parquet library, which reaches every file system.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from kafka_assignors_replay.folds.records import FIRST_MICROS, LAST_MICROS
-from kafka_assignors_replay.history import (
+from kafka_assignors_replay.history.records import FIRST_MICROS, LAST_MICROS
+from kafka_assignors_replay.history_files import (
     CLUSTER,
     TOPIC,
     no_parquet,
@@ -45,7 +45,7 @@ from kafka_assignors_replay.history import (
 )
 from kafka_assignors_replay.result import MANIFEST, OFFSETS_TOPIC, RAW_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW
-from kafka_assignors_replay.spark.session import SPARK_ERRORS, one_line
+from kafka_assignors_replay.spark.spark_session import SPARK_ERRORS, one_line
 
 TABLE = "table://"
 """The prefix of a table's name in a catalog of Spark, or of a namespace with tables `raw` and `topics`."""

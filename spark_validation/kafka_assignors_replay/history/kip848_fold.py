@@ -31,8 +31,8 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord
+from kafka_assignors_replay.history.kip848_records import (
     LEFT_TO_RETURN,
     ConsumerGroupMember,
     ConsumerGroupMemberState,
@@ -44,8 +44,8 @@ from kafka_assignors_replay.folds.kip848_records import (
     TargetAssignment,
     TargetAssignmentEpoch,
 )
-from kafka_assignors_replay.folds.rebalances import Cause, Generation
-from kafka_assignors_replay.folds.records import MemberRecord
+from kafka_assignors_replay.history.rebalances import Cause, Generation
+from kafka_assignors_replay.history.records import MemberRecord
 
 DEFAULT_ASSIGNOR = "server default"
 """The protocol of a generation whose members ask for no assignor: no record shows the broker's choice."""

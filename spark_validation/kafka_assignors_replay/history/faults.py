@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 
-from kafka_assignors_replay.folds.rebalances import Generation
-from kafka_assignors_replay.folds.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord
+from kafka_assignors_replay.history.rebalances import Generation
+from kafka_assignors_replay.history.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord
 
 
 class FaultKind(str, enum.Enum):

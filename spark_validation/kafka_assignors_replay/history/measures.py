@@ -31,8 +31,8 @@ class Measures(NamedTuple):
 
     `rounds` counts the generations that the rebalance takes. Rack misses are None where no racks are known.
     `vacated` counts partitions whose owner had left. The paused partition-seconds are those of
-    `folds.pause_model`: as the strategy was replayed, if it had run eagerly, and if it had run cooperatively;
-    None where it cannot.
+    `history.pause_model`: as the strategy was replayed, if it had run eagerly, and if it had run
+    cooperatively; None where it cannot.
     """
 
     partitions: int
@@ -156,7 +156,7 @@ class Verdict:
     fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
     known. `vacated` sums the partitions whose owner had left.
 
-    The paused partition-seconds come from a model (`folds.pause_model`), not a measurement:
+    The paused partition-seconds come from a model (`history.pause_model`), not a measurement:
     `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
     strategy cannot run under it.
 

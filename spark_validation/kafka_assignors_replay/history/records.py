@@ -6,8 +6,8 @@ The kinds of records:
   arrived. A value without members is an empty group, a missing value (a tombstone) the end of a group: later
   records under the same name are another incarnation.
 * Keys of versions 3 to 8 and 16 belong to groups of the consumer group protocol (KIP-848). Each is about one
-  of many facts, and `folds.kip848` makes generations of them. Their relatives (share and streams groups) are
-  recognised and counted.
+  of many facts, and `history.kip848_fold` makes generations of them. Their relatives (share and streams
+  groups) are recognised and counted.
 * Versions 0 and 1 are offset commits, which the replay ignores.
 
 No function that decodes raises: a record that does not decode becomes an event with the reason, so that one
@@ -29,7 +29,7 @@ from functools import lru_cache
 
 from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions
 from kafka_assignors.wire import Names, ProtocolError, decode_assignment, decode_member
-from kafka_assignors_replay.folds.consumer_offsets import (
+from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     GroupMetadata,
     GroupMetadataKey,
@@ -37,7 +37,7 @@ from kafka_assignors_replay.folds.consumer_offsets import (
     decode_group_metadata,
     decode_key,
 )
-from kafka_assignors_replay.folds.kip848_records import (
+from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupValue,
     decode_consumer_group_value,
 )

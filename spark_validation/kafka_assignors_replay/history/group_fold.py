@@ -20,19 +20,19 @@ from typing import Any, NamedTuple
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds import table_rows
-from kafka_assignors_replay.folds.accuracy import CHECKED_STRATEGIES, check_generation
-from kafka_assignors_replay.folds.causes import CauseFinder
-from kafka_assignors_replay.folds.faults import Fault, FaultFinder, FaultRules
-from kafka_assignors_replay.folds.generations import CONFLICT, LifeFold, OwnershipFold, Record
-from kafka_assignors_replay.folds.group_replay import GroupReplay, Replayed
-from kafka_assignors_replay.folds.kip848 import EpochFold
-from kafka_assignors_replay.folds.measures import Mode
-from kafka_assignors_replay.folds.pause_model import PauseModel
-from kafka_assignors_replay.folds.rebalances import CLASSIC, Generation
-from kafka_assignors_replay.folds.records import MemberDecoder, RecordKind, decode_record
-from kafka_assignors_replay.folds.strategy_guard import StrategyGuard
-from kafka_assignors_replay.folds.sums import GroupSums
+from kafka_assignors_replay.history import table_rows
+from kafka_assignors_replay.history.accuracy import CHECKED_STRATEGIES, check_generation
+from kafka_assignors_replay.history.causes import CauseFinder
+from kafka_assignors_replay.history.faults import Fault, FaultFinder, FaultRules
+from kafka_assignors_replay.history.generations import CONFLICT, LifeFold, OwnershipFold, Record
+from kafka_assignors_replay.history.group_replay import GroupReplay, Replayed
+from kafka_assignors_replay.history.kip848_fold import EpochFold
+from kafka_assignors_replay.history.measures import Mode
+from kafka_assignors_replay.history.pause_model import PauseModel
+from kafka_assignors_replay.history.rebalances import CLASSIC, Generation
+from kafka_assignors_replay.history.records import MemberDecoder, RecordKind, decode_record
+from kafka_assignors_replay.history.strategy_guard import StrategyGuard
+from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.result import OwnershipSpan, TimelineRow
 
 MOST_TIMELINE_ROWS = 1_000

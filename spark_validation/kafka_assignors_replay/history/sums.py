@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
-from kafka_assignors_replay.folds.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
-from kafka_assignors_replay.folds.faults import Fault, FaultKind
-from kafka_assignors_replay.folds.generations import Record
-from kafka_assignors_replay.folds.group_replay import Replayed
-from kafka_assignors_replay.folds.measures import Mode, Sums, Verdict
-from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Cause, Generation
-from kafka_assignors_replay.folds.records import (
+from kafka_assignors_replay.history.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
+from kafka_assignors_replay.history.faults import Fault, FaultKind
+from kafka_assignors_replay.history.generations import Record
+from kafka_assignors_replay.history.group_replay import Replayed
+from kafka_assignors_replay.history.measures import Mode, Sums, Verdict
+from kafka_assignors_replay.history.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Cause, Generation
+from kafka_assignors_replay.history.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
     RecordKind,

@@ -29,9 +29,9 @@ from datetime import datetime
 from typing import NamedTuple
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors_replay.folds.kip848 import EpochFold
-from kafka_assignors_replay.folds.rebalances import CLASSIC, CONSUMER, Generation, partitions_of
-from kafka_assignors_replay.folds.records import (
+from kafka_assignors_replay.history.kip848_fold import EpochFold
+from kafka_assignors_replay.history.rebalances import CLASSIC, CONSUMER, Generation, partitions_of
+from kafka_assignors_replay.history.records import (
     CONSUMER_PROTOCOL_TYPE,
     DecodedRecord,
     MemberRecord,

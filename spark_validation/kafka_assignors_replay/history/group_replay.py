@@ -36,9 +36,9 @@ from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import moves_least
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, runs_on_broker
 from kafka_assignors_replay.catalogue import Catalogue, leader_view
-from kafka_assignors_replay.folds.measures import Measures, Mode
-from kafka_assignors_replay.folds.pause_model import Consumption, PauseModel
-from kafka_assignors_replay.folds.rebalances import (
+from kafka_assignors_replay.history.measures import Measures, Mode
+from kafka_assignors_replay.history.pause_model import Consumption, PauseModel
+from kafka_assignors_replay.history.rebalances import (
     CLASSIC,
     EAGER_STRATEGIES,
     Generation,
@@ -46,7 +46,7 @@ from kafka_assignors_replay.folds.rebalances import (
     RebalanceFold,
     Replacement,
 )
-from kafka_assignors_replay.folds.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
+from kafka_assignors_replay.history.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_replay.result import RECORDED
 
 

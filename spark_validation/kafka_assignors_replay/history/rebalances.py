@@ -30,7 +30,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
-from kafka_assignors_replay.folds.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
+from kafka_assignors_replay.history.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
 
 CLASSIC, CONSUMER = "classic", "consumer"
 """The `type` of a generation: the protocol of its group, classic or that of KIP-848."""
@@ -76,7 +76,7 @@ class Cause(str, enum.Enum):
 @dataclass(slots=True)  # a frozen one takes five times as long to make
 class Generation:
     """A generation of a group, or an empty one, at the record that completes it, with its place in the
-    group's life as `folds.generations` finds it. From then on nothing changes it.
+    group's life as `history.generations` finds it. From then on nothing changes it.
 
     Groups of other protocol types than "consumer" have generations, too, but no members that decode. `reason`
     says why a member does not decode. `version` is that of the classic record's value. `lost` counts the

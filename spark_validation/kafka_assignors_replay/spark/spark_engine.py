@@ -1,8 +1,8 @@
 """The engine on Spark: one pass over the records.
 
 The JVM cuts the group's id from the key, one shuffle brings the records of a group together, a sort within
-the partitions orders them, and `folds.group.fold_sorted` turns them into rows of `_OUTPUT`. Its sums and
-details are pickles: the version of this package that reads them has written them.
+the partitions orders them, and `history.group_fold.fold_sorted` turns them into rows of `_OUTPUT`. Its sums
+and details are pickles: the version of this package that reads them has written them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_assignors_replay.engine import OBJECTS, RECORD_BYTES, OnTasks, Survey
-from kafka_assignors_replay.folds.group import FoldWork, Output, SortedRow, fold_sorted
-from kafka_assignors_replay.folds.records import OFFSET_COMMITS, group_bytes
-from kafka_assignors_replay.folds.sums import GroupSums
-from kafka_assignors_replay.history import DamagedError
+from kafka_assignors_replay.history.group_fold import FoldWork, Output, SortedRow, fold_sorted
+from kafka_assignors_replay.history.records import OFFSET_COMMITS, group_bytes
+from kafka_assignors_replay.history.sums import GroupSums
+from kafka_assignors_replay.history_files import DamagedError
 from kafka_assignors_replay.result import TOPICS_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import SORTED, TABLES, TOPICS, record_batch
 from kafka_assignors_replay.spark.read import count_other_topics, read_first, recorded_records
-from kafka_assignors_replay.spark.session import (
+from kafka_assignors_replay.spark.spark_session import (
     SPARK_ERRORS,
     apply_to_batches,
     collect_with_micros,

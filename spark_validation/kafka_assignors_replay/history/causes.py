@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.rebalances import Cause, Generation, partitions_of
+from kafka_assignors_replay.history.rebalances import Cause, Generation, partitions_of
 
 _PLACES: Mapping[Cause, int] = {cause: place for place, cause in enumerate(Cause)}
 

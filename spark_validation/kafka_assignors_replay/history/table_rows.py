@@ -14,14 +14,14 @@ from typing import Any
 
 from kafka_assignors.group import TopicPartitions
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
-from kafka_assignors_replay.folds.generations import Record
-from kafka_assignors_replay.folds.group_replay import Replayed
-from kafka_assignors_replay.folds.kip848_records import AssignedPartitions, CurrentAssignment
-from kafka_assignors_replay.folds.measures import Measures, Mode, Sums
-from kafka_assignors_replay.folds.rebalances import Cause, Generation
-from kafka_assignors_replay.folds.records import DecodedRecord, RecordKind, to_micros
-from kafka_assignors_replay.folds.sums import add_row
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
+from kafka_assignors_replay.history.generations import Record
+from kafka_assignors_replay.history.group_replay import Replayed
+from kafka_assignors_replay.history.kip848_records import AssignedPartitions, CurrentAssignment
+from kafka_assignors_replay.history.measures import Measures, Mode, Sums
+from kafka_assignors_replay.history.rebalances import Cause, Generation
+from kafka_assignors_replay.history.records import DecodedRecord, RecordKind, to_micros
+from kafka_assignors_replay.history.sums import add_row
 
 Rows = list[tuple[Any, ...]]
 
@@ -32,7 +32,7 @@ GENERATIONS = (
     *("starts_late", "clock_back", "reason", "problem", "unknown_topics", "facts", "member_count", "clients"),
     *("topics", "holds", "value_bytes"),
 )
-"""The columns of `generations`, which `folds.rebalances.Generation` describes; `clients` and `topics` are
+"""The columns of `generations`, which `history.rebalances.Generation` describes; `clients` and `topics` are
 those of the members that decode."""
 
 MEMBERS = (
@@ -40,7 +40,7 @@ MEMBERS = (
     *("client_host", "version", "topics", "owned", "owned_generation", "revoked", "assigned", "pattern"),
     "assignor",
 )
-"""The columns of `members`, which `folds.records.MemberRecord` describes."""
+"""The columns of `members`, which `history.records.MemberRecord` describes."""
 
 
 def values(row: Any) -> tuple[Any, ...]:

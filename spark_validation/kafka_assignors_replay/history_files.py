@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from kafka_assignors.group import InvalidGroupError
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.folds.records import FIRST_MICROS, LAST_MICROS
+from kafka_assignors_replay.history.records import FIRST_MICROS, LAST_MICROS
 from kafka_assignors_replay.result import (
     MANIFEST,
     RAW_NAMES,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from kafka_assignors.wire.reader import Reader
 from kafka_assignors.wire.writer import Writer
-from kafka_assignors_replay.folds.consumer_offsets import ConsumerGroupRecord
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 
 NEWEST_VERSION = 0
 

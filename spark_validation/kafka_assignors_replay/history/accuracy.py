@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue, LeaderView, leader_view
-from kafka_assignors_replay.folds.rebalances import Generation
-from kafka_assignors_replay.folds.records import (
+from kafka_assignors_replay.history.rebalances import Generation
+from kafka_assignors_replay.history.records import (
     AIOKAFKA,
     AIOKAFKA_OURS,
     JAVA,
