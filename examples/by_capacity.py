@@ -26,7 +26,6 @@ class ByCapacity(Strategy):
 
     capacity: int = 1
     name: str = "example-by-capacity"  # the members vote on it, so no other strategy may have it
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def __post_init__(self) -> None:

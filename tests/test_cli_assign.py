@@ -31,7 +31,6 @@ from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
 @dataclass(frozen=True)
 class Base(Strategy):
     name: str = "mine"
-    version: int = 0
     protocols: tuple = (RebalanceProtocol.EAGER,)
 
 class Greedy(Base):

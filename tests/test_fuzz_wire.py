@@ -69,7 +69,6 @@ class Talkative(Strategy):
 
     name: str
     data: bytes = b""
-    version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def assign(self, group: Group) -> Assignment:

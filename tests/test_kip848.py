@@ -119,7 +119,6 @@ def test_a_strategy_of_both_sides_is_none() -> None:
     @dataclass(frozen=True)
     class Both(Strategy):
         name: str = "both"
-        version: int = 0
         protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.CONSUMER, RebalanceProtocol.EAGER)
 
         def assign(self, group: Group) -> Assignment:

@@ -22,7 +22,6 @@ class Always(Strategy):
 
     answer: object
     name: str = "always"
-    version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (COOPERATIVE, EAGER)
 
     def assign(self, group: Group) -> Assignment:

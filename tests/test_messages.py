@@ -45,7 +45,6 @@ class Told(Strategy):
     """A third-party strategy, with member data and a claim in our own format."""
 
     name: str = "told"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def member_data(self, member: MemberContext) -> bytes:

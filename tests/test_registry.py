@@ -45,7 +45,6 @@ from kafka_assignors.strategies import RebalanceProtocol, Strategy
 @dataclass(frozen=True)
 class Weighted(Strategy):
     name: str = "acme_weighted"
-    version: int = 0
     protocols: tuple = (RebalanceProtocol.EAGER,)
 
     def assign(self, group):
@@ -196,7 +195,6 @@ class Wrong(Strategy):
     """A strategy; each test gives one attribute a wrong value."""
 
     name: object = "wrong"
-    version: object = 0
     protocols: object = (RebalanceProtocol.EAGER,)  # type: ignore[assignment]
     criteria: object = None
     assign: object = len
@@ -207,7 +205,6 @@ class Duck:
     """A class with the methods of a strategy, without the base class."""
 
     name = "duck"
-    version = 0
     protocols = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
@@ -226,8 +223,6 @@ duck = Duck()
 racks_first = Wrong(criteria=(Criterion.RACKS,))
 worded = Wrong(criteria=("balance",))
 nameless = Wrong(name="")
-unversioned = Wrong(version="1")
-boolean = Wrong(version=True)
 listed = Wrong(protocols=["eager"])
 without_protocols = Wrong(protocols=())
 inert = Wrong(assign=None)
@@ -245,8 +240,6 @@ memberless = Wrong(member_data=lambda: b"")
     ("attribute", "problem"),
     [
         ("nameless", "its name is '', not a non-empty string"),
-        ("unversioned", "its version is '1', not an integer"),
-        ("boolean", "its version is True, not an integer"),
         ("listed", "its protocols are ['eager'], not a tuple of RebalanceProtocol"),
         ("without_protocols", "its protocols are (), not a tuple of RebalanceProtocol"),
         ("inert", "its assign is not a method"),

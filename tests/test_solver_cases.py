@@ -235,7 +235,7 @@ class TestStrategies:
     def test_names_and_protocols_are_those_of_java(
         self, strategy: Strategy, name: str, protocols: tuple[RebalanceProtocol, ...]
     ) -> None:
-        assert (strategy.name, strategy.version, strategy.protocols) == (name, 0, protocols)
+        assert (strategy.name, strategy.protocols) == (name, protocols)
 
     @pytest.mark.parametrize("strategy", [Sticky(), CooperativeSticky()])
     def test_sticky_strategies_prefer_few_moves_to_racks(self, strategy: Strategy) -> None:

@@ -24,7 +24,6 @@ class Named(Strategy):
     """A strategy with a name, for the codecs."""
 
     name: str
-    version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
 
     def assign(self, group: Group) -> Assignment:

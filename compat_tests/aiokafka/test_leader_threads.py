@@ -30,7 +30,6 @@ class StuckOnce(Strategy):
     """`Reversed`, but its first call for a group of this size blocks until it is released."""
 
     name: str = "test-stuck-once"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
     members: int = 1
     stuck: threading.Event = field(default_factory=threading.Event)

@@ -20,7 +20,6 @@ class Reversed(Strategy):
     """Assigns the partitions of each topic in turn, to the members in reverse order."""
 
     name: str = "test-reversed"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
@@ -37,7 +36,6 @@ class NearestRack(Strategy):
     """Assigns each partition to the first member in the rack of a replica, else to the last member."""
 
     name: str = "test-nearest-rack"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
@@ -58,7 +56,6 @@ class ToldByInstance(Strategy):
     """Members send their instance id as member data; the member that sent "pod-1" gets every partition."""
 
     name: str = "test-told-by-instance"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def member_data(self, member: MemberContext) -> bytes:
@@ -81,7 +78,6 @@ class Forgetful(Strategy):
     """Leaves out the last partition of every topic; a leader must reject this."""
 
     name: str = "test-forgetful"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
@@ -105,7 +101,6 @@ class Witness(Strategy):
     log: ClassVar = logging.getLogger(STRATEGIES)
 
     name: str = "test-witness"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:
@@ -138,7 +133,6 @@ class CooperativeOnly(Strategy):
     """`CooperativeSticky` without the eager protocol."""
 
     name: str = "test-cooperative-only"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
 
     def assign(self, group: Group) -> Assignment:
@@ -149,7 +143,6 @@ class StuckWithThree(Strategy):
     """`CooperativeSticky`, but its first call for a group of three blocks until the test releases it."""
 
     name = CooperativeSticky.name
-    version = CooperativeSticky.version
     protocols = CooperativeSticky.protocols
 
     def __init__(self) -> None:

@@ -222,7 +222,6 @@ def test_a_count_that_cannot_be_inferred_is_not_guessed() -> None:
 @dataclass(frozen=True)
 class Failing(Strategy):
     name: str = "failing"
-    version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
     error: type[BaseException] = RuntimeError
 
@@ -264,7 +263,6 @@ class Restless(Strategy):
     """Takes another partition from a in every round, and gives the rest to a."""
 
     name: str = "restless"
-    version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE,)
 
     def assign(self, group: Group) -> Assignment:

@@ -107,7 +107,6 @@ class Strategy(ABC):
     Attributes:
         name: the name that members vote on. All members that share a name must understand each other's
             bytes, so a strategy of your own takes a name of its own.
-        version: the version of its subscription format.
         protocols: the protocols it can run under, the preferred one first. A strategy with `CONSUMER` stands
             for an assignor of the broker and has no other protocol; every client refuses it.
         criteria: what its assignments are the best by, balance first; None if it does not promise that.
@@ -116,7 +115,6 @@ class Strategy(ABC):
     __slots__ = ()
 
     name: str
-    version: int = 0
     protocols: tuple[RebalanceProtocol, ...] = BOTH_PROTOCOLS
     criteria: Criteria | None = None
 
@@ -181,13 +179,11 @@ def contract_problem(found: object) -> str | None:
     strategy: Any = found
     if not hasattr(strategy, "name"):  # The other attributes have a default.
         return "it has no name"
-    name, version, protocols = strategy.name, strategy.version, strategy.protocols
+    name, protocols = strategy.name, strategy.protocols
     if not isinstance(name, str) or not name:
         return f"its name is {name!r}, not a non-empty string"
     if not fits_kafka_string(name):
         return f"its name is no text of at most {LONGEST_NAME} bytes"
-    if not isinstance(version, int) or isinstance(version, bool):
-        return f"its version is {version!r}, not an integer"
     if (
         not isinstance(protocols, tuple)
         or not protocols

@@ -45,7 +45,6 @@ class AllToOne(Strategy):
 
     everything: bool = True
     name: str = "all-to-one"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.EAGER,)
 
     def assign(self, group: Group) -> Assignment:

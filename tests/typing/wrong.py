@@ -21,7 +21,6 @@ EAGER = (RebalanceProtocol.EAGER,)
 
 @dataclass(frozen=True)
 class Duck:
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = EAGER
 
     def assign(self, group: Group) -> Assignment:
@@ -40,7 +39,6 @@ class WithWords(Strategy):
 @dataclass(frozen=True)
 class WithDictionary(Strategy):
     name: str = "dictionary"
-    version: int = 1
     protocols: tuple[RebalanceProtocol, ...] = EAGER
 
     def assign(self, group: Group) -> dict[str, dict[str, list[int]]]:  # type: ignore[override]
