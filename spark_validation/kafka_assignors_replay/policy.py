@@ -16,7 +16,7 @@ import difflib
 import enum
 import reprlib
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -29,8 +29,6 @@ from kafka_assignors_replay.result import RECORDED
 
 LEAST = "least"
 """The value of `relative_to` for the least possible."""
-
-_PER = ("rebalance", "day")
 
 
 class PolicyError(UserError):
@@ -86,134 +84,133 @@ class Policy:
 
 def read_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
     """The policy in a TOML table; `where` names its file in a `PolicyError`."""
-    top = _Table(table, where)
-    top.only("rule", "max_not_replayed", "require_truth")
-    share = top.share("max_not_replayed", 0.1)
+    top = _checked(table, _POLICY_KEYS, {"max_not_replayed": 0.1, "require_truth": True}, where)
     rules = table.get("rule")
     if not isinstance(rules, list) or not rules or not all(isinstance(each, Mapping) for each in rules):
         raise PolicyError(f"{where}: a policy has rules, each a table that begins with [[rule]]")
+    share = top["max_not_replayed"]
     read = tuple(_rule(each, number, where, share) for number, each in enumerate(rules, 1))
     names = [rule.name for rule in read]
     for name in names:
         if names.count(name) > 1:
             raise PolicyError(f"{where}: two rules are called {name!r}: a verdict must say which it is about")
-    return Policy(read, top.boolean("require_truth", True))
+    return Policy(read, top["require_truth"])
 
 
 def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> PolicyRule:
+    name = f"rule {number}"
     named = table.get("name")
-    called = f"rule {number} ({named!r})" if isinstance(named, str) else f"rule {number}"
-    rule = _Table(table, f"{where}: {called}")
-    keys = ("name", "metric", "strategy", "groups", "mode", "min", "max", "relative_to", "per")
-    rule.only(*keys, "max_not_replayed")
-    metric = rule.one_of("metric", METRICS)
-    strategy = rule.strategy("strategy", ())
-    low, high = rule.number("min"), rule.number("max")
+    where = f"{where}: {name} ({named!r})" if isinstance(named, str) else f"{where}: {name}"
+    defaults = {"name": name, "groups": ["*"], "mode": Mode.STEADY_STATE, "max_not_replayed": share}
+    values = _checked(table, _RULE_KEYS, _OPTIONAL | defaults, where)
+    values |= {"groups": tuple(values["groups"]), "mode": Mode(values["mode"])}
+    rule = PolicyRule(**values)
+    low, high = rule.min, rule.max
     if low is None and high is None:
-        raise PolicyError(f"{rule.where}: give min, max or both")
+        raise PolicyError(f"{where}: give min, max or both")
     if low is not None and high is not None and low > high:
-        raise PolicyError(f"{rule.where}: min {low:g} is greater than max {high:g}")
-    relative_to = rule.strategy("relative_to", (LEAST,)) if "relative_to" in table else None
-    if relative_to == LEAST and metric not in LEAST_OF:
+        raise PolicyError(f"{where}: min {low:g} is greater than max {high:g}")
+    if rule.relative_to == LEAST and rule.metric not in LEAST_OF:
         known = ", ".join(LEAST_OF)
-        raise PolicyError(f"{rule.where}: relative_to: no least is known of {metric!r}, only of {known}")
-    if relative_to == strategy:
-        raise PolicyError(f"{rule.where}: relative_to is {strategy!r} itself")
-    per = rule.one_of("per", _PER) if "per" in table else None
-    if per is not None and not METRICS[metric]:
+        raise PolicyError(f"{where}: relative_to: no least is known of {rule.metric!r}, only of {known}")
+    if rule.relative_to == rule.strategy:
+        raise PolicyError(f"{where}: relative_to is {rule.strategy!r} itself")
+    if rule.per is not None and not METRICS[rule.metric]:
         known = ", ".join(name for name, adds_up in METRICS.items() if adds_up)
-        raise PolicyError(f"{rule.where}: per: {metric!r} is no sum; these are: {known}")
-    mode = Mode(rule.one_of("mode", [each.value for each in Mode])) if "mode" in table else Mode.STEADY_STATE
-    return PolicyRule(
-        name=rule.text("name") if "name" in table else f"rule {number}",
-        metric=metric,
-        strategy=strategy,
-        groups=rule.patterns("groups"),
-        mode=mode,
-        min=low,
-        max=high,
-        relative_to=relative_to,
-        per=per,
-        max_not_replayed=rule.share("max_not_replayed", share),
-    )
+        raise PolicyError(f"{where}: per: {rule.metric!r} is no sum; these are: {known}")
+    return rule
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A TOML table with a method for each type of value; `where` is its place in the file."""
+_Check = Callable[[str, Any], "str | None"]
+"""What is wrong with the value of a key, in words; None if nothing is."""
 
-    values: Mapping[str, Any]
-    where: str
 
-    def only(self, *known: str) -> None:
-        """Refuse all other keys."""
-        for key in self.values:
-            if key not in known:
-                raise PolicyError(f"{self.where}: there is no key {key!r}{_near(key, known)}")
+def _expected(valid: Callable[[Any], bool], what: str) -> _Check:
+    def check(key: str, value: Any) -> str | None:
+        found = "and is missing" if value is None else f"found {reprlib.repr(value)}"
+        return None if valid(value) else f"{key} {what}, {found}"
 
-    def text(self, key: str) -> str:
-        value = self.values.get(key)
-        if not isinstance(value, str) or not value:
-            raise PolicyError(f"{self.where}: {key} has to be a text, {_found(value)}")
-        return value
+    return check
 
-    def one_of(self, key: str, known: Collection[str]) -> str:
-        value = self.text(key)
-        if value not in known:
-            raise PolicyError(f"{self.where}: there is no {key} {value!r}{_near(value, known)}")
-        return value
 
-    def strategy(self, key: str, others: Collection[str]) -> str:
-        name = self.text(key)
-        if name not in (RECORDED, *others):
+def _one_of(known: Collection[str]) -> _Check:
+    return lambda key, value: None if value in known else f"there is no {key} {value!r}{_near(value, known)}"
+
+
+def _strategy_or(*others: str) -> _Check:
+    def check(key: str, name: str) -> str | None:
+        if name not in others:
             try:
                 load_strategy(name)
             except StrategyError as error:
-                also = ", ".join((RECORDED, *others))
-                raise PolicyError(f"{self.where}: {key}: {error} (or {also})") from None
-        return name
+                return f"{key}: {error} (or {', '.join(others)})"
+        return None
 
-    def number(self, key: str) -> float | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        # Not `isfinite`, which cannot take an integer that is too large for a float.
-        if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
-            raise PolicyError(f"{self.where}: {key} has to be a finite number, {_found(value)}")
-        return float(value)
-
-    def share(self, key: str, default: float) -> float:
-        value = self.number(key)
-        if value is None:
-            return default
-        if not 0 <= value <= 1:
-            raise PolicyError(f"{self.where}: {key} is a share between 0 and 1, {_found(value)}")
-        return value
-
-    def boolean(self, key: str, default: bool) -> bool:
-        value = self.values.get(key, default)
-        if not isinstance(value, bool):
-            raise PolicyError(f"{self.where}: {key} has to be true or false, {_found(value)}")
-        return value
-
-    def patterns(self, key: str) -> tuple[str, ...]:
-        value = self.values.get(key, ["*"])
-        if (
-            not isinstance(value, list)
-            or not value
-            or not all(isinstance(each, str) and each for each in value)
-        ):
-            raise PolicyError(
-                f"{self.where}: {key} has to be a list of group ids or patterns such as 'payments-*', "
-                f"{_found(value)}"
-            )
-        if all(each.startswith("!") for each in value):
-            raise PolicyError(f"{self.where}: {key} takes groups out and puts none in: begin with '*'")
-        return tuple(value)
+    return check
 
 
-def _found(value: object) -> str:
-    return "and is missing" if value is None else f"found {reprlib.repr(value)}"
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(each, str) and each for each in value)
+
+
+def _share(key: str, value: float) -> str | None:
+    return None if 0 <= value <= 1 else f"{key} is a share between 0 and 1, found {float(value)!r}"
+
+
+def _puts_groups_in(key: str, patterns: list[str]) -> str | None:
+    only_out = all(each.startswith("!") for each in patterns)
+    return f"{key} takes groups out and puts none in: begin with '*'" if only_out else None
+
+
+_text = _expected(lambda value: isinstance(value, str) and value != "", "has to be a text")
+_number = _expected(
+    # Not `isfinite`, which cannot take an integer that is too large for a float.
+    lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
+    "has to be a finite number",
+)
+_truth = _expected(lambda value: isinstance(value, bool), "has to be true or false")
+_patterns = _expected(_are_texts, "has to be a list of group ids or patterns such as 'payments-*'")
+
+_POLICY_KEYS: Mapping[str, Sequence[_Check]] = {
+    "rule": (),
+    "max_not_replayed": (_number, _share),
+    "require_truth": (_truth,),
+}
+_RULE_KEYS: Mapping[str, Sequence[_Check]] = {
+    "name": (_text,),
+    "metric": (_text, _one_of(METRICS)),
+    "strategy": (_text, _strategy_or(RECORDED)),
+    "groups": (_patterns, _puts_groups_in),
+    "mode": (_text, _one_of([each.value for each in Mode])),
+    "min": (_number,),
+    "max": (_number,),
+    "relative_to": (_text, _strategy_or(RECORDED, LEAST)),
+    "per": (_text, _one_of(("rebalance", "day"))),
+    "max_not_replayed": (_number, _share),
+}
+"""The keys of a table, in the order in which an error lists them, each with its checks, of which the first
+that fails is the error."""
+
+_OPTIONAL = {"min": None, "max": None, "relative_to": None, "per": None}
+
+
+def _checked(
+    table: Mapping[str, Any], keys: Mapping[str, Sequence[_Check]], defaults: Mapping[str, Any], where: str
+) -> dict[str, Any]:
+    """The defaults and the values of a TOML table; `where` is its place in the file.
+
+    A key is required if it has checks and no default; other keys than `keys` are refused.
+    """
+    for key in table:
+        if key not in keys:
+            raise PolicyError(f"{where}: there is no key {key!r}{_near(key, keys)}")
+    for key, checks in keys.items():
+        if key in table or key not in defaults:
+            for check in checks:
+                if (problem := check(key, table.get(key))) is not None:
+                    raise PolicyError(f"{where}: {problem}")
+    numbers = {key: float(value) for key, value in table.items() if type(value) is int}
+    return {**defaults, **table, **numbers}
 
 
 def _near(word: str, known: Collection[str]) -> str:
@@ -235,13 +232,14 @@ class RuleOutcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupJudgement:
-    """A rule in one group: the `value`, its bounds, and the reason if it was not judged."""
+    """A rule in one group: the `value`, its bounds, and the reason if it was not judged; as in the JSON
+    form."""
 
     group: str
-    outcome: RuleOutcome
+    verdict: RuleOutcome
     value: float | None = None
-    low: float | None = None
-    high: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
     reason: str | None = None
 
 
@@ -254,8 +252,8 @@ class RuleJudgement:
     reason: str | None = None
 
     @property
-    def outcome(self) -> RuleOutcome:
-        outcomes = [each.outcome for each in self.groups]
+    def verdict(self) -> RuleOutcome:
+        outcomes = [each.verdict for each in self.groups]
         return _worst(outcomes if self.reason is None else [*outcomes, RuleOutcome.NOT_JUDGED])
 
 
@@ -266,8 +264,8 @@ class Judgement:
     rules: tuple[RuleJudgement, ...]
 
     @property
-    def outcome(self) -> RuleOutcome:
-        return _worst(rule.outcome for rule in self.rules)
+    def verdict(self) -> RuleOutcome:
+        return _worst(rule.verdict for rule in self.rules)
 
 
 class _Missing(Exception):
@@ -287,22 +285,17 @@ def _judged_rule(rule: PolicyRule, report: ReplayReport) -> RuleJudgement:
             return RuleJudgement(rule, (), f"{name} was not replayed")
     if rule.mode not in report.modes:
         return RuleJudgement(rule, (), f"no {rule.mode.value} replay was asked for")
-    unmatched = [
-        pattern
-        for pattern in rule.groups
-        if not pattern.startswith("!") and not any(fnmatchcase(group, pattern) for group in report.groups)
-    ]
-    groups = tuple(_group(rule, name, report) for name in sorted(_matching(rule, report)))
+    inclusive = [each for each in rule.groups if not each.startswith("!")]
+    unmatched = [each for each in inclusive if not any(fnmatchcase(group, each) for group in report.groups)]
+    groups = tuple(_group(rule, name, report) for name in sorted(report.groups) if _is_about(rule, name))
     if unmatched:
         return RuleJudgement(rule, groups, f"no group matches {', '.join(map(repr, unmatched))}")
     return RuleJudgement(rule, groups, None if groups else "no group is left after those taken out")
 
 
-def _matching(rule: PolicyRule, report: ReplayReport) -> Iterator[str]:
-    for group in report.groups:
-        matching = [each for each in rule.groups if fnmatchcase(group, each.removeprefix("!"))]
-        if matching and not matching[-1].startswith("!"):
-            yield group
+def _is_about(rule: PolicyRule, group: str) -> bool:
+    last = next((each for each in reversed(rule.groups) if fnmatchcase(group, each.removeprefix("!"))), "!")
+    return not last.startswith("!")
 
 
 def _group(rule: PolicyRule, name: str, report: ReplayReport) -> GroupJudgement:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -107,7 +107,7 @@ def validate(
     ci.write_result(
         "validate", judgement_renderables(judgement, report), document, _ci_cases(judgement, str(policy))
     )
-    return _SHOWN[judgement.outcome.name].code
+    return _SHOWN[judgement.verdict.name].code
 
 
 _OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
@@ -173,7 +173,7 @@ def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[Re
                 printable(each.rule.name),
                 printable(_words(each.rule)),
                 str(len(each.groups)),
-                Text(each.outcome.value, style=_SHOWN[each.outcome.name].style),
+                Text(each.verdict.value, style=_SHOWN[each.verdict.name].style),
             ]
         )
         lines += _lines(each)
@@ -184,9 +184,9 @@ def _lines(judged: RuleJudgement) -> Iterator[Text]:
     name = printable(judged.rule.name)
     if judged.reason is not None:
         yield Text(f"{name}: not judged: {printable(judged.reason)}")
-    not_holding = [each for each in judged.groups if each.outcome.name != "HOLDS"]
+    not_holding = [each for each in judged.groups if each.verdict.name != "HOLDS"]
     # Violations first.
-    not_holding.sort(key=lambda each: each.outcome.name == "NOT_JUDGED")
+    not_holding.sort(key=lambda each: each.verdict.name == "NOT_JUDGED")
     for each in not_holding[:_SHOWN_GROUPS]:
         yield Text(f"{name}: {printable(each.group)}: {printable(_found(each))}")
     if len(not_holding) > _SHOWN_GROUPS:
@@ -196,33 +196,31 @@ def _lines(judged: RuleJudgement) -> Iterator[Text]:
 def _found(judged: GroupJudgement) -> str:
     if judged.value is None:
         return f"not judged: {judged.reason}"
-    bounds = [f"at least {_number(judged.low)}"] if judged.low is not None else []
-    bounds += [f"at most {_number(judged.high)}"] if judged.high is not None else []
-    return f"{_number(judged.value)}, and has to be {' and '.join(bounds)}"
+    bounds = _bounds({"at least": judged.at_least, "at most": judged.at_most})
+    return f"{_number(judged.value)}, and has to be {bounds}"
 
 
 def _words(rule: PolicyRule) -> str:
-    bounds = [f"≥ {_number(rule.min)}"] if rule.min is not None else []
-    bounds += [f"≤ {_number(rule.max)}"] if rule.max is not None else []
+    bounds = _bounds({"≥": rule.min, "≤": rule.max})
     times = {None: "", "least": " × the least possible"}.get(rule.relative_to, f" × {rule.relative_to}")
     per = f" per {rule.per}" if rule.per else ""
-    return f"{rule.metric}{per} of {rule.strategy} {' and '.join(bounds)}{times} ({rule.mode.value})"
+    return f"{rule.metric}{per} of {rule.strategy} {bounds}{times} ({rule.mode.value})"
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
+def _bounds(bounds: Mapping[str, float | None]) -> str:
+    return " and ".join(f"{word} {_number(value)}" for word, value in bounds.items() if value is not None)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def _verdict_line(judgement: Judgement, report: ReplayReport) -> str:
-    outcomes = Counter(rule.outcome for rule in judgement.rules)
-    words = [
-        f"{outcomes[outcome]} {outcome.value}"
-        for outcome in type(judgement.outcome)
-        if outcomes[outcome] and outcome.name != "HOLDS"
-    ]
-    held = sum(count for outcome, count in outcomes.items() if outcome.name == "HOLDS")
-    words.insert(0, f"{held} of {len(judgement.rules)} rules hold")
-    return f"{_SHOWN[judgement.outcome.name].policy} on {printable(report.source)}: {', '.join(words)}."
+    counts = Counter(rule.verdict for rule in judgement.rules)
+    holds, *others = type(judgement.verdict)
+    words = [f"{counts[holds]} of {len(judgement.rules)} rules hold"]
+    words += [f"{counts[each]} {each.value}" for each in others if counts[each]]
+    return f"{_SHOWN[judgement.verdict.name].policy} on {printable(report.source)}: {', '.join(words)}."
 
 
 def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
@@ -231,9 +229,9 @@ def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
     for each in judgement.rules:
         name = each.rule.name
         if each.reason is not None or not each.groups:
-            found.append(CiCase(policy, name, _SHOWN[each.outcome.name].in_ci, each.reason or "", policy))
+            found.append(CiCase(policy, name, _SHOWN[each.verdict.name].in_ci, each.reason or "", policy))
         found += [
-            CiCase(name, group.group, _SHOWN[group.outcome.name].in_ci, _found(group), policy)
+            CiCase(name, group.group, _SHOWN[group.verdict.name].in_ci, _found(group), policy)
             for group in each.groups
         ]
     return found
@@ -243,37 +241,25 @@ def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -
     """The verdict as a JSON object; `policy` names the file of the policy."""
     return {
         "format": _FORMAT,
-        "verdict": judgement.outcome.value,
+        "verdict": judgement.verdict.value,
         "policy": policy,
         "source": report.source,
         "rules": list(map(_rule_to_json, judgement.rules)),
     }
 
 
+_OF_A_RULE = ("metric", "strategy", "mode", "min", "max", "relative_to", "per")
+
+
 def _rule_to_json(judged: RuleJudgement) -> dict[str, Any]:
-    rule = judged.rule
+    from kafka_assignors_replay.result import to_json
+
     return {
-        "name": rule.name,
-        "verdict": judged.outcome.value,
+        "name": judged.rule.name,
+        "verdict": judged.verdict.value,
         "reason": judged.reason,
-        "metric": rule.metric,
-        "strategy": rule.strategy,
-        "mode": rule.mode.value,
-        "min": rule.min,
-        "max": rule.max,
-        "relative_to": rule.relative_to,
-        "per": rule.per,
-        "groups": [
-            {
-                "group": each.group,
-                "verdict": each.outcome.value,
-                "value": each.value,
-                "at_least": each.low,
-                "at_most": each.high,
-                "reason": each.reason,
-            }
-            for each in judged.groups
-        ],
+        **{key: to_json(getattr(judged.rule, key)) for key in _OF_A_RULE},
+        "groups": to_json(judged.groups),
     }
 
 

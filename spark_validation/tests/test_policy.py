@@ -50,7 +50,7 @@ def judged(rule: Mapping[str, Any], made: Mapping[str, Any] | None = None, **top
 
 
 def outcome(made: Mapping[str, Any] | None = None, **rule: Any) -> RuleOutcome:
-    return judged(rule, made).outcome
+    return judged(rule, made).verdict
 
 
 def only_group(made: Mapping[str, Any] | None = None, **rule: Any) -> GroupJudgement:
@@ -70,7 +70,7 @@ def test_a_multiple_of_the_least_of_recorded_and_of_another_strategy() -> None:
     assert outcome(max=1.0, relative_to="least") is HOLDS
     assert outcome(max=0.99, relative_to="least") is VIOLATED
     # The recorded verdict moved 40.
-    assert only_group(max=0.3, relative_to="recorded").high == pytest.approx(12)
+    assert only_group(max=0.3, relative_to="recorded").at_most == pytest.approx(12)
     assert outcome(max=0.3, relative_to="recorded") is HOLDS
     assert outcome(max=0.29, relative_to="range") is VIOLATED
     assert outcome(min=0.31, relative_to="range") is VIOLATED
@@ -85,7 +85,7 @@ def test_of_nothing_no_multiple_is_allowed_and_nothing_is() -> None:
 def test_sums_are_taken_per_rebalance_or_per_day() -> None:
     assert only_group(per="rebalance").value == 1.2
     assert only_group(per="day").value == pytest.approx(12 * 24 * 5)  # the sample spans twelve minutes
-    assert only_group(max=1, relative_to="least", per="day").outcome is HOLDS
+    assert only_group(max=1, relative_to="least", per="day").verdict is HOLDS
 
 
 def test_sums_that_differ_in_their_last_digits_are_the_same() -> None:
@@ -99,7 +99,7 @@ def test_every_metric_is_a_figure_of_a_verdict_and_can_be_judged(metric: str) ->
     assert metric in names
     assert LEAST_OF.get(metric, metric) in names
     made = document(rack_misses=3, paused_cooperative_s=2.0)
-    assert only_group(made, metric=metric, max=1e9).outcome is HOLDS
+    assert only_group(made, metric=metric, max=1e9).verdict is HOLDS
 
 
 def test_a_rule_may_be_about_what_production_did() -> None:
@@ -118,7 +118,7 @@ def test_a_rule_may_be_about_what_production_did() -> None:
 )
 def test_a_figure_that_is_unknown_is_not_judged(figures: dict[str, Any], rule: dict[str, Any]) -> None:
     group = only_group(document(**figures), **rule)
-    assert group.outcome is NOT_JUDGED
+    assert group.verdict is NOT_JUDGED
     assert group.value is None
     assert "is unknown" in (group.reason or "")
 
@@ -131,22 +131,22 @@ def test_a_verdict_that_is_missing_is_not_judged() -> None:
 
 def test_a_strategy_that_failed_is_judged_by_its_failures_alone() -> None:
     group = only_group(groups=[LINKING.replace("[", "[[]")], strategy="range", max=100)
-    assert (group.outcome, group.reason) == (
+    assert (group.verdict, group.reason) == (
         NOT_JUDGED,
         "range failed in 1 of its rebalances, which no figure covers",
     )
     failed = only_group(groups=["<a*"], strategy="range", metric="failed", max=0)
-    assert (failed.outcome, failed.value) == (VIOLATED, 1)
+    assert (failed.verdict, failed.value) == (VIOLATED, 1)
 
 
 def test_a_pattern_that_matches_no_group_is_not_judged_even_if_others_do() -> None:
     found = judged({"groups": ["payments", "orders-*"]})
-    assert (found.outcome, found.reason) == (NOT_JUDGED, "no group matches 'orders-*'")
-    assert [each.outcome for each in found.groups] == [HOLDS]
+    assert (found.verdict, found.reason) == (NOT_JUDGED, "no group matches 'orders-*'")
+    assert [each.verdict for each in found.groups] == [HOLDS]
 
 
 def test_a_violation_stays_a_violation_beside_unknown_values() -> None:
-    assert judged({"groups": ["payments", "orders-*"], "max": 1}).outcome is VIOLATED
+    assert judged({"groups": ["payments", "orders-*"], "max": 1}).verdict is VIOLATED
 
 
 def test_the_last_pattern_that_matches_decides() -> None:
@@ -167,10 +167,10 @@ def test_a_group_of_which_too_little_was_replayed_is_not_judged() -> None:
     # The sample lacks one of eleven rebalances.
     assert outcome() is HOLDS
     group = only_group(max_not_replayed=0.05)
-    assert group.outcome is NOT_JUDGED
+    assert group.verdict is NOT_JUDGED
     assert group.reason == "9% of its rebalances were not replayed, and max_not_replayed allows 5%"
-    assert judged({}, max_not_replayed=0.05).outcome is NOT_JUDGED
-    assert judged({"max_not_replayed": 0.1}, max_not_replayed=0.05).outcome is HOLDS
+    assert judged({}, max_not_replayed=0.05).verdict is NOT_JUDGED
+    assert judged({"max_not_replayed": 0.1}, max_not_replayed=0.05).verdict is HOLDS
 
 
 def test_a_group_without_replayed_rebalances_is_not_judged_under_any_limit() -> None:
@@ -188,9 +188,9 @@ def test_a_group_that_lived_for_a_moment_has_no_figures_per_day() -> None:
 def test_nothing_is_judged_by_a_replay_that_does_not_repeat_what_was_recorded() -> None:
     made = document()
     made["truth"]["holds"] = False
-    assert judged({}, made).outcome is NOT_JUDGED
+    assert judged({}, made).verdict is NOT_JUDGED
     assert "accuracy check" in (judged({}, made).reason or "")
-    assert judged({}, made, require_truth=False).outcome is HOLDS
+    assert judged({}, made, require_truth=False).verdict is HOLDS
 
 
 def test_a_strategy_or_mode_that_was_not_replayed_is_not_judged() -> None:
@@ -203,7 +203,7 @@ def test_a_strategy_or_mode_that_was_not_replayed_is_not_judged() -> None:
 def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() -> None:
     def of(*maxima: tuple[float, str]) -> RuleOutcome:
         rules = [{**RULE, "max": most, "groups": [group]} for most, group in maxima]
-        return judge(read_policy({"rule": rules}), read_report(document())).outcome
+        return judge(read_policy({"rule": rules}), read_report(document())).verdict
 
     assert of((12, "payments")) is HOLDS
     assert of((12, "payments"), (12, "missing")) is NOT_JUDGED

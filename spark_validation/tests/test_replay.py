@@ -220,7 +220,7 @@ def test_the_policy_of_the_documentation_holds_and_the_other_one_does_not(result
     for name, outcome in (("policy.toml", RuleOutcome.HOLDS), ("strict-policy.toml", RuleOutcome.VIOLATED)):
         policy = read_policy(parse_toml(EXAMPLES / name, (EXAMPLES / name).read_text(encoding="utf-8")))
         assert set(policy.strategies) <= set(NAMES)
-        assert judge(policy, report).outcome is outcome
+        assert judge(policy, report).verdict is outcome
 
 
 def test_no_strategy_is_better_balanced_than_the_sticky_ones(result: ReplayResult) -> None:
