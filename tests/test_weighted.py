@@ -14,7 +14,7 @@ from kafka_assignors.leader import lead
 from kafka_assignors.loads import weights_of
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import RebalanceProtocol, load_strategy
-from kafka_assignors_cli.loads import measure_loads
+from kafka_assignors_cli.load_report import measure_loads
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.makespan.jobs import NO_OWNER, jobs_of
 from tests.weighed_groups import (

@@ -20,7 +20,7 @@ from compat_tests.scenarios.transaction import TransactionalWriter
 from compat_tests.support.same_events import Event, Step, crowding, steps
 from compat_tests.support.weights import lag, write
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors_cli.loads import LoadReport, measure_loads
+from kafka_assignors_cli.load_report import LoadReport, measure_loads
 
 __all__ = ["LoadedStep", "live_with_lag"]
 

@@ -22,7 +22,7 @@ from kafka_assignors.strategy import lent
 from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import ExitCode, ProgressReport, emit_renderable, note
 from kafka_assignors_cli.files import open_lines, read_groups
-from kafka_assignors_cli.loads import measure_loads
+from kafka_assignors_cli.load_report import measure_loads
 from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
 from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
 
