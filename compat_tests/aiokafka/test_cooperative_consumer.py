@@ -8,104 +8,31 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
+from compat_tests.aiokafka.in_process import AIOKafkaInProcess
+from compat_tests.scenarios.in_process import ConsumerScenarios, WeightScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
-from compat_tests.support.hang_limit import HANG_S, SOON_S
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.strategies_of_others import CooperativeOnly
 from kafka_assignors_aiokafka import (
     CooperativeAIOKafkaConsumer,
     CooperativeStickyAssignor,
     FencedInstanceIdError,
-    RangeAssignor,
-    StickyAssignor,
-    assignor,
 )
 
 FENCED_INSTANCE_ID = 82
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 
-@pytest.mark.parametrize(
-    ("settings", "kind", "message"),
-    [
-        ({"partition_assignment_strategy": [CooperativeStickyAssignor]}, TypeError, r"pass \[CooperativeS"),
-        ({"partition_assignment_strategy": [RangePartitionAssignor]}, TypeError, "is not an assignor of"),
-        ({"partition_assignment_strategy": []}, ValueError, "is empty: pass"),
-        ({"partition_assignment_strategy": CooperativeStickyAssignor()}, TypeError, "must be a list"),
-        ({"partition_assignment_strategy": CooperativeStickyAssignor}, TypeError, "must be a list"),
-        ({"partition_assignment_strategy": "cooperative-sticky"}, TypeError, "must be a list"),
-        (
-            {"partition_assignment_strategy": ["cooperative-sticky"]},
-            TypeError,
-            "such as CooperativeStickyAssignor",
-        ),
-        (
-            {"partition_assignment_strategy": [CooperativeStickyAssignor(), CooperativeStickyAssignor()]},
-            ValueError,
-            "2 assignors with the name 'cooperative-sticky'",
-        ),
-        (
-            {"partition_assignment_strategy": [assignor(CooperativeOnly()), StickyAssignor()]},
-            ValueError,
-            "'test-cooperative-only' runs under the cooperative protocol alone and 'sticky' under the eager",
-        ),
-        ({"group_id": None}, TypeError, "group_id must be"),
-        ({"client_rack": 1}, TypeError, "client_rack must be"),
-    ],
-)
-def test_cooperative_consumer_refuses_invalid_settings_at_construction(
-    settings: dict[str, Any], kind: type[Exception], message: str
-) -> None:
-    async def construct() -> None:
-        CooperativeAIOKafkaConsumer("orders", **{"group_id": "g", **settings})
-
-    with pytest.raises(kind, match=message):
-        asyncio.run(construct())
+class TestConsumer(ConsumerScenarios, AIOKafkaInProcess):
+    pass
 
 
-def test_several_strategies_are_offered_in_one_join(kafka: Kafka) -> None:
-    async def consume() -> None:
-        strategies = [CooperativeStickyAssignor(), StickyAssignor(), RangeAssignor()]
-        async with consuming(group, partition_assignment_strategy=strategies) as consumer:
-            assert consumer.assignment() == of(group, 0, 1, 2, 3)
-            assert consumer._coordinator.generation == 1
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(consume())
-
-
-def test_listener_commits_revoked_partitions_and_a_later_commit_of_them_fails(kafka: Kafka) -> None:
-    async def consume() -> None:
-        committed: dict[TopicPartition, int] = {}
-
-        async def commit(revoked: set[TopicPartition]) -> None:
-            positions = {tp: await first.position(tp) for tp in revoked}
-            await first.commit(positions)
-            committed.update(positions)
-
-        listener = Listener(revoked=commit)
-        async with consuming(group, listener) as first:
-            read: set[TopicPartition] = set()
-            while len(read) < 4:
-                read |= (await first.getmany(timeout_ms=100)).keys()
-            async with consuming(group) as second:
-                await until(lambda: len(second.assignment()) == 2)
-                (moved,) = listener.told("revoked")
-                assert moved == second.assignment()
-                assert committed == dict.fromkeys(moved, 10)
-                assert {tp: await second.position(tp) for tp in moved} == committed
-                with pytest.raises((IllegalStateError, CommitFailedError)):
-                    await first.commit({next(iter(moved)): 3})
-                assert {tp: await second.committed(tp) for tp in moved} == committed
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        group.produce(10)
-        asyncio.run(consume())
+class TestWeights(WeightScenarios, AIOKafkaInProcess):
+    pass
 
 
 def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kafka) -> None:
@@ -125,31 +52,6 @@ def test_partitions_that_stay_keep_their_buffers_positions_and_pauses(kafka: Kaf
                 assert {await first.position(tp) for tp in stayed} == {3}
                 assert second.paused() == set()
         assert first._fetcher._records.keys() <= buffered.keys()
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        group.produce(10)
-        asyncio.run(consume())
-
-
-def test_a_position_that_the_listener_sets_is_where_consumption_begins(kafka: Kafka) -> None:
-    async def consume() -> None:
-        def seek(assigned: set[TopicPartition]) -> None:
-            for tp in assigned:
-                consumer.seek(tp, 7)
-
-        consumer = CooperativeAIOKafkaConsumer(
-            bootstrap_servers=kafka.bootstrap, group_id=group.id, auto_offset_reset="earliest"
-        )
-        consumer.subscribe(list(group.topics), listener=Listener(assigned=seek))
-        await consumer.start()
-        try:
-            first_offsets: dict[TopicPartition, int] = {}
-            while len(first_offsets) < 4:
-                for tp, records in (await consumer.getmany(timeout_ms=100)).items():
-                    first_offsets.setdefault(tp, records[0].offset)
-            assert first_offsets == dict.fromkeys(of(group, 0, 1, 2, 3), 7)
-        finally:
-            await consumer.stop()
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         group.produce(10)
@@ -195,115 +97,6 @@ def test_next_read_raises_the_error_of_a_listener_and_the_consumer_goes_on(
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         group.produce(10)
-        asyncio.run(consume())
-
-
-def test_a_consumer_that_stops_revokes_what_it_owns_and_leaves_at_once(kafka: Kafka) -> None:
-    async def consume() -> None:
-        listener = Listener()
-        async with consuming(group) as second:
-            async with consuming(group, listener) as first:
-                await until(lambda: len(first.assignment()) == 2)
-                mine = first.assignment()
-            assert listener.calls[-1] == ("revoked", mine)
-            await until(lambda: len(second.assignment()) == 4)
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(consume())
-
-
-def test_a_consumer_that_unsubscribes_gives_all_partitions_back_and_may_subscribe_again(kafka: Kafka) -> None:
-    async def consume() -> None:
-        listener = Listener()
-        async with consuming(group, listener) as consumer:
-            consumer.unsubscribe()
-            assert await consumer.getmany(timeout_ms=50) == {}
-            await until(lambda: listener.told("revoked") == [of(group, 0, 1, 2, 3)])
-
-            consumer.subscribe(list(group.topics), listener=listener)
-            await until(lambda: consumer.assignment() == of(group, 0, 1, 2, 3))
-            assert (await asyncio.wait_for(consumer.getone(), HANG_S)).offset == 0
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        group.produce(10)
-        asyncio.run(consume())
-
-
-def test_partitions_can_be_assigned_by_hand_as_with_the_stock_consumer(kafka: Kafka) -> None:
-    async def consume() -> None:
-        async with CooperativeAIOKafkaConsumer(
-            bootstrap_servers=kafka.bootstrap, group_id=group.id, auto_offset_reset="earliest"
-        ) as consumer:
-            (tp,) = of(group, 1)
-            consumer.assign([tp])
-            record = await asyncio.wait_for(consumer.getone(), HANG_S)
-            assert (record.partition, record.offset) == (1, 0)
-            await consumer.commit()
-            assert await consumer.committed(tp) == 1
-
-            consumer.unsubscribe()
-            consumer.subscribe(list(group.topics))
-            await until(lambda: len(consumer.assignment()) == 4)
-            read: dict[int, int] = {}
-            while len(read) < 4:
-                for tp, records in (await consumer.getmany(timeout_ms=100)).items():
-                    read.setdefault(tp.partition, records[0].offset)
-            assert read == {0: 0, 1: 1, 2: 0, 3: 0}
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        group.produce(10)
-        asyncio.run(consume())
-
-
-def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_not_join(
-    kafka: Kafka,
-) -> None:
-    async def consume() -> None:
-        async with consuming(group) as first:
-            group.start("frozen", ["cooperative-sticky"], session_timeout_ms=int(HANG_S * 1000))
-            await until(lambda: len(first.assignment()) == 2)
-            await until(lambda: len(owned_by("frozen")) == 2)
-            group.freeze("frozen")
-            group.start("newcomer", ["cooperative-sticky"])
-            await until(lambda: first._coordinator._member.phase.name == "JOINING")
-
-            await asyncio.to_thread(group.produce, 10)
-            read: dict[TopicPartition, int] = {}
-            while sum(read.values()) < 20:
-                for tp, records in (await first.getmany(timeout_ms=100)).items():
-                    read[tp] = read.get(tp, 0) + len(records)
-            await asyncio.wait_for(first.commit(), SOON_S)
-            assert {tp: await first.committed(tp) for tp in read} == dict.fromkeys(read, 10)
-            assert first._coordinator._member.phase.name == "JOINING"
-
-            group.thaw("frozen")
-            await until(lambda: len(owned_by("newcomer")) == 1)
-            assert first._coordinator.generation > 0
-
-    def owned_by(name: str) -> list[int]:
-        reports = group.members[name].reports("assigned")
-        return list(reports[-1]["partitions"].get(group.topic("orders"), [])) if reports else []
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(consume())
-
-
-def test_a_consumer_can_stop_while_the_group_waits_for_a_member_that_does_not_join(kafka: Kafka) -> None:
-    async def consume() -> None:
-        listener = Listener()
-        async with consuming(group, listener, enable_auto_commit=True) as first:
-            group.start("frozen", ["cooperative-sticky"], session_timeout_ms=int(HANG_S * 1000))
-            await until(lambda: len(first.assignment()) == 2)
-            await until(lambda: any(r["partitions"] for r in group.members["frozen"].reports("added")))
-            await until(lambda: first._coordinator._member.phase.name == "IDLE")
-            group.freeze("frozen")
-            group.start("newcomer", ["cooperative-sticky"])
-            await until(lambda: first._coordinator._member.phase.name == "JOINING")
-            mine = first.assignment()
-            await asyncio.wait_for(first.stop(), SOON_S)
-            assert listener.calls[-1] == ("revoked", mine)
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         asyncio.run(consume())
 
 

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import InconsistentGroupProtocolError, KafkaError
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
@@ -24,15 +22,6 @@ from kafka_assignors_aiokafka import (
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 REFUSED = "on_partitions_revoked of .* failed: .*I will not"
-
-
-@pytest.mark.parametrize("stock", [RangePartitionAssignor, StickyPartitionAssignor, "roundrobin", object])
-def test_what_is_no_assignor_of_ours_is_refused(stock: Any) -> None:
-    async def construct() -> None:
-        CooperativeAIOKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[stock])
-
-    with pytest.raises(TypeError, match="is not an assignor of kafka_assignors_aiokafka"):
-        asyncio.run(construct())
 
 
 def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:

@@ -12,7 +12,7 @@ from kafka import KafkaConsumer
 from kafka import errors as Errors
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consuming, share
+from compat_tests.kafka_python.in_process import PROGRAM, consuming, share
 from compat_tests.scripted.broker import broker_in_thread
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S

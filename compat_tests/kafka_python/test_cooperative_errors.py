@@ -9,14 +9,9 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as Errors
-from kafka.coordinator.assignors.cooperative_sticky import (
-    CooperativeStickyAssignor as StockCooperativeStickyAssignor,
-)
-from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from compat_tests.kafka_python.stock import learn_of
-from compat_tests.kafka_python.test_cooperative_consumer import (
+from compat_tests.kafka_python.in_process import (
     PROGRAM,
     Listener,
     committed,
@@ -25,6 +20,7 @@ from compat_tests.kafka_python.test_cooperative_consumer import (
     share,
     until,
 )
+from compat_tests.kafka_python.stock import learn_of
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 from kafka_assignors_kafka_python import (
@@ -41,15 +37,6 @@ def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused() -> None:
 
     with KafkaCluster() as kafka, pytest.raises(RuntimeError, match=r"Subclass._coordinator is not the Coop"):
         Subclass("orders", group_id="g", bootstrap_servers=kafka.bootstrap)
-
-
-@pytest.mark.parametrize(
-    "stock",
-    [RangePartitionAssignor, StockCooperativeStickyAssignor, StockCooperativeStickyAssignor(), "range"],
-)
-def test_what_is_no_assignor_of_ours_is_refused(stock: Any) -> None:
-    with pytest.raises(TypeError, match="is not an assignor of kafka_assignors_kafka_python"):
-        CooperativeKafkaConsumer("orders", group_id="g", partition_assignment_strategy=[stock])
 
 
 def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:

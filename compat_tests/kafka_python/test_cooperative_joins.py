@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from kafka import TopicPartition
 
-from compat_tests.kafka_python.test_cooperative_consumer import (
+from compat_tests.kafka_python.in_process import (
     PROGRAM,
     Listener,
     committed,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from kafka.future import Future
 
-from compat_tests.kafka_python.test_cooperative_consumer import PROGRAM, consuming, share
+from compat_tests.kafka_python.in_process import PROGRAM, consuming, share
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka

@@ -15,7 +15,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as StockAssignor
 from kafka.errors import KafkaError
 
-from compat_tests.kafka_python.test_cooperative_consumer import (
+from compat_tests.kafka_python.in_process import (
     PROGRAM,
     Listener,
     committed,

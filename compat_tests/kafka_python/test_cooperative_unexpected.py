@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 from kafka.errors import KafkaError
 
-from compat_tests.kafka_python.test_cooperative_consumer import Listener, consuming, polling_until
+from compat_tests.kafka_python.in_process import Listener, consuming, polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
