@@ -209,7 +209,7 @@ def _checked(
             for check in checks:
                 if (problem := check(key, table.get(key))) is not None:
                     raise PolicyError(f"{where}: {problem}")
-    numbers = {key: float(value) for key, value in table.items() if type(value) is int}
+    numbers = {key: float(value) for key, value in table.items() if keys[key] and type(value) is int}
     return {**defaults, **table, **numbers}
 
 

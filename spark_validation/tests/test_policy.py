@@ -289,7 +289,7 @@ def test_a_rule_with_a_name_is_refused_with_it() -> None:
     )
 
 
-@pytest.mark.parametrize("table", [{}, {"rule": []}, {"rule": {}}, {"rule": [3]}])
+@pytest.mark.parametrize("table", [{}, {"rule": []}, {"rule": {}}, {"rule": [3]}, {"rule": 10**400}])
 def test_a_policy_without_rules_is_none(table: dict[str, Any]) -> None:
     assert refused(table) == "p.toml: a policy has rules, each a table that begins with [[rule]]"
 
