@@ -20,7 +20,6 @@ from kafka_assignors_strategies.weight_sources import (
     LagSource,
     OffsetWeights,
     RateSource,
-    lag_weights,
     parse_weights,
 )
 
@@ -135,7 +134,8 @@ def test_lag_is_what_lies_behind_the_committed_offset() -> None:
     committed = {("t", 0): 10, ("t", 1): 50, ("t", 3): -1}
     end = {("t", 0): 25, ("t", 1): 40, ("t", 2): 9, ("t", 3): 9}
     # The consumer of partition 1 read beyond the end (truncated since); 2 and 3 have no commit, 4 has no end.
-    assert lag_weights({"t": 5}, committed, end, 100) == {"t": [115, 100, None, None, None]}
+    weights = LagSource("g", base=100).weigh(0.0, {"t": 5}, committed, end)
+    assert weights == {"t": [115, 100, None, None, None]}
 
 
 @pytest.mark.parametrize(

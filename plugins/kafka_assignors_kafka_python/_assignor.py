@@ -129,7 +129,8 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
     def _require_stock(self, coordinator: Any) -> None:
         """Raise an error if the stock consumer cannot run this assignor, or has two of its name."""
         if coordinator is not None:
-            names = configured_names(coordinator)
+            configured = coordinator.config["assignors"]
+            names = [one().name if isinstance(one, type) and not IS_2 else one.name for one in configured]
             require_unique_names(name for name in names if name == self.name)
         require_eager([self], "CooperativeKafkaConsumer")
         self._require_members_complete()
@@ -156,12 +157,6 @@ def generation_of(coordinator: object) -> int:
     """The last generation that the coordinator joined; -1 if it cannot be read."""
     generation: int = getattr(getattr(coordinator, "_generation", None), "generation_id", NO_GENERATION)
     return generation
-
-
-def configured_names(coordinator: Any) -> list[str]:
-    """The names of all assignors that the user has configured."""
-    configured = coordinator.config["assignors"]
-    return [one().name if isinstance(one, type) and not IS_2 else one.name for one in configured]
 
 
 def obstacle() -> str | None:

@@ -25,28 +25,6 @@ PartitionOffsets: TypeAlias = Mapping[tuple[str, int], int]
 """An offset by topic and partition. One below 0 counts as unknown."""
 
 
-def lag_weights(
-    topics: Mapping[str, int],
-    committed: PartitionOffsets,
-    end: PartitionOffsets,
-    base: int,
-) -> dict[str, list[int | None]]:
-    """The lag of each partition: the records after the committed offset, plus `base`.
-
-    It is unknown if nothing is committed, or if the end is not known. (Offsets of compacted topics and of
-    transactions have holes, so there may be fewer records than the lag says.)
-    """
-    return {
-        name: [
-            base + max(0, end[name, partition] - committed[name, partition])
-            if (name, partition) in end and committed.get((name, partition), -1) >= 0
-            else None
-            for partition in range(partitions)
-        ]
-        for name, partitions in topics.items()
-    }
-
-
 class OffsetWeights:
     """Weights from the offsets of a group, which the classes of an adapter look up when they are called."""
 
@@ -67,6 +45,8 @@ class OffsetWeights:
 class LagSource(OffsetWeights):
     """The lag of a group as weights: of each partition the records between the committed offset and the end.
 
+    Offsets of compacted topics and of transactions have holes, so there may be fewer records than that.
+
     `base` is a weight that every partition has in addition, in records: so a handful of records moves nothing
     in a group that keeps up. `settings` are those by which the consumer finds its brokers, under the names of
     the client: bootstrap_servers, security_protocol, sasl_mechanism and so on.
@@ -81,8 +61,16 @@ class LagSource(OffsetWeights):
     def weigh(
         self, now_s: float, topics: Mapping[str, int], committed: PartitionOffsets, end: PartitionOffsets
     ) -> GivenWeights:
-        """The lag, which does not depend on `now_s`."""
-        return lag_weights(topics, committed, end, self._base)
+        """The lag, regardless of `now_s`; unknown if nothing is committed, or if the end is not known."""
+        return {
+            name: [
+                self._base + max(0, end[name, partition] - committed[name, partition])
+                if (name, partition) in end and committed.get((name, partition), -1) >= 0
+                else None
+                for partition in range(partitions)
+            ]
+            for name, partitions in topics.items()
+        }
 
 
 _LEAST_S = 1.0
