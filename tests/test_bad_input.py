@@ -1,28 +1,21 @@
 """How invalid members and topics are handled: the table of docs/internals/errors.md, row by row.
 
-Every row is tested in the core (with each of our strategies), through the leader (bytes in, bytes out) and on
-the command line.
+Every row is tested in the core (with each of our strategies) and through the leader (bytes in, bytes out).
 """
 
 from __future__ import annotations
 
-import io
-import json
-import sys
 from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
 from kafka_assignors.claims import NAMED_PARTITIONS
 from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
-from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import lead
 from kafka_assignors.messages import EncodedAssignments, JoinedMember, encode_assignments, read_members
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
 from kafka_assignors.weights import weigh
 from kafka_assignors.wire import Subscription, decode_assignment, encode_subscription
-from kafka_assignors_cli import main
 
 STRATEGIES = [
     load_strategy(name)
@@ -83,35 +76,6 @@ def counts(sent: Mapping[str, bytes]) -> dict[str, int]:
     }
 
 
-class CommandLine:
-    """`kafka-assignors assign -` in this process."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch, self._capsys = monkeypatch, capsys
-
-    def assign(self, group: Group | dict[str, Any]) -> dict[str, Any]:
-        code, out, _ = self.run(group)
-        assert code == 0
-        found: dict[str, Any] = json.loads(out)
-        return found
-
-    def refuse(self, group: Group | dict[str, Any]) -> str:
-        code, out, err = self.run(group)
-        assert (code, out) == (2, "")
-        return err
-
-    def run(self, group: Group | dict[str, Any]) -> tuple[int, str, str]:
-        form = group_to_json(group) if isinstance(group, Group) else group
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(form).encode())))
-        code = main(["assign", "-"])
-        return code, *self._capsys.readouterr()
-
-
-@pytest.fixture
-def command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(monkeypatch, capsys)
-
-
 class TestClaimsOnPartitionsThatDoNotExist:
     group = group_of(member("a", -7, 0, 1, 4, 99), member("b", 2, 3))
 
@@ -128,11 +92,6 @@ class TestClaimsOnPartitionsThatDoNotExist:
             "member 'a' claims 3 partitions of 'orders' that do not count: the topic has 4 partitions",
         )
 
-    def test_command_line(self, command_line: CommandLine) -> None:
-        found = command_line.assign(self.group)
-        assert found["assignment"] == {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}
-        assert [claim["partitions"] for claim in found["dropped_claims"]] == [[-7, 4, 99]]
-
 
 class TestTopicsWithoutMetadata:
     group = group_of(member("a", topics="orders gone"), member("b", topics="gone"))
@@ -146,9 +105,6 @@ class TestTopicsWithoutMetadata:
         assert counts(found.assignments) == {"a": 4, "b": 0}
         assert len(found.findings) == 1
         assert "1 subscribed topics get no consumer, the first being 'gone'" in found.findings[0]
-
-    def test_command_line(self, command_line: CommandLine) -> None:
-        assert command_line.assign(self.group)["assignment"] == {"a": {"orders": [0, 1, 2, 3]}, "b": {}}
 
 
 class TestMembersWithoutSubscriptions:
@@ -168,11 +124,6 @@ class TestMembersWithoutSubscriptions:
             "the member does not subscribe to the topic",
         )
 
-    def test_command_line(self, command_line: CommandLine) -> None:
-        found = command_line.assign(self.group)
-        assert found["assignment"] == {"a": {"orders": [0, 1, 2, 3]}, "b": {}}
-        assert found["withheld"] == {"a": {"orders": [0]}}
-
 
 class TestDuplicateMemberIds:
     def test_core(self) -> None:
@@ -186,11 +137,6 @@ class TestDuplicateMemberIds:
         with pytest.raises(InvalidGroupError, match="member id 'a' appears twice"):
             encode_assignments(strategy, read_members(strategy, twice), [Topic("orders", 4)], GENERATION)
 
-    def test_command_line(self, command_line: CommandLine) -> None:
-        one = {"id": "a", "topics": ["orders"]}
-        said = command_line.refuse({"topics": {"orders": {"partitions": 4}}, "members": [one, one]})
-        assert "members[1].id: 'a' is also the id of members[0]" in said
-
 
 class TestTwoMembersWithOneInstanceId:
     group = group_of(member("b", instance_id="pod"), member("a", instance_id="pod"), partitions=3)
@@ -203,18 +149,11 @@ class TestTwoMembersWithOneInstanceId:
         # A broker does not send this either: the second member fences the first.
         assert counts(joined(self.group).assignments) == {"a": 2, "b": 1}
 
-    def test_command_line(self, command_line: CommandLine) -> None:
-        assert command_line.assign(self.group)["quality"]["max_load"] == 2
-
 
 class TestNegativePartitionCounts:
     def test_core(self) -> None:
         with pytest.raises(InvalidGroupError, match="topic 'orders' has a negative partition count: -4"):
             Topic("orders", -4)
-
-    def test_command_line(self, command_line: CommandLine) -> None:
-        said = command_line.refuse({"topics": {"orders": {"partitions": -4}}, "members": []})
-        assert "topics.orders.partitions: a partition count cannot be negative, as -4 is" in said
 
 
 class TestWeightsThatAreNone:
@@ -228,11 +167,6 @@ class TestWeightsThatAreNone:
         topics, findings = weigh([Topic("orders", 2)], {"orders": [5, 2**63]})
         assert topics == [Topic("orders", 2, weights=(5, None))]
         assert len(findings) == 1
-
-    @pytest.mark.parametrize("weights", [[5, -1], [5], [5, 1.5], [5, 2**63], "heavy"])
-    def test_command_line(self, command_line: CommandLine, weights: Any) -> None:
-        form = {"topics": {"orders": {"partitions": 2, "weights": weights}}, "members": []}
-        assert "topics.orders.weights" in command_line.refuse(form)
 
 
 class TestAMillionClaimsByOneMember:
@@ -253,10 +187,6 @@ class TestAMillionClaimsByOneMember:
         assert len(found.findings) == 1
         assert f"claims {MILLION} partitions of 'orders' that do not count" in found.findings[0]
 
-    def test_command_line(self, command_line: CommandLine) -> None:
-        [dropped] = command_line.assign(self.false)["dropped_claims"]
-        assert (dropped["count"], len(dropped["partitions"])) == (MILLION, NAMED_PARTITIONS)
-
 
 class TestAnEmptyGroup:
     @each_strategy
@@ -267,8 +197,3 @@ class TestAnEmptyGroup:
     def test_leader(self) -> None:
         encoded = joined(group_of())
         assert (encoded.assignments, encoded.findings) == ({}, ())
-
-    def test_command_line(self, command_line: CommandLine) -> None:
-        code, out, err = command_line.run(group_of())
-        assert (code, json.loads(out)["assignment"]) == (0, {})
-        assert "the group has no members, so nothing is assigned" in err

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_assignors.claims import NAMED_PARTITIONS
 from kafka_assignors_cli import main
 
 MOVING: dict[str, Any] = {
@@ -119,6 +120,14 @@ def test_claims_that_no_honest_member_makes_are_named(assign: Assign) -> None:
     lying["members"][0]["generation"] = 2**31 - 1
     [answer] = assign(lying).lines
     assert {claim["member_id"] for claim in answer["dropped_claims"]} == {"m1"}
+
+
+def test_of_claims_that_do_not_count_the_first_are_listed_and_all_are_counted(assign: Assign) -> None:
+    boasting = json.loads(json.dumps(MOVING))
+    boasting["members"][0]["owned"] = {"orders": [-7, *range(1000, 2000)]}
+    [answer] = assign(boasting).lines
+    [dropped] = answer["dropped_claims"]
+    assert (dropped["count"], len(dropped["partitions"])) == (1001, NAMED_PARTITIONS)
 
 
 def test_time_is_told_in_whole_nanoseconds(assign: Assign) -> None:

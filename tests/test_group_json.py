@@ -180,6 +180,13 @@ def test_an_invalid_value_is_named_by_its_path(form: object, message: str) -> No
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("weights", [[5, -1], [5], [5, 1.5], [5, 2**63], "heavy"])
+def test_weights_that_are_none_are_named(weights: Any) -> None:
+    form = {"topics": {"orders": {"partitions": 2, "weights": weights}}, "members": []}
+    with pytest.raises(InvalidGroupError, match=r"^topics\.orders\.weights"):
+        parse_group(form)
+
+
 def test_data_that_is_not_base64_is_named() -> None:
     with pytest.raises(
         InvalidFieldError, match=r"^members\[0\]\.data: expected base64, found '%%%'"
