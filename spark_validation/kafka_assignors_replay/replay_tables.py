@@ -29,6 +29,7 @@ from kafka_assignors_replay.report.findings import (
     shown_columns,
     strategies_in_order,
     totals,
+    verdicts_by_group,
 )
 from kafka_assignors_replay.result import RECORDED, ReplayResult, SampleCheck, TruthCheck
 
@@ -72,9 +73,7 @@ def replay_renderables(result: ReplayResult) -> list[RenderableType]:
 
 def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
     """The groups that gain most, a row for each strategy; the best strategy of a group is bold."""
-    verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
-    for verdict in result.verdicts:
-        verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    verdicts = verdicts_by_group(result.verdicts)
     best = {each.group: {each.best.strategy, *each.equals} for each in found}
     table = _Strategies(
         "Every group under every strategy (* serves the group best)", result, ("group", "strategy")
@@ -105,12 +104,9 @@ def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[Rendera
 
 
 def _totals_table(result: ReplayResult) -> FittedTable:
-    by_strategy: dict[str, dict[Mode, Verdict]] = defaultdict(dict)
-    for mode in Mode:
-        for total in totals(result, mode):
-            by_strategy[total.verdict.strategy][mode] = total.verdict
     table = _Strategies("All groups together", result, ("strategy",))
-    for strategy, figures in by_strategy.items():
+    every = verdicts_by_group(total.verdict for mode in Mode for total in totals(result, mode))
+    for strategy, figures in every[""].items():
         table.add((strategy,), figures)
     return table.table
 
@@ -282,7 +278,6 @@ def _history_gaps(result: ReplayResult) -> Iterator[str]:
 
 
 def _verdict(result: ReplayResult, found: Sequence[GroupFinding]) -> list[RenderableType]:
-    summaries = {summary.group: summary for summary in result.groups}
     suggested = [finding for finding in found if finding.suggests]
     history = result.history
     mode = leading_mode(result).value
@@ -295,7 +290,7 @@ def _verdict(result: ReplayResult, found: Sequence[GroupFinding]) -> list[Render
     lines: list[RenderableType] = [Text(f"{head}; the largest savings:", style="bold")]
     for finding in suggested[:_SHOWN_FINDINGS]:
         text = Text(printable(finding.group), style="bold")
-        words = printable(sentence(finding, summaries.get(finding.group)))
+        words = printable(sentence(finding))
         text.append(f": {words}", style="not bold")
         lines.append(Padding(text, (0, 0, 0, 2)))
     return lines

@@ -105,7 +105,7 @@ def test_a_client_that_is_eager_all_the_same_saves_no_pauses() -> None:
     [finding] = find(stops)
     assert (finding.best.strategy, finding.saved_paused_s_per_day) == (RECORDED, 0.0)
     assert (finding.gains, finding.trades, finding.suggests) == (False, False, True)
-    assert sentence(finding, stops.groups[0]).endswith(
+    assert sentence(finding).endswith(
         " With the cooperative consumer, cooperative-sticky would have paused 30 partition-seconds in 12 "
         "minutes instead of 240."
     )
@@ -128,7 +128,7 @@ def test_a_change_that_makes_a_shown_figure_worse_is_a_trade_off(
     result = result_of(before, verdict("g", "sticky", load_stddev=0.1, **changed))
     [finding] = find(result)
     assert (finding.gains, finding.trades, finding.worse) == (False, True, (figure,))
-    words = sentence(finding, result.groups[0])
+    words = sentence(finding)
     assert words.startswith("A trade-off: ")
     assert words.endswith(f" Worse than recorded: {figure}.")
     [same] = find(result_of(before, verdict("g", "sticky", load_stddev=0.1, **recorded)))
@@ -226,7 +226,7 @@ def test_the_savings_of_a_change_are_those_of_the_steady_state() -> None:
     )
     [finding] = find(result)
     assert (leading_mode(result), finding.saved_moves) == (Mode.STEADY_STATE, 5)
-    assert "(56% fewer)" in sentence(finding, None)
+    assert "(56% fewer)" in sentence(finding)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_the_savings_of_a_change_are_those_of_the_steady_state() -> None:
 def test_a_finding_reads_as_a_sentence(verdicts: tuple[Verdict, ...], words: str) -> None:
     result = result_of(*verdicts)
     [finding] = find(result)
-    assert sentence(finding, result.groups[0]) == words
+    assert sentence(finding) == words
 
 
 @pytest.mark.parametrize("strategy", strategy_names())
@@ -283,7 +283,7 @@ def test_a_suggested_change_is_never_in_the_words_of_production(strategy: str) -
     [finding] = find(replace(result, groups=(of_clients,)))
     assert finding.gains
     assert finding.change_to == f"{strategy} with the consumer of kafka-assignors"
-    assert sentence(finding, of_clients).startswith(
+    assert sentence(replace(finding, summary=of_clients)).startswith(
         f"{finding.change_to} would have moved 4 partitions where production ({strategy}) moved 9"
     )
     [other] = find(result)
@@ -296,7 +296,7 @@ def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
         verdict("g", "cooperative-sticky", moved=1, paused_s=30.4, rack_misses=2),
     )
     [finding] = find(result)
-    assert sentence(finding, result.groups[0]).endswith(
+    assert sentence(finding).endswith(
         "By the model, 30 partition-seconds in 12 minutes would have been paused instead of 2,400. 2 instead "
         "of 8 partitions would have been consumed across racks; the least is 1."
     )
@@ -306,11 +306,11 @@ def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
     result = result_of(verdict("g", RECORDED, moved=9), verdict("g", "cooperative-sticky", moved=1))
     [finding] = find(result)
     of_aiokafka = replace(result.groups[0], clients=("java", "aiokafka with kafka-assignors"))
-    assert sentence(finding, of_aiokafka).endswith(
+    assert sentence(replace(finding, summary=of_aiokafka)).endswith(
         "Clients of this group (aiokafka with kafka-assignors) are eager: they stop in each rebalance under "
         "cooperative-sticky too, until they use a cooperative consumer."
     )
-    assert "eager" not in sentence(finding, result.groups[0])
+    assert "eager" not in sentence(finding)
 
 
 def test_totals_sum_up_and_weigh_by_rebalances() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import shlex
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -22,7 +21,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_assignors_replay.history.faults import FaultKind
-from kafka_assignors_replay.history.measures import FIGURES, Mode, Verdict
+from kafka_assignors_replay.history.measures import FIGURES, Mode
 from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.findings import (
     PLOTTED_GROUPS,
@@ -38,6 +37,7 @@ from kafka_assignors_replay.report.findings import (
     shown_columns,
     strategies_in_order,
     totals,
+    verdicts_by_group,
 )
 from kafka_assignors_replay.result import RECORDED, Churn, ReplayResult
 from kafka_assignors_replay.schemas import TABLES
@@ -157,7 +157,7 @@ def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, 
     )
 
 
-def _sign(figure: int) -> bool | None:
+def _sign(figure: float) -> bool | None:
     return None if figure == 0 else figure > 0
 
 
@@ -175,27 +175,16 @@ class _Change(NamedTuple):
 
 
 def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
-    recorded, best = finding.recorded, finding.best
-    figures = (
-        ("moved", recorded.moved, best.moved, 0),
-        ("paused_s", *finding.paused_s_per_day, 0),
-        ("rack_misses", recorded.rack_misses, best.rack_misses, 0),
-        ("max_over_mean", recorded.max_over_mean, best.max_over_mean, 2),
-    )
     changes = []
-    for name, before, after, digits in figures:
-        title = FIGURES[name].title
+    for name, (before, after) in finding.compared.items():
+        title, digits = FIGURES[name].title, 2 if name == "max_over_mean" else 0
         if before is None or after is None:
             changes.append(_Change(title, "–", "–", "", None))
             continue
-        was, would_be = f"{before:,.{digits}f}", f"{after:,.{digits}f}"
-        if was == would_be or (name == "paused_s" and finding.pauses_as_long):
-            changes.append(_Change(title, was, was, "", None))
-            continue
         # The difference of the rounded figures, so that the shown figures add up.
         delta = round(after, digits) - round(before, digits)
-        better = True if delta < 0 else False if title in finding.worse else None
-        changes.append(_Change(title, was, would_be, _signed(delta, digits), better))
+        was, would_be = f"{before:,.{digits}f}", f"{after:,.{digits}f}"
+        changes.append(_Change(title, was, would_be, _signed(delta, digits) if delta else "", _sign(-delta)))
     return tuple(changes)
 
 
@@ -213,9 +202,7 @@ def _sections(
     """The content of each group's section: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
-    verdicts: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
-    for verdict in result.verdicts:
-        verdicts[verdict.group][verdict.strategy][verdict.mode] = verdict
+    verdicts = verdicts_by_group(result.verdicts)
     mode = leading_mode(result)
     culprits, owned = grouped(result.culprits, _OF_GROUP), grouped(result.ownership, _OF_GROUP)
     timelines = grouped((row for row in result.timeline if row.mode is mode), _OF_GROUP)
@@ -231,7 +218,7 @@ def _sections(
             {
                 "summary": summaries[group],
                 "finding": finding,
-                "sentence": sentence(finding, summaries[group]) if finding is not None else "",
+                "sentence": sentence(finding) if finding is not None else "",
                 "changes": _changes(finding) if finding is not None else (),
                 "rows": [
                     {"strategy": name, "verdicts": by_mode, "best": name in best}

@@ -79,7 +79,6 @@ def _total(total: StrategyTotal) -> dict[str, object]:
 
 def _findings(result: ReplayResult) -> Iterator[dict[str, object]]:
     """A finding names verdicts by strategy; the verdicts themselves are in the document already."""
-    summaries = {summary.group: summary for summary in result.groups}
     for finding in find(result):
         yield {
             "group": finding.group,
@@ -94,7 +93,7 @@ def _findings(result: ReplayResult) -> Iterator[dict[str, object]]:
             "cooperative_paused_s_per_day": finding.cooperative_paused_s_per_day,
             "saved_rack_misses": finding.saved_rack_misses,
             "better_balance": finding.better_balance,
-            "sentence": sentence(finding, summaries.get(finding.group)),
+            "sentence": sentence(finding),
         }
 
 

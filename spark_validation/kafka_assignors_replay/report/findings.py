@@ -27,7 +27,7 @@ consumer.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
@@ -64,8 +64,8 @@ class GroupFinding:
     group's history. `paused_s_per_day` are the paused partition-seconds by the model, as recorded and under
     `best`: a day, or in the whole history if that is shorter. A client that is eager under any strategy saves
     no pauses by a cooperative one. For its members, `cooperative` is the best verdict if all used the
-    cooperative consumer, and None if that one runs eagerly. `same_name` says that production ran a strategy
-    with the name of `best`, in a client of its own, so that the change is the consumer.
+    cooperative consumer, and None if that one runs eagerly. `summary` has what production ran; None if it is
+    unknown.
     """
 
     group: str
@@ -77,13 +77,15 @@ class GroupFinding:
     paused_s_per_day: tuple[float, float]
     cooperative: Verdict | None = None
     cooperative_paused_s_per_day: float | None = None
-    same_name: bool = False
+    summary: GroupSummary | None = None
 
     @property
     def change_to(self) -> str:
-        """`best` in words that differ from those for production."""
+        """`best` in words that differ from those for production: if that ran a strategy of this name in a
+        client of its own, the change is the consumer."""
         name = self.best.strategy
-        return f"{name} with the consumer of kafka-assignors" if self.same_name else name
+        same_name = self.summary is not None and self.summary.protocols == (name,)
+        return f"{name} with the consumer of kafka-assignors" if same_name else name
 
     @property
     def saved_paused_s_per_day(self) -> float:
@@ -119,17 +121,28 @@ class GroupFinding:
         return would_be is not None and would_be * _EQUAL_PAUSES < self.paused_s_per_day[0]
 
     @property
-    def worse(self) -> tuple[str, ...]:
-        """The figures that the report shows and that are worse under `best` than recorded."""
+    def compared(self) -> dict[str, tuple[float | None, float | None]]:
+        """The figures that the report shows, by name, as recorded and under `best`; less is better.
+
+        They are None where they are unknown, and equal where they differ by less than the report shows.
+        """
+        recorded, best = self.recorded, self.best
         paused, would_be = self.paused_s_per_day
-        figures = {
-            FIGURES["moved"].title: self.saved_moves < 0,
-            FIGURES["paused_s"].title: would_be > paused and not self.pauses_as_long,
-            FIGURES["rack_misses"].title: (self.saved_rack_misses or 0) < 0,
-            FIGURES["max_over_mean"].title: round(self.best.max_over_mean, 2)
-            > round(self.recorded.max_over_mean, 2),
+        return {
+            "moved": (recorded.moved, best.moved),
+            "paused_s": (paused, paused if self.pauses_as_long else would_be),
+            "rack_misses": (recorded.rack_misses, best.rack_misses),
+            "max_over_mean": (round(recorded.max_over_mean, 2), round(best.max_over_mean, 2)),
         }
-        return tuple(name for name, is_worse in figures.items() if is_worse)
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The titles of the figures that are worse under `best` than recorded."""
+        return tuple(
+            FIGURES[name].title
+            for name, (before, after) in self.compared.items()
+            if before is not None and after is not None and after > before
+        )
 
     @property
     def gains(self) -> bool:
@@ -163,6 +176,14 @@ def grouped(rows: Iterable[_Row], key: Callable[[_Row], _Key]) -> defaultdict[_K
     found: defaultdict[_Key, list[_Row]] = defaultdict(list)
     for row in rows:
         found[key(row)].append(row)
+    return found
+
+
+def verdicts_by_group(verdicts: Iterable[Verdict]) -> Mapping[str, Mapping[str, Mapping[Mode, Verdict]]]:
+    """The verdicts by group, strategy and mode; those of an unknown group are none."""
+    found: dict[str, dict[str, dict[Mode, Verdict]]] = defaultdict(lambda: defaultdict(dict))
+    for verdict in verdicts:
+        found[verdict.group][verdict.strategy][verdict.mode] = verdict
     return found
 
 
@@ -220,13 +241,13 @@ def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSumma
         paused_s_per_day=(_paused_s(recorded, eager) / periods, _paused_s(best, eager) / periods),
         cooperative=cooperative,
         cooperative_paused_s_per_day=None if cooperative is None else cooperative.paused_s / periods,
-        same_name=summary is not None and summary.protocols == (best.strategy,),
+        summary=summary,
     )
 
 
-def sentence(finding: GroupFinding, summary: GroupSummary | None) -> str:
-    """The finding in words, without the group's name; `summary` has the strategies of production."""
-    recorded, best = finding.recorded, finding.best
+def sentence(finding: GroupFinding) -> str:
+    """The finding in words, without the group's name."""
+    recorded, best, summary = finding.recorded, finding.best, finding.summary
     ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
     if best.strategy == RECORDED:
         return (
