@@ -31,7 +31,7 @@ from kafka_assignors_replay.report.as_json import read_report
 from kafka_assignors_replay.result import to_json
 from kafka_assignors_replay.validate_command import judgement_renderables
 from spark_validation.tests.report_sample import sample
-from tests.golden_tables.check import assert_as_before, assert_legible, rendered
+from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
 
 GROUP = "payments-settlement-eu-west-1-consumer"
 MEMBERS = tuple(f"aiokafka-0.14.0-6f2d7f5e-61b5-4f0e-9f63-2c1f4b1b8f1{last}" for last in "def")
@@ -182,9 +182,10 @@ TABLES = {
 }
 
 
+@pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_printed_as_before(name: str) -> None:
-    assert_as_before(name, TABLES[name]())
+def test_a_table_is_printed_as_before(name: str, width: int) -> None:
+    assert_as_before(name, TABLES[name](), width)
 
 
 @pytest.mark.parametrize("width", range(60, 221, 4))

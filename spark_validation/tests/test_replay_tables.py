@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from kafka_assignors_replay.replay_tables import failure_lines, replay_renderables
 from spark_validation.tests.report_sample import BREAKING_OUT, HOSTILE, LINKING, sample
-from tests.golden_tables.check import assert_as_before, assert_legible, rendered
+from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
 
 NAMES = {
     "payments": "payments-settlement-eu-west-1-consumer",
@@ -36,8 +36,9 @@ def renderables() -> list[RenderableType]:
     )
 
 
-def test_a_replay_is_printed_as_before() -> None:
-    assert_as_before("replay", renderables())
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_replay_is_printed_as_before(width: int) -> None:
+    assert_as_before("replay", renderables(), width)
 
 
 @pytest.mark.parametrize("width", range(60, 221, 4))

@@ -1,4 +1,4 @@
-"""Tables compared with their golden text.
+"""Tables compared with their golden text, at several widths.
 
 `GOLDEN_TABLES=write` makes the tests write the golden files instead of comparing with them:
 
@@ -15,8 +15,7 @@ from pathlib import Path
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-WIDTH = 80
-"""Of the golden text; at other widths the tests ask only for what must be legible."""
+WIDTHS = (80, 100, 200)
 
 _MOST_LINES = 3
 
@@ -32,10 +31,10 @@ def rendered(renderables: Iterable[RenderableType], width: int) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
 
 
-def assert_as_before(name: str, renderables: Sequence[RenderableType]) -> None:
+def assert_as_before(name: str, renderables: Sequence[RenderableType], width: int) -> None:
     """Assert that the text equals the golden file, or write the file."""
-    text = rendered(renderables, WIDTH)
-    file = _FOLDER / f"{name}.txt"
+    text = rendered(renderables, width)
+    file = _FOLDER / f"{name}-{width}.txt"
     if os.environ.get("GOLDEN_TABLES") == "write":
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8")
