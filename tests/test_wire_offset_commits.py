@@ -29,7 +29,7 @@ def commit(version: int) -> OffsetCommit:
     )
 
 
-@pytest.mark.parametrize(("version", "written"), enumerate(BY_JAVA))
+@pytest.mark.parametrize(("version", "written"), [*enumerate(BY_JAVA)])
 def test_every_version_that_java_writes_reads_and_is_written_the_same(version: int, written: str) -> None:
     data = bytes.fromhex(written)
     assert decode_offset_commit(data) == commit(version)
