@@ -1,12 +1,15 @@
-"""The replay on Spark and without it: wall time and CPU time.
+"""The replay of this and an earlier commit, on Spark and without it: wall time and CPU time.
 
-    python -m benchmarks.replay_engines
-    python -m benchmarks.replay_engines --groups 300 --generations 40000 --rounds 3
+    python -m benchmarks.replay_engines --before ../checkout
+    python -m benchmarks.replay_engines --before ../checkout --groups 300 --generations 40000 --rounds 3
 
-The histories are the recorded one, with five strategies, and a synthetic fleet, with two. In each round both
-engines replay every history once, so that other load on the machine affects both. The output shows the
-medians. CPU time is that of the whole process tree, including the JVM and its Python
-workers (`benchmarks.process_tree`).
+The histories are the recorded one, with five strategies, and a synthetic fleet, with two. In each round every
+contestant replays every history once, one after the other, so that other load on the machine affects all of
+them equally. The output shows the medians. Ratios are those of the CPU time to that of the earlier commit on
+the same engine. CPU time is that of the whole process tree, including the JVM and its Python workers
+(`benchmarks.process_tree`).
+
+`--before` is a checkout of another commit, which runs with the packages of this environment.
 """
 
 from __future__ import annotations
@@ -18,52 +21,102 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.process_tree import ProcessTree, measured
 
-ROOT = Path(__file__).resolve().parents[1]
+HERE = Path(__file__).resolve().parents[1]
 FIVE = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
 TWO = "range,cooperative-sticky"
 
 
-def make_fleet(folder: Path, groups: int, generations: int) -> None:
-    command = [sys.executable, "-m", "spark_validation.fleet", str(folder)]
-    command += ["--groups", str(groups), "--generations", str(generations)]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """A checkout, and the options that choose its engine."""
+
+    name: str
+    checkout: Path
+    engine: str
 
 
-def replay(engine: str, history: Path, strategies: str, report: Path) -> ProcessTree:
-    command = [sys.executable, "-m", "kafka_assignors_cli", "replay", str(history), "--strategy", strategies]
-    return measured([*command, "--json", str(report), "--engine", engine], timeout_s=3600)
+def replay(
+    contestant: Contestant, history: str, strategies: str, report: Path, timeout_s: float
+) -> ProcessTree:
+    roots = (contestant.checkout / each for each in ("src", "plugins", "spark_validation"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, roots))}
+    command = [
+        *(sys.executable, "-m", "kafka_assignors_cli", "replay", history, "--strategy", strategies),
+        *("--json", str(report), "--engine", contestant.engine),
+    ]
+    return measured(command, timeout_s, environment)
+
+
+def table(
+    contestants: Sequence[Contestant],
+    histories: Mapping[str, int],
+    runs: Mapping[tuple[str, str], list[ProcessTree]],
+) -> Iterator[str]:
+    """The lines of a table in Markdown."""
+    yield "| history | records | engine | wall, s | CPU, s | CPU, ratio |"
+    yield "|---|---:|---|---:|---:|---:|"
+    for history, records in histories.items():
+        before: dict[str, float] = {}
+        for contestant in contestants:
+            of_one = runs[history, contestant.name]
+            wall_s = statistics.median(run.wall_s for run in of_one)
+            cpu_s = statistics.median(run.cpu_s for run in of_one)
+            ratio = f"{cpu_s / before.setdefault(contestant.engine, cpu_s):.2f}"
+            yield f"| {history} | {records:,} | {contestant.name} | {wall_s:.1f} | {cpu_s:.1f} | {ratio} |"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.replay_engines", description=__doc__)
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="of the commit to compare with")
+    parser.add_argument("--fleet", metavar="DIR", help="a fleet that is there, in place of a new one")
     parser.add_argument("--groups", type=int, default=100, help="of the fleet")
     parser.add_argument("--generations", type=int, default=10_000, help="of the fleet")
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=3600, help="of each replay, in seconds")
     given = parser.parse_args()
-    runs: dict[tuple[str, int, str], list[ProcessTree]] = {}
+    checkouts = [("", HERE)] if given.before is None else [("before, ", given.before.resolve()), ("", HERE)]
+    contestants = [
+        Contestant(f"{when}{engine}", checkout, engine)
+        for engine in ("spark", "local")
+        for when, checkout in checkouts
+    ]
+    runs: dict[tuple[str, str], list[ProcessTree]] = {}
+    histories: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
-        fleet, report = Path(folder, "fleet"), Path(folder, "report.json")
-        make_fleet(fleet, given.groups, given.generations)
+        fleet = given.fleet or str(Path(folder, "fleet"))
+        if given.fleet is None:
+            subprocess.run(
+                [
+                    *(sys.executable, "-m", "spark_validation.fleet", fleet),
+                    *("--groups", str(given.groups), "--generations", str(given.generations)),
+                ],
+                check=True,
+                stdout=subprocess.DEVNULL,
+                cwd=HERE,
+            )
+        report = Path(folder, "report.json")
+        of_history = {
+            "recorded": (str(HERE / "spark_validation" / "recorded"), FIVE),
+            "fleet": (str(Path(fleet).resolve()), TWO),
+        }
         for _ in range(given.rounds):
-            for name, path, strategies in (
-                ("recorded", ROOT / "spark_validation" / "recorded", FIVE),
-                ("fleet", fleet, TWO),
-            ):
-                for engine in ("spark", "local"):
-                    taken = replay(engine, path, strategies, report)
-                    records = json.loads(report.read_text(encoding="utf-8"))["history"]["records"]
-                    runs.setdefault((name, records, engine), []).append(taken)
+            for name, (path, strategies) in of_history.items():
+                for contestant in contestants:
+                    taken = replay(contestant, path, strategies, report, given.timeout)
+                    runs.setdefault((name, contestant.name), []).append(taken)
+                    print(
+                        f"{name}, {contestant.name}: {taken.wall_s:.1f} s, CPU {taken.cpu_s:.1f} s",
+                        file=sys.stderr,
+                    )
+                histories[name] = json.loads(report.read_text())["history"]["records"]
     print(f"{os.cpu_count()} cores, {given.rounds} rounds\n")
-    print("| history | records | engine | wall, s | CPU, s |\n|---|---:|---|---:|---:|")
-    for (name, records, engine), trees in runs.items():
-        wall_s, cpu_s = (
-            statistics.median(getattr(tree, what) for tree in trees) for what in ("wall_s", "cpu_s")
-        )
-        print(f"| {name} | {records:,} | {engine} | {wall_s:.1f} | {cpu_s:.1f} |")
+    print("\n".join(table(contestants, histories, runs)))
 
 
 if __name__ == "__main__":
