@@ -219,6 +219,23 @@ def _with_hole(value: Any, hole: str) -> Iterator[Any]:
                 yield holed
 
 
+DOCUMENTS = {
+    "a group": (GROUP, COMMANDS["assign a group"]),
+    "a member": (MEMBER, COMMANDS["lint JSON"]),
+}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("document", "command"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_any_value_of_a_document_may_be_hostile(
+    document: Any, command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (name,) = names(command)
+    for text in variants(document):
+        (folder / name).write_text(text, encoding="utf-8")
+        run(capsys, *command)
+
+
 @pytest.mark.exhaustive
 def test_any_value_of_a_report_may_be_hostile(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in variants(report(), HOSTILE_FIGURES):

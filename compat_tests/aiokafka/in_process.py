@@ -12,6 +12,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import CommitFailedError, IllegalStateError
 
 import kafka_assignors_aiokafka
@@ -76,7 +77,7 @@ class AIOKafkaInProcess(InProcess):
     topic_partition = TopicPartition
     listener_class = WaitingListener
     commit_errors = (IllegalStateError, CommitFailedError)
-    stock_assignor = RangePartitionAssignor
+    stock_assignors = (RangePartitionAssignor, StickyPartitionAssignor)
 
     def construct(self, **settings: Any) -> None:
         waited_for(lambda: kafka_assignors_aiokafka.CooperativeAIOKafkaConsumer("orders", **settings))

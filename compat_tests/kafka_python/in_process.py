@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import (
+    CooperativeStickyAssignor as StockCooperativeStickyAssignor,
+)
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.errors import CommitFailedError
 from kafka.structs import MemberState
 
 import kafka_assignors_kafka_python
-from compat_tests.scenarios.in_process import InProcess
+from compat_tests.scenarios.in_process import InProcess, polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -81,14 +84,6 @@ def until(condition: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
-def polling_until(condition: Callable[[], Any], *consumers: CooperativeKafkaConsumer) -> None:
-    deadline = time.monotonic() + HANG_S
-    while not condition():
-        assert time.monotonic() < deadline
-        for consumer in consumers:
-            consumer.poll(timeout_ms=20)
-
-
 def share(group: GroupOfMembers, *consumers: CooperativeKafkaConsumer) -> None:
     """Poll until each consumer has a fair share and its listener has been called."""
     fair = sum(group.topics.values()) // len(consumers)
@@ -132,7 +127,11 @@ class KafkaPythonInProcess(InProcess):
     topic_partition = TopicPartition
     listener_class = Listener
     commit_errors = (CommitFailedError,)
-    stock_assignor = RangePartitionAssignor
+    stock_assignors = (
+        RangePartitionAssignor,
+        StockCooperativeStickyAssignor,
+        StockCooperativeStickyAssignor(),
+    )
 
     def construct(self, **settings: Any) -> None:
         CooperativeKafkaConsumer("orders", **settings)

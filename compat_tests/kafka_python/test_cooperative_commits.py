@@ -13,7 +13,8 @@ from kafka import KafkaConsumer, OffsetAndMetadata, TopicPartition
 from kafka.errors import UnknownTopicOrPartitionError
 
 from compat_tests.interop.recorded_group import RecordedGroup
-from compat_tests.kafka_python.in_process import Listener, consuming, polling_until
+from compat_tests.kafka_python.in_process import Listener, consuming
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S

@@ -21,12 +21,11 @@ from compat_tests.kafka_python.in_process import (
     committed,
     consuming,
     of,
-    polling_until,
     share,
     state_of,
     until,
 )
-from compat_tests.scenarios.in_process import ConsumerScenarios, WeightScenarios
+from compat_tests.scenarios.in_process import ConsumerScenarios, WeightScenarios, polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka

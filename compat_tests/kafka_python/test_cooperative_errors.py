@@ -16,11 +16,11 @@ from compat_tests.kafka_python.in_process import (
     Listener,
     committed,
     consuming,
-    polling_until,
     share,
     until,
 )
 from compat_tests.kafka_python.stock import learn_of
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
 from kafka_assignors_kafka_python import (

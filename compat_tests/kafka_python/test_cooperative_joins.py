@@ -13,10 +13,10 @@ from compat_tests.kafka_python.in_process import (
     Listener,
     committed,
     consuming,
-    polling_until,
     share,
     until,
 )
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.kafka_cluster import Kafka
 from compat_tests.support.strategies_of_others import StuckWithThree

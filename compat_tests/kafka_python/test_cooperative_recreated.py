@@ -9,7 +9,8 @@ from kafka import TopicPartition
 
 from compat_tests.hostile.raw_member import RawMember, int16, int32, string
 from compat_tests.hostile.request_counter import METADATA, counted_kafka
-from compat_tests.kafka_python.in_process import PROGRAM, consuming, polling_until
+from compat_tests.kafka_python.in_process import PROGRAM, consuming
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka

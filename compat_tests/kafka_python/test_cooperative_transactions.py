@@ -21,10 +21,10 @@ from compat_tests.kafka_python.in_process import (
     committed,
     consuming,
     of,
-    polling_until,
     share,
     until,
 )
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka

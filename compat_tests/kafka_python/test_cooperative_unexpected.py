@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from kafka.errors import KafkaError
 
-from compat_tests.kafka_python.in_process import Listener, consuming, polling_until
+from compat_tests.kafka_python.in_process import Listener, consuming
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.injected_errors import Announcing, InjectedError, Once, members_of

@@ -6,7 +6,7 @@ import contextlib
 import json
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +21,7 @@ from compat_tests.support.strategies_of_others import CooperativeOnly
 from compat_tests.support.weights import lag, member_ids, silent_server, write
 from kafka_assignors_strategies import Weighted
 
-__all__ = ["ConsumerScenarios", "WeightScenarios"]
+__all__ = ["ConsumerScenarios", "InProcess", "WeightScenarios", "polling_until"]
 
 
 class InProcess(ABC):
@@ -32,7 +32,7 @@ class InProcess(ABC):
         plugin, sources: the modules of our assignors and of the sources of weights.
         topic_partition, listener_class: the client's TopicPartition, and a listener that records its calls.
         commit_errors: what a commit of a revoked partition may raise.
-        stock_assignor: an assignor of the client's own.
+        stock_assignors: what the client's own consumer takes as an assignor.
     """
 
     program: str
@@ -41,7 +41,7 @@ class InProcess(ABC):
     topic_partition: Callable[[str, int], Any]
     listener_class: Callable[..., Any]
     commit_errors: tuple[type[Exception], ...]
-    stock_assignor: Any
+    stock_assignors: Sequence[Any]
 
     @abstractmethod
     def construct(self, **settings: Any) -> None:
@@ -131,32 +131,35 @@ class ConsumerScenarios(InProcess):
     @pytest.mark.parametrize(
         ("strategies", "kind", "message"),
         [
-            (lambda ours, stock: [ours.CooperativeStickyAssignor], TypeError, r"pass \[CooperativeS"),
-            (lambda ours, stock: [stock], TypeError, "is not an assignor of"),
-            (lambda ours, stock: [object], TypeError, "is not an assignor of"),
-            (lambda ours, stock: [], ValueError, "is empty: pass"),
-            (lambda ours, stock: ours.CooperativeStickyAssignor(), TypeError, "must be a list"),
-            (lambda ours, stock: ours.CooperativeStickyAssignor, TypeError, "must be a list"),
-            (lambda ours, stock: "cooperative-sticky", TypeError, "must be a list"),
-            (lambda ours, stock: ["cooperative-sticky"], TypeError, "such as CooperativeStickyAssignor"),
+            (lambda ours: [ours.CooperativeStickyAssignor], TypeError, r"pass \[CooperativeS"),
+            (lambda ours: [], ValueError, "is empty: pass"),
+            (lambda ours: ours.CooperativeStickyAssignor(), TypeError, "must be a list"),
+            (lambda ours: ours.CooperativeStickyAssignor, TypeError, "must be a list"),
+            (lambda ours: "cooperative-sticky", TypeError, "must be a list"),
+            (lambda ours: ["cooperative-sticky"], TypeError, "such as CooperativeStickyAssignor"),
             (
-                lambda ours, stock: [ours.CooperativeStickyAssignor(), ours.CooperativeStickyAssignor()],
+                lambda ours: [ours.CooperativeStickyAssignor(), ours.CooperativeStickyAssignor()],
                 ValueError,
                 "2 assignors with the name 'cooperative-sticky'",
             ),
             (
-                lambda ours, stock: [ours.assignor(CooperativeOnly()), ours.StickyAssignor()],
+                lambda ours: [ours.assignor(CooperativeOnly()), ours.StickyAssignor()],
                 ValueError,
                 "'test-cooperative-only' runs under the cooperative protocol alone and 'sticky' under the",
             ),
         ],
     )
     def test_strategies_that_are_no_list_of_ours_are_refused_at_construction(
-        self, strategies: Callable[[Any, Any], Any], kind: type[Exception], message: str
+        self, strategies: Callable[[Any], Any], kind: type[Exception], message: str
     ) -> None:
-        given = strategies(self.plugin, self.stock_assignor)
+        given = strategies(self.plugin)
         with pytest.raises(kind, match=message):
             self.construct(group_id="g", partition_assignment_strategy=given)
+
+    def test_what_is_no_assignor_of_ours_is_refused(self) -> None:
+        for given in (*self.stock_assignors, "range", "roundrobin", object):
+            with pytest.raises(TypeError, match=f"is not an assignor of {self.plugin.__name__}"):
+                self.construct(group_id="g", partition_assignment_strategy=[given])
 
     @pytest.mark.parametrize("settings", [{"group_id": None}, {"group_id": "g", "client_rack": 1}])
     def test_a_group_and_a_rack_that_are_no_names_are_refused_at_construction(
