@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 import uuid
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +26,7 @@ from compat_tests.differential.kafka_python_states import STATES, play
 from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
 from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
 from compat_tests.differential.scene import ATTEMPTS, Stage
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
@@ -81,7 +84,18 @@ def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Comparison:
             scenarios, TABLE, Run(kafka).perform, patience_s=1.5, certain_s=10.0, complete=complete
         )
     print(f"\nkafka-python: {compared}")
+    assert _io_threads_left() == [], "They log in the midst of later tests."
     return compared
+
+
+def _io_threads_left() -> list[str]:
+    """The I/O threads that still run after a time in which they may end."""
+    deadline = time.monotonic() + HANG_S
+    while True:
+        left = [each.name for each in threading.enumerate() if each.name.startswith("kafka-io-")]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize("state", STATES)
