@@ -144,7 +144,7 @@ def test_each_version_that_was_checked_is_taken_without_a_word(
     installed: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert is_release_2(installed) == (installed[0] == "2")
-    assert not caplog.records
+    assert not [each for each in caplog.records if each.name.startswith("kafka_assignors")]
 
 
 @pytest.mark.parametrize("installed", ["1.4.7", "2.0.2", "2.0.5"])

@@ -24,6 +24,9 @@ def main() -> int:
     )
     parser.add_argument("history", metavar="HISTORY", help="as for kafka-assignors replay")
     parser.add_argument("--strategy", metavar="NAME,…", default="range,cooperative-sticky")
+    parser.add_argument(
+        "--kill-a-worker", action="store_true", help="kill one worker while groups are folded"
+    )
     parser.add_argument("--timeout", metavar="SECONDS", type=float, default=1800.0)
     given = parser.parse_args()
     history = given.history if "://" in given.history else str(Path(given.history).resolve())
@@ -34,9 +37,13 @@ def main() -> int:
         print(f"{time.monotonic() - started:6.1f} s  {words}", file=sys.stderr, flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
-        compared = compare(history, given.strategy, Path(folder), given.timeout, note)
+        compared = compare(
+            history, given.strategy, Path(folder), given.timeout, note, kill_a_worker=given.kill_a_worker
+        )
     note("done")
     print(compared.printed)
+    if given.kill_a_worker:
+        print(f"{compared.tasks_run_again} tasks ran again: their work was lost with the worker")
     print(f"| table | rows by spark-submit on {compared.workers} workers | rows here | |")
     print("|---|---:|---:|---|")
     for name in TABLES:

@@ -25,12 +25,15 @@ Tables = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The tables of both runs as sorted text, the driver's output, and the number of workers used."""
+    """The tables of both runs as sorted text, the driver's output, the number of workers used, and of tasks
+    that ran again because a worker was killed.
+    """
 
     here: Tables
     there: Tables
     printed: str
     workers: int
+    tasks_run_again: int
 
     @property
     def differing(self) -> list[str]:
@@ -38,9 +41,18 @@ class Compared:
 
 
 def compare(
-    history: str, strategies: str, folder: Path, timeout_s: float, note: Callable[[str], None] = print
+    history: str,
+    strategies: str,
+    folder: Path,
+    timeout_s: float,
+    note: Callable[[str], None] = print,
+    *,
+    kill_a_worker: bool = False,
 ) -> Compared:
-    """Replay `history` by spark-submit on two workers, and here. Raises `RuntimeError` if that fails."""
+    """Replay `history` by spark-submit on two workers, and here; one may be killed in the middle.
+
+    Raises `RuntimeError` if a replay fails.
+    """
     note("building the wheel, and a Python without it")
     packages, python = py_files(folder), bare_python(folder / "python")
     program = folder / "replay.py"
@@ -50,18 +62,20 @@ def compare(
     with StandaloneCluster(python) as cluster:
         arguments = ["replay", history, "--strategy", strategies, "--tables", str(there)]
         note(f"replaying by spark-submit --master {cluster.master} --py-files {packages.name}")
-        done = cluster.submit(program, arguments, py_files=packages, timeout_s=timeout_s)
+        done = cluster.submit(
+            program, arguments, py_files=packages, timeout_s=timeout_s, kill_a_worker=kill_a_worker
+        )
         if done.returncode != 0:
             said = f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
             raise RuntimeError(f"spark-submit ended with {done.returncode}: {said}")
-        workers = cluster.executors()
+        workers, again = cluster.executors(), cluster.tasks_run_again()
     note("replaying here")
     run_replay(
         ReplayOptions(path=history, strategies=tuple(strategies.split(",")), tables=str(here)),
         lambda _: None,
         engine="spark",
     )
-    return Compared(read_tables(here), read_tables(there), done.stdout, workers)
+    return Compared(read_tables(here), read_tables(there), done.stdout, workers, again)
 
 
 def read_tables(folder: Path) -> Tables:

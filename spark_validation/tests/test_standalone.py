@@ -17,12 +17,13 @@ FLEET = FleetOptions(groups=12, generations=200, days=0.05, seed=8)
 pytestmark = pytest.mark.exhaustive
 
 
-def test_a_replay_by_spark_submit_on_two_workers_is_the_replay_here(
+def test_a_replay_by_spark_submit_on_two_workers_of_which_one_is_killed_is_the_replay_here(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = str(tmp_path / "fleet")
     history.write(spark, FLEET, path)
-    compared = compare(path, "range,cooperative-sticky", tmp_path, timeout_s=600)
+    compared = compare(path, "range,cooperative-sticky", tmp_path, timeout_s=600, kill_a_worker=True)
+    assert compared.tasks_run_again > 0
     assert compared.workers == 2
     assert compared.differing == []
     assert {name for name in TABLES if compared.there[name]} >= {
