@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from compat_tests.aiokafka.cooperative_consumers import consuming, of
 from compat_tests.scenarios.cooperative import LostCoordinatorScenarios, RollingBrokersScenarios
 from compat_tests.scenarios.rack import RackTradeScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
+
+pytestmark = pytest.mark.exhaustive
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 

@@ -20,6 +20,8 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 
+pytestmark = pytest.mark.exhaustive
+
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 UNKNOWN_TOPIC, NOT_COORDINATOR = 3, 16
 

@@ -20,6 +20,8 @@ from kafka_assignors_aiokafka import (
     RoundRobinAssignor,
 )
 
+pytestmark = pytest.mark.exhaustive
+
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 REFUSED = "on_partitions_revoked of .* failed: .*I will not"
 

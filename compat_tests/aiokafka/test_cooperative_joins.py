@@ -26,6 +26,8 @@ from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, assignor
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 
+pytestmark = pytest.mark.exhaustive
+
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 LONG_MS = int(HANG_S * 1000)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compat_tests.scenarios.leader import ConversionScenarios
 from compat_tests.scenarios.lifecycle import LifecycleScenarios
 from compat_tests.scenarios.transaction import TransactionScenarios
+
+pytestmark = pytest.mark.exhaustive
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 STRATEGY = "cooperative-sticky"

@@ -12,11 +12,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from confluent_kafka import Producer
 
 from compat_tests.scenarios.cooperative import CooperativeGroup, owned
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
+
+pytestmark = pytest.mark.exhaustive
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 INTERVAL_S = 0.02

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compat_tests.scenarios.rollout import RolloutScenarios
+
+pytestmark = pytest.mark.exhaustive
 
 
 class TestRollout(RolloutScenarios):

@@ -19,6 +19,8 @@ from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
+pytestmark = pytest.mark.exhaustive
+
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 

@@ -21,6 +21,8 @@ from kafka_assignors_aiokafka.cooperative.requests import RequestingCoordinator
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_aiokafka.cooperative.topics import WatchingCoordinator
 
+pytestmark = pytest.mark.exhaustive
+
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import collections
 import time
 
+import pytest
+
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
+
+pytestmark = pytest.mark.exhaustive
 
 PROGRAM = "compat_tests.aiokafka.copying_member"
 

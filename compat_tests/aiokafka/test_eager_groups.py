@@ -43,6 +43,7 @@ class TestLeaders(LeaderScenarios):
     program = PROGRAM
 
 
+@pytest.mark.exhaustive
 class TestStandby(StandbyScenarios):
     program = PROGRAM
     cooperative_program = "compat_tests.aiokafka.cooperative_member"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from compat_tests.hostile.scenarios import HostileClaimScenarios, HostileScenarios, StolenInstanceScenarios
+
+pytestmark = pytest.mark.exhaustive
 
 
 class TestHostileMembers(HostileClaimScenarios):

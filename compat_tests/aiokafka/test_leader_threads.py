@@ -22,6 +22,8 @@ from kafka_assignors.strategy import BOTH_PROTOCOLS, RebalanceProtocol, Strategy
 from kafka_assignors_aiokafka import CooperativeStickyAssignor, assignor
 from kafka_assignors_strategies import Weighted
 
+pytestmark = pytest.mark.exhaustive
+
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 

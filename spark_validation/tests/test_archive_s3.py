@@ -97,6 +97,7 @@ with Archive.open(Folder(sys.argv[1]), IDENTITY) as archive:
 """
 
 
+@pytest.mark.exhaustive
 def test_whenever_an_archiver_is_killed_every_record_is_in_one_file(store: str) -> None:
     rng = random.Random(1)
     ends = []

@@ -43,12 +43,14 @@ def test_they_report_the_same_of_the_recorded_history(spark: SparkSession, recor
     assert_same_reports(ReplayOptions(path=recorded, strategies=("range", "cooperative-sticky")))
 
 
+@pytest.mark.exhaustive
 def test_they_report_the_same_of_a_fleet(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "fleet")
     history.write(spark, FLEET, path)
     assert_same_reports(ReplayOptions(path=path, strategies=("sticky", "rack-aware-sticky")))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("log", [bad(), forged(), story()], ids=["bad", "forged", "kip848"])
 def test_they_report_the_same_of_records_that_should_not_be_there(
     spark: SparkSession, tmp_path: Path, log: Log
@@ -73,6 +75,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.exhaustive
 def test_the_local_engine_runs_where_neither_spark_nor_java_is(recorded: str, tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("report.json", "report.html", "tables")}
     done = subprocess.run(
@@ -91,6 +94,7 @@ def test_the_local_engine_runs_where_neither_spark_nor_java_is(recorded: str, tm
     assert len({file.parent for file in files["tables"].glob("*/*.parquet")}) == 10
 
 
+@pytest.mark.exhaustive
 def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_SPARK, "replay", recorded, "--engine", "spark"],

@@ -25,6 +25,8 @@ from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import RAW
 from spark_validation.tests.groups import Log, member, write_history
 
+pytestmark = pytest.mark.exhaustive
+
 GROUPS, VALUE = 40, 1_000
 
 

@@ -395,11 +395,13 @@ def broken_path(tmp_path: Path) -> str:
     return write_history(tmp_path, log, {"orders": 4})
 
 
+@pytest.mark.exhaustive
 def test_strict_fails_on_it_and_says_where_it_is(broken_path: str) -> None:
     with pytest.raises(ReplayError, match="1 record does not decode: partition 0 offset 5: "):
         run(broken_path, strict=True)
 
 
+@pytest.mark.exhaustive
 def test_parquet_without_a_catalogue_is_replayed_on_inferred_counts_and_says_so(tmp_path: Path) -> None:
     pq.write_table(small().table().cast(RAW_SCHEMA), tmp_path / "part-0.parquet")
     found = run(str(tmp_path), **ONE)

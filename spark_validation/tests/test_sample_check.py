@@ -17,6 +17,8 @@ from spark_validation.tests.groups import write_history
 from spark_validation.tests.test_kip848_fold import ORDERS
 from spark_validation.tests.test_kip848_groups import story
 
+pytestmark = pytest.mark.exhaustive
+
 NAMES = ("range", "cooperative-sticky")
 Folded = tuple[LocalEngine, FoldWork, dict[str, GroupSums]]
 

@@ -11,6 +11,8 @@ from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.result import ReplayOptions
 
+pytestmark = pytest.mark.exhaustive
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "docs/sample-report.html"
 
