@@ -237,7 +237,7 @@ class TestWeights:
 class TestProblem:
     @staticmethod
     def problem(group: Group) -> Problem:
-        return Problem(group, group.claims, facts_of(group))
+        return Problem(group, facts_of(group))
 
     @given(groups())
     def test_pieces_and_what_is_settled_come_back_as_the_partitions_they_stand_for(

@@ -117,7 +117,7 @@ class Composed(Strategy):
     def problem(self, group: Group) -> Problem:
         """The group that the restrictions leave to the balance rule."""
         group = self._lent(group)
-        problem = Problem(group, group.claims, with_supposed(group, facts_of(group), self.supposes))
+        problem = Problem(group, with_supposed(group, facts_of(group), self.supposes))
         for rule in self.rules:
             problem = rule.restrict(problem)
         return problem

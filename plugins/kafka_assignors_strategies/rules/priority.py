@@ -16,7 +16,7 @@ more than in the best of those assignments.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -105,7 +105,7 @@ class LevelByPriority(Balance):
                 pieces.append(piece)
                 topics[number].append(piece.name)
         # The topics replaced here are translated back here, to the topics of `problem`.
-        parts = Problem(problem.group, problem.claims, problem.facts)
+        parts = Problem(problem.group, problem.facts)
         return (parts.replace_topics(split, pieces) if split else parts), topics
 
 
@@ -146,29 +146,22 @@ def one_by_one(
 ) -> Iterator[tuple[Assignment, Scale]]:
     """For each class with partitions its assignment, and the scale with the loads before it."""
     already = dict(settled)
-    for names in classes:
+    group, owners, unowned = parts.group, parts.claims.owners, parts.claims.unowned
+    for names in map(frozenset, classes):
         if names:
-            group, claims = _only(parts, names)
+            topics = {name: group.topics[name] for name in names}
+            of_class = Group(topics, group.members, group.generation)
+            owned = {member_id: _only(names, held) for member_id, held in owners.items()}
+            claims = Claims({id: held for id, held in owned.items() if held}, (), _only(names, unowned))
             scale = Scale(already=dict(already))
-            solved = solve(group, claims, criteria=criteria, scale=scale)
+            solved = solve(of_class, claims, criteria=criteria, scale=scale)
             yield solved, scale
             for member_id in solved.members:
                 already[member_id] = already.get(member_id, 0) + solved.load(member_id)
 
 
-def _only(problem: Problem, topics: Iterable[str]) -> tuple[Group, Claims]:
-    """The problem's group and claims, reduced to these topics."""
-    names = frozenset(topics)
-    group, claims = problem.group, problem.claims
-    prior: dict[str, TopicPartitions] = {}
-    for member_id, owned in claims.owners.items():
-        if here := {name: partitions for name, partitions in owned.items() if name in names}:
-            prior[member_id] = here
-    unowned = {name: partitions for name, partitions in claims.unowned.items() if name in names}
-    return (
-        Group({name: group.topics[name] for name in names}, group.members, group.generation),
-        Claims(prior, claims.dropped, unowned),
-    )
+def _only(topics: Set[str], partitions: TopicPartitions) -> TopicPartitions:
+    return {topic: numbers for topic, numbers in partitions.items() if topic in topics}
 
 
 def _missing(named: _Name, group: Group) -> list[str]:

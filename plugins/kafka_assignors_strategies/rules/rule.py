@@ -29,6 +29,7 @@ import enum
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import ClassVar
 
 from kafka_assignors.announcements import AnnouncedFacts
@@ -132,13 +133,17 @@ class Problem:
     """
 
     group: Group
-    claims: Claims
     facts: AnnouncedFacts
     stands_for: Mapping[str, Sequence[Unit]] = field(default_factory=dict)
     fixed: Mapping[str, TopicPartitions] = field(default_factory=dict)
     fixed_loads: Mapping[str, int] = field(default_factory=dict)
     favoured: Set[str] = frozenset()
     findings: tuple[str, ...] = ()
+
+    @property
+    def claims(self) -> Claims:
+        """The judged claims of the members."""
+        return self.group.claims
 
     def readers(self, topic: str) -> list[str]:
         """The ids of the members that may have partitions of the topic, ascending."""
@@ -157,28 +162,13 @@ class Problem:
 
     def without(self, barred: Mapping[str, Set[str]]) -> Problem:
         """The problem with some topics barred to members, by member id; barred partitions become free."""
-        barred = {member_id: topics for member_id, topics in barred.items() if topics}
-        if not barred:
+        if not any(barred.values()):
             return self
         members = {
-            member_id: replace(member, topics=member.topics - barred[member_id])
-            if member_id in barred
-            else member
+            member_id: self._with_claims(member, member.topics - barred.get(member_id, frozenset()), {})
             for member_id, member in self.group.members.items()
         }
-        prior: dict[str, TopicPartitions] = {}
-        for member_id, owned in self.claims.owners.items():
-            gone = barred.get(member_id, frozenset())
-            kept = {topic: owned[topic] for topic in owned if topic not in gone} if gone else owned
-            if kept:
-                prior[member_id] = kept
-        freed = {
-            topic
-            for member_id, topics in barred.items()
-            for topic in self.claims.owners.get(member_id, {})
-            if topic in topics
-        }
-        return self._with(self.group.topics, members, prior, freed, self.stands_for)
+        return replace(self, group=Group(self.group.topics, members, self.group.generation))
 
     def replace_topics(self, topics: Collection[str], pieces: Iterable[Piece]) -> Problem:
         """The problem with these topics replaced by pieces, which hold each of their partitions once.
@@ -190,38 +180,37 @@ class Problem:
         made: dict[str, Topic] = {}
         stands_for = {name: units for name, units in self.stands_for.items() if name not in gone}
         added: dict[str, set[str]] = {member_id: set() for member_id in self.group.members}
-        owned: dict[str, dict[str, list[int]]] = {}
+        owned: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in self.group.members}
         for piece in pieces:
             made[piece.name] = self._topic_of(piece)
-            stands_for[piece.name] = [self._partitions_of_group(unit) for unit in piece.units]
+            stands_for[piece.name] = [self._unit_of_group(unit) for unit in piece.units]
             for member_id in piece.readers:
                 added[member_id].add(piece.name)
             for number, unit in enumerate(piece.units):
                 owner = _owner(unit, owner_of, piece.readers)
                 if owner is not None:
-                    owned.setdefault(owner, {}).setdefault(piece.name, []).append(number)
+                    owned[owner].setdefault(piece.name, []).append(number)
         members = {
             # A member may have subscribed to the name of a piece by itself; only readers get it.
-            member_id: replace(member, topics=(member.topics - gone.union(made)) | added[member_id])
+            member_id: self._with_claims(
+                member, (member.topics - gone.union(made)) | added[member_id], owned[member_id]
+            )
             for member_id, member in self.group.members.items()
         }
-        prior: dict[str, TopicPartitions] = {}
-        for member_id in self.group.members:
-            before = self.claims.owners.get(member_id, {})
-            kept = {topic: before[topic] for topic in before if topic not in gone}
-            if kept or member_id in owned:
-                prior[member_id] = {**kept, **owned.get(member_id, {})}
         untouched = {name: topic for name, topic in self.group.topics.items() if name not in gone}
-        return self._with({**untouched, **made}, members, prior, made.keys(), stands_for)
+        group = Group({**untouched, **made}, members, self.group.generation)
+        return replace(self, group=group, stands_for=stands_for)
 
     def fix(self, kept: Mapping[str, TopicPartitions]) -> Problem:
         """The problem without some of its partitions, which are fixed at members, by member id."""
         taken: dict[str, set[int]] = {}
-        for by_topic in kept.values():
+        loads = Counter(self.fixed_loads)
+        for member_id, by_topic in kept.items():
+            loads[member_id] += sum(map(len, by_topic.values()))
             for name, partitions in by_topic.items():
                 taken.setdefault(name, set()).update(partitions)
         fixed = {
-            member_id: _merged([self.fixed.get(member_id, {}), self._of_group(kept.get(member_id, {}))])
+            member_id: self._of_group(self.fixed.get(member_id, {}), kept.get(member_id, {}))
             for member_id in self.fixed.keys() | kept.keys()
         }
         pieces = []
@@ -230,9 +219,6 @@ class Problem:
             units: list[Unit] = [((name, partition),) for partition in left]
             if units:
                 pieces.append(Piece(piece_name(name, "left"), units, frozenset(self.readers(name))))
-        loads = Counter(self.fixed_loads)
-        for member_id, by_topic in kept.items():
-            loads[member_id] += sum(map(len, by_topic.values()))
         return replace(self.replace_topics(taken.keys(), pieces), fixed=fixed, fixed_loads=loads)
 
     def in_original_group(self, assignment: Assignment) -> Assignment:
@@ -241,10 +227,19 @@ class Problem:
             return assignment
         return Assignment(
             {
-                member_id: _merged([self.fixed.get(member_id, {}), self._of_group(held)])
+                member_id: self._of_group(self.fixed.get(member_id, {}), held)
                 for member_id, held in assignment.members.items()
             }
         )
+
+    def _with_claims(self, member: Member, topics: frozenset[str], owned: TopicPartitions) -> Member:
+        """The member with another subscription; it claims `owned`, and what it owned of these topics.
+
+        What it owned is what the judged claims say, so a claim that was dropped does not count later on.
+        """
+        before = self.claims.owners.get(member.id, {})
+        kept = {topic: partitions for topic, partitions in before.items() if topic in topics}
+        return replace(member, topics=topics, owned={**kept, **owned})
 
     def _topic_of(self, piece: Piece) -> Topic:
         racks: list[frozenset[str]] = []
@@ -265,62 +260,26 @@ class Problem:
             weights=tuple(weights) if any(weight is not None for weight in weights) else None,
         )
 
-    def _partitions_of_group(self, unit: Unit) -> Unit:
-        if not any(name in self.stands_for for name, _ in unit):
-            return unit
-        return tuple(
-            one
-            for name, partition in unit
-            for one in (self.stands_for[name][partition] if name in self.stands_for else ((name, partition),))
-        )
+    def _unit_of_group(self, unit: Unit) -> Unit:
+        of_each = [
+            self.stands_for[name][number] if name in self.stands_for else ((name, number),)
+            for name, number in unit
+        ]
+        return tuple(chain.from_iterable(of_each))
 
-    def _of_group(self, held: TopicPartitions) -> dict[str, list[int]]:
-        partitions: dict[str, list[int]] = {}
-        for name, numbers in held.items():
+    def _of_group(self, *parts: TopicPartitions) -> TopicPartitions:
+        """By topic of the original group, ascending, the partitions that these parts stand for together."""
+        found: dict[str, list[int]] = {}
+        for name, numbers in chain.from_iterable(part.items() for part in parts):
             if name not in self.stands_for:
-                partitions.setdefault(name, []).extend(numbers)
+                found.setdefault(name, []).extend(numbers)
                 continue
             for number in numbers:
                 for topic, partition in self.stands_for[name][number]:
-                    partitions.setdefault(topic, []).append(partition)
-        return partitions
-
-    def _with(
-        self,
-        topics: Mapping[str, Topic],
-        members: Mapping[str, Member],
-        prior: Mapping[str, TopicPartitions],
-        changed: Collection[str],
-        stands_for: Mapping[str, Sequence[Unit]],
-    ) -> Problem:
-        """The problem with another group; `changed` are the topics whose owners may have changed."""
-        unowned = {name: free for name, free in self.claims.unowned.items() if name in topics}
-        for name in changed:
-            if name in topics:
-                owned = {p for held in prior.values() for p in held.get(name, ())}
-                free = [p for p in range(topics[name].partitions) if p not in owned]
-                if free:
-                    unowned[name] = free
-                else:
-                    unowned.pop(name, None)
-        claims = Claims(prior, self.claims.dropped, unowned)
-        return replace(
-            self, group=Group(topics, members, self.group.generation), claims=claims, stands_for=stands_for
-        )
+                    found.setdefault(topic, []).append(partition)
+        return {topic: sorted(partitions) for topic, partitions in found.items()}
 
 
 def _owner(unit: Unit, owner_of: Mapping[str, Mapping[int, str]], readers: Set[str]) -> str | None:
-    owners = Counter(owner_of[name].get(partition) for name, partition in unit)
-    candidates = [
-        (-count, owner) for owner, count in owners.items() if owner is not None and owner in readers
-    ]
-    return min(candidates)[1] if candidates else None
-
-
-def _merged(parts: Sequence[TopicPartitions]) -> TopicPartitions:
-    """Partitions by topic from several sources, ascending."""
-    together: dict[str, list[int]] = {}
-    for part in parts:
-        for topic, partitions in part.items():
-            together.setdefault(topic, []).extend(partitions)
-    return {topic: sorted(partitions) for topic, partitions in together.items()}
+    owners = [owner for name, number in unit if (owner := owner_of[name].get(number)) in readers]
+    return min(owners, key=lambda owner: (-owners.count(owner), owner or ""), default=None)
