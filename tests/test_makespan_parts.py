@@ -16,7 +16,7 @@ from tests.weighed_groups import least_makespan, weighed, weighed_groups
 
 
 def heavy_jobs(group: Group) -> Jobs:
-    jobs, _ = jobs_of(group, group.claims, weights_of(group))
+    jobs, _ = jobs_of(group, weights_of(group))
     return jobs.with_weight_alone()[0]
 
 

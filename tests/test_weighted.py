@@ -40,7 +40,7 @@ def assigned(strategy: Weighted, group: Group) -> Assignment:
 
 def promised(group: Group, strategy: Weighted) -> Fraction:
     """The factor of the optimum that `Weighted` promises."""
-    jobs, _ = jobs_of(group, group.claims, weights_of(group))
+    jobs, _ = jobs_of(group, weights_of(group))
     report = measure_loads(group, Assignment({}))
     placed = jobs.owners.count(NO_OWNER)
     alike = len(jobs.cohorts) == 1

@@ -112,7 +112,7 @@ class Composed(Strategy):
 
     def assign(self, group: Group) -> Assignment:
         problem = self.problem(group)
-        return problem.in_original_group(self._balanced(problem))
+        return problem.in_original_group(self._balance().balance(problem, self._criteria()))
 
     def problem(self, group: Group) -> Problem:
         """The group that the restrictions leave to the balance rule."""
@@ -126,36 +126,26 @@ class Composed(Strategy):
         """Findings about the members' facts, and of the rules."""
         problem = self.problem(group)
         own = self.digest()
-        others = sorted(
-            member_id
-            for member_id, facts in problem.facts.members.items()
-            if facts.rules is not None and facts.rules != own
-        )
-        differing = (
-            [
+        announced = problem.facts.members
+        others = sorted(id for id, facts in announced.items() if facts.rules not in (None, own))
+        findings = [*problem.facts.findings]
+        if others:
+            findings.append(
                 f"member {quoted(others[0])} runs other rules under the name {self.name!r} ({len(others)} "
                 "such members): who leads decides, so give all members the same"
-            ]
-            if others
-            else []
-        )
+            )
         group = self._lent(group)
-        remarks = [remark for rule in self.rules for remark in rule.remarks(group)]
-        return [*problem.facts.findings, *differing, *problem.findings, *remarks]
+        return [*findings, *problem.findings, *(each for rule in self.rules for each in rule.remarks(group))]
 
     def _lent(self, group: Group) -> Group:
         """The group itself, or a copy if there are rules that are not of this package."""
         return group if all(map(is_ours, map(type, self.rules))) else group.detached()
 
-    def _balanced(self, problem: Problem) -> Assignment:
-        return self._balance().balance(problem, self._criteria())
-
     def _balance(self) -> Balance:
         return next(rule for rule in self.rules if isinstance(rule, Balance))
 
     def _criteria(self) -> Criteria:
-        """The criteria of the problem's assignment: balance, the tie-breakers in their order, then
-        movement."""
+        """Balance, the tie-breakers in their order, then movement."""
         tie_breakers = [criterion for rule in self.rules for criterion in rule.criteria()]
         return tuple(dict.fromkeys((Criterion.BALANCE, *tie_breakers, Criterion.MOVEMENT)))
 

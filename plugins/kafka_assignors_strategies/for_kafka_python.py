@@ -2,9 +2,8 @@
 
     assignor(Weighted(), weights=LagWeights("billing", bootstrap_servers="broker:9092"))
 
-`LagWeights` and `RateWeights` open connections of their own, through kafka-python's public clients: the
-consumer's connections are busy with a rebalance and with fetches that a broker holds back. In kafka-python 2
-they also need the consumer's lock.
+`LagWeights` and `RateWeights` open connections of their own, through kafka-python's public clients: those of
+the consumer are busy with a rebalance and with fetches that a broker holds back, and need its lock in 2.x.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ __all__ = ["LagWeights", "RateWeights", "WeightsFile"]
 
 
 _REQUEST_TIMEOUT_MS = 10_000
-"""The request timeout of the clients that look up offsets.
-
-The group does not wait so long, but the thread must end at some time.
-"""
+"""The group does not wait so long for a lookup, but its thread must end at some time."""
 
 
 class _LooksUp(OffsetWeights):
@@ -47,8 +43,7 @@ class _LooksUp(OffsetWeights):
             committed = _committed(admin, self.group_id)
         with closing(KafkaConsumer(**settings)) as consumer:
             consumer.assign(partitions)  # Makes it request the metadata of these topics.
-            found = consumer.end_offsets(partitions)
-        end = {(tp.topic, tp.partition): offset for tp, offset in found.items()}
+            end = {(tp.topic, tp.partition): n for tp, n in consumer.end_offsets(partitions).items()}
         return self.weigh(time.monotonic(), topics, committed, end)
 
 

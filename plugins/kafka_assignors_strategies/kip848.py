@@ -26,16 +26,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heapreplace
 from operator import attrgetter
 
 from kafka_assignors.group import Assignment, Group, Member, TopicPartitions
-from kafka_assignors.strategies.range_roundrobin import (
-    in_java_order,
-    ranges,
-    topics_by_subscribers,
-)
+from kafka_assignors.strategies.range_roundrobin import Range, topics_by_subscribers
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 
@@ -117,7 +113,7 @@ class _Free:
 def _with(had: TopicPartitions, more: Iterable[tuple[str, Sequence[int]]]) -> TopicPartitions:
     both = dict(had)
     for topic, partitions in more:
-        both[topic] = sorted((*both[topic], *partitions)) if topic in both else sorted(partitions)
+        both[topic] = sorted((*both.get(topic, ()), *partitions))
     return both
 
 
@@ -125,7 +121,7 @@ def _with(had: TopicPartitions, more: Iterable[tuple[str, Sequence[int]]]) -> To
 class Kip848Range(Strategy):
     """The broker's `range` (KIP-848): contiguous ranges of each topic, without a look at racks.
 
-    Time is linear in the topics times their subscribers.
+    It is the clients' `range` for members without racks.
     """
 
     name = "kip848-range"
@@ -133,15 +129,8 @@ class Kip848Range(Strategy):
 
     def assign(self, group: Group) -> Assignment:
         """The target of the group's next epoch."""
-        members = in_java_order(group.members.values())
-        assigned: list[dict[str, Sequence[int]]] = [{} for _ in members]
-        for subscribers, topics in topics_by_subscribers(group, members):
-            for topic in topics:
-                shares = ranges(topic.partitions, len(subscribers))
-                # Where there are fewer partitions than subscribers, the last of them have no range.
-                for position, share in zip(subscribers, shares, strict=False):
-                    assigned[position][topic.name] = share
-        return Assignment({member.id: topics for member, topics in zip(members, assigned, strict=True)})
+        members = {member_id: replace(member, rack=None) for member_id, member in group.members.items()}
+        return Range().assign(Group(group.topics, members, group.generation))
 
 
 _ROUNDS = 16

@@ -168,10 +168,9 @@ class WeightsFile:
 
 
 def parse_weights(text: str | bytes, where: str) -> dict[str, list[int | None]]:
-    """The weights that a file gives: `{"format": 1, "topics": {"orders": [1200, null, 0]}}`.
+    """The weights in the text of a file, whose `format` may be absent; single ones are judged by `weigh`.
 
-    `format` may be absent. Raises ValueError, which names `where`, for anything else; single weights are
-    judged by `weigh`.
+    Raises ValueError, which names `where`, for anything else.
     """
     try:
         form = json.loads(text)

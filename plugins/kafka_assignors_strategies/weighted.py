@@ -59,4 +59,4 @@ class Weighted(Strategy):
         ]
 
     def assign(self, group: Group) -> Assignment:
-        return balance_loads(group, group.claims, self.threshold)
+        return balance_loads(group, self.threshold)

@@ -30,7 +30,6 @@ from fractions import Fraction
 from heapq import heapify, heapreplace
 from itertools import pairwise
 
-from kafka_assignors.claims import Claims
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads import Relaxation, crowding_bound, relax, weights_of
 from kafka_assignors_strategies.makespan.jobs import (
@@ -53,22 +52,18 @@ _LITTLE = Threshold(Fraction(1, 64))
 """The threshold for a fresh assignment: layers in smaller steps would be many and gain nothing."""
 
 
-def balance_loads(group: Group, claims: Claims, threshold: float) -> Assignment:
-    """The assignment, given the judged claims of the members; `threshold` is from 0 to 0.99."""
+def balance_loads(group: Group, threshold: float) -> Assignment:
+    """The assignment, given the judged claims of the group; `threshold` is from 0 to 0.99."""
     gain = Threshold(Fraction(threshold).limit_denominator(1_000_000))
-    jobs, classes = jobs_of(group, claims, weights_of(group))
-    holders = [NO_OWNER] * len(jobs.weights)
+    jobs, classes = jobs_of(group, weights_of(group))
     heavy, numbers = jobs.with_weight_alone()
     held = improved(heavy, *fresh_holders(heavy), gain) if numbers else []
-    for number, holder in zip(numbers, held, strict=True):
-        holders[number] = holder
+    holders = dict(zip(numbers, held, strict=True))
     light, numbers = jobs.by_count(held)
     if numbers:
         loads, fresh = list(light.base), [NO_OWNER] * len(numbers)
         deal_jobs(light, loads, fresh, range(len(numbers)))
-        held = improved(light, fresh, 0, gain)
-        for number, holder in zip(numbers, held, strict=True):
-            holders[number] = holder
+        holders.update(zip(numbers, improved(light, fresh, 0, gain), strict=True))
     return assignment_to(group, classes, holders)
 
 
@@ -80,7 +75,9 @@ def fresh_holders(jobs: Jobs) -> tuple[list[int], int]:
     deal_jobs(jobs, loads, holders, range(len(holders)))
     if max(loads) > relaxed.load + max(jobs.weights):
         holders = round_relaxation(jobs, relaxed.shares)
-    return searched(jobs, holders, bound), bound
+    placing = Placing(jobs, holders)
+    _relieve_layers(placing, bound, _fair_share(jobs), _LITTLE)
+    return placing.holders, bound
 
 
 def relax_jobs(jobs: Jobs) -> Relaxation:
@@ -125,13 +122,6 @@ def _beginning(jobs: Jobs, fresh: Sequence[int]) -> list[int]:
             loads[owner] += jobs.weights[job]
     deal_jobs(jobs, loads, holders, free)
     return holders
-
-
-def searched(jobs: Jobs, holders: Sequence[int], bound: int) -> list[int]:
-    """Holders improved by the search alone, regardless of owners."""
-    placing = Placing(jobs, holders)
-    _relieve_layers(placing, bound, _fair_share(jobs), _LITTLE)
-    return placing.holders
 
 
 def _relieve_layers(

@@ -11,10 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, repeat
+from itertools import chain
 
-from kafka_assignors.claims import Claims
-from kafka_assignors.group import Assignment, Group, TopicPartitions
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads import Weights
 from kafka_assignors.solver.classes import Classes, classify
 
@@ -87,45 +86,38 @@ class Threshold:
         return load * whole < before * (whole - gained)
 
 
-def jobs_of(group: Group, claims: Claims, weights: Weights) -> tuple[Jobs, Classes]:
+def jobs_of(group: Group, weights: Weights) -> tuple[Jobs, Classes]:
     """The group's partitions as jobs. Cost: linear in the partitions."""
-    classes = classify(group, claims)
+    classes = classify(group, group.claims)
     topics = sorted(classes.class_of_topic)
     cohort_of = [-1] * len(classes.members)
     for cohort, members in enumerate(classes.cohorts):
         for number in members:
             cohort_of[number] = cohort
-    return (
-        Jobs(
-            weights=list(chain.from_iterable(weights.by_topic[name] for name in topics)),
-            class_of=list(
-                chain.from_iterable(
-                    repeat(classes.class_of_topic[name], group.topics[name].partitions) for name in topics
-                )
-            ),
-            owners=holders_in(group, classes, claims.owners),
-            cohorts=classes.cohorts,
-            cohort_of=cohort_of,
-            takers=[topic_class.cohorts for topic_class in classes.topic_classes],
-            base=[0] * len(classes.members),
-        ),
-        classes,
+    jobs = Jobs(
+        weights=[weight for name in topics for weight in weights.by_topic[name]],
+        class_of=[classes.class_of_topic[name] for name in topics for _ in weights.by_topic[name]],
+        owners=_owners(group, classes),
+        cohorts=classes.cohorts,
+        cohort_of=cohort_of,
+        takers=[topic_class.cohorts for topic_class in classes.topic_classes],
+        base=[0] * len(classes.members),
     )
+    return jobs, classes
 
 
-def holders_in(group: Group, classes: Classes, members: Mapping[str, TopicPartitions]) -> list[int]:
-    """The member that has each job, `NO_OWNER` for none, given the partitions of each member by its id."""
-    holders = {name: [NO_OWNER] * group.topics[name].partitions for name in sorted(classes.class_of_topic)}
-    for number, member in enumerate(classes.members):
-        for name, partitions in members.get(member.id, {}).items():
-            of_topic = holders[name]
+def _owners(group: Group, classes: Classes) -> list[int]:
+    owners = {name: [NO_OWNER] * group.topics[name].partitions for name in sorted(classes.class_of_topic)}
+    for number, owned in enumerate(classes.prior):
+        for name, partitions in owned.items():
+            of_topic = owners[name]
             for partition in partitions:
                 of_topic[partition] = number
-    return [*chain.from_iterable(holders.values())]
+    return [*chain.from_iterable(owners.values())]
 
 
-def assignment_to(group: Group, classes: Classes, holders: Sequence[int]) -> Assignment:
-    """The assignment in which each job is with its holder: the inverse of `holders_in`."""
+def assignment_to(group: Group, classes: Classes, holders: Mapping[int, int]) -> Assignment:
+    """The assignment in which each job is with its holder."""
     members: list[dict[str, list[int]]] = [{} for _ in classes.members]
     job = 0
     for name in sorted(classes.class_of_topic):

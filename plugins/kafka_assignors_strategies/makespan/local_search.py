@@ -29,6 +29,9 @@ _STEPS_PER_JOB = 3
 Job: TypeAlias = tuple[int, int]
 """A weight and a number."""
 
+Moves: TypeAlias = tuple[tuple[int, int, int], ...]
+"""Each as (job, giver, taker)."""
+
 
 class Placing:
     """An assignment that can be changed.
@@ -44,7 +47,7 @@ class Placing:
         self._may_have = [frozenset(cohorts) for cohorts in jobs.takers]
         self.holders = list(holders)
         self.loads = list(jobs.base)
-        self.held: list[dict[int, list[tuple[int, int]]]] = [{} for _ in jobs.base]
+        self.held: list[dict[int, list[Job]]] = [{} for _ in jobs.base]
         for job, (holder, weight, number) in enumerate(
             zip(self.holders, jobs.weights, jobs.class_of, strict=True)
         ):
@@ -78,9 +81,9 @@ class Placing:
 
 @dataclass(frozen=True, slots=True)
 class SearchStep:
-    """Jobs that go from member to member, as (job, giver, taker), and the greatest load before."""
+    """Jobs that go from member to member, and the greatest load before."""
 
-    moves: tuple[tuple[int, int, int], ...]
+    moves: Moves
     greatest_before: int
 
 
@@ -134,9 +137,6 @@ def take_back(placing: Placing, step: SearchStep) -> None:
     """Undo the last step."""
     for job, giver, _ in step.moves:
         placing.move(job, giver)
-
-
-Moves: TypeAlias = tuple[tuple[int, int, int], ...]
 
 
 def _best_move(placing: Placing, by_load: Sequence[Job], fullest: int) -> Moves | None:

@@ -1,9 +1,5 @@
 """The rules that need no search of their own: they restrict or order what the solvers do.
 
-**Objectives**: the quantity that is level between members (`LevelPartitions`, `LevelByCapacity`,
-`LevelByWeight`), and what decides between balanced assignments (`FewestMoves`, `FewestRackMisses`,
-`RackTrade`).
-
 **`standby`** (`StandbyLast`): a member that announces `standby` subscribes like any other, and gets nothing
 of a topic that has enough active subscribers. `docs/rules.md` says which standby members take over. No
 partition moves only because other members count as active: the members with partitions of a topic are among
@@ -22,14 +18,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 
 from kafka_assignors.criteria import Criteria, Criterion, Scale, exact, traded
 from kafka_assignors.group import Assignment, Group, Member, quoted
 from kafka_assignors.solver import solve
-from kafka_assignors_strategies.makespan import balance_loads
 from kafka_assignors_strategies.rules.rule import (
     Piece,
     Place,
@@ -54,9 +49,22 @@ class Balance(Rule):
 
     place = Place.BALANCE
 
+    def capacities(self, problem: Problem) -> Mapping[str, int]:
+        """The capacities of members by id; by default they are all alike."""
+        return {}
+
     def scale(self, problem: Problem) -> Scale:
-        """The scale on which the loads of members are compared; fixed partitions count."""
-        return _favouring(Scale(already=problem.fixed_loads), problem)
+        """The scale on which the loads of members are compared; fixed partitions count.
+
+        The capacity of favoured members is raised by less than any load can show.
+        """
+        capacities = self.capacities(problem)
+        if problem.favoured:
+            capacities = {
+                member_id: capacities.get(member_id, 1) * _UNIT + (member_id in problem.favoured)
+                for member_id in problem.group.members
+            }
+        return Scale(capacities, problem.fixed_loads)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         return solve(problem.group, problem.claims, criteria=criteria, scale=self.scale(problem))
@@ -82,20 +90,8 @@ class LevelByCapacity(Balance):
 
     kind = "capacity"
 
-    def scale(self, problem: Problem) -> Scale:
-        """The announced capacities; fixed partitions count."""
-        return _favouring(Scale(problem.facts.capacities, problem.fixed_loads), problem)
-
-
-def _favouring(scale: Scale, problem: Problem) -> Scale:
-    """The scale with the capacity of favoured members raised by less than any load can show."""
-    if not problem.favoured:
-        return scale
-    capacities = {
-        member_id: scale.capacity(member_id) * _UNIT + (member_id in problem.favoured)
-        for member_id in problem.group.members
-    }
-    return replace(scale, capacities=capacities)
+    def capacities(self, problem: Problem) -> Mapping[str, int]:
+        return problem.facts.capacities
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +111,7 @@ class LevelByWeight(Balance):
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         # The group of such a problem has no fixed partitions.
-        return balance_loads(problem.group, problem.claims, self.threshold)
+        return Weighted(self.threshold).assign(problem.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,24 +191,19 @@ class StandbyLast(Restriction):
         self, problem: Problem, standing_by: list[Member], active: Counter[str]
     ) -> dict[str, set[str]]:
         """The topics that each standby member takes part in, by its id."""
-        loads = dict(problem.fixed_loads)
-        owned: dict[str, Counter[str]] = {}
+        owners, fixed = problem.claims.owners, problem.fixed_loads
+        rank: dict[str, tuple[int, str, str]] = {}
         for member in standing_by:
-            prior = problem.claims.owners.get(member.id, {})
-            owned[member.id] = Counter({topic: len(partitions) for topic, partitions in prior.items()})
-            loads[member.id] = loads.get(member.id, 0) + owned[member.id].total()
+            load = fixed.get(member.id, 0) + sum(map(len, owners.get(member.id, {}).values()))
+            rank[member.id] = -load, member.instance_id or member.id, member.id
         taken_over: dict[str, set[str]] = {member.id: set() for member in standing_by}
-        ready: dict[str, list[Member]] = {}
-        for member in sorted(
-            standing_by, key=lambda one: (-loads[one.id], one.instance_id or one.id, one.id)
-        ):
-            for topic in member.topics & problem.group.topics.keys():
-                if active[topic] < self.active_at_least and problem.group.topics[topic].partitions:
-                    ready.setdefault(topic, []).append(member)
-        for topic, candidates in ready.items():
-            candidates.sort(key=lambda one: -owned[one.id][topic])  # is stable: the rest of the order stays
-            for member in candidates[: self.active_at_least - active[topic]]:
-                taken_over[member.id].add(topic)
+        for name, topic in problem.group.topics.items():
+            missing = self.active_at_least - active[name]
+            if missing > 0 and topic.partitions:
+                candidates = [member.id for member in standing_by if name in member.topics]
+                candidates.sort(key=lambda id: (-len(owners.get(id, {}).get(name, ())), rank[id]))
+                for member_id in candidates[:missing]:
+                    taken_over[member_id].add(name)
         return taken_over
 
 
@@ -277,12 +268,12 @@ class KeepTogether(Restriction):
 
 def _as_tasks(problem: Problem, together: Iterable[str]) -> Problem:
     """One set of topics as tasks; those without metadata or readers are left out of it."""
-    readers = {name: set(problem.readers(name)) for name in together if name in problem.group.topics}
+    readers = {name: problem.readers(name) for name in together if name in problem.group.topics}
     names = sorted(name for name, who in readers.items() if who)
     if len(names) < 2:
         return problem
     listed = ", ".join(map(repr, names))
-    of_all = set[str].intersection(*(readers[name] for name in names))
+    of_all = frozenset[str].intersection(*(readers[name] for name in names))
     if not of_all:
         return problem.with_findings(
             f"topics {listed} do not stay together, for no member subscribes to all of them"

@@ -47,22 +47,19 @@ class LevelByPriority(Balance):
     kind = "balance"
 
     def __init__(self, first: Iterable[Iterable[str | tuple[str, Iterable[int]]]] = ()) -> None:
+        # Each class in one order, so that equal classes have equal digests.
         classes = tuple(tuple(sorted(map(_read, _listed(names)), key=_order)) for names in _listed(first))
         seen: set[str | tuple[str, int]] = set()
         for names in classes:
             if not names:
                 raise ValueError('a class of priority has nothing in it: write [["alerts"], ["orders"]]')
             for named in names:
-                for one in [named] if isinstance(named, str) else [(named[0], p) for p in named[1]]:
+                for one in _each(named):
                     if one in seen:
                         shown = one if isinstance(one, str) else f"{one[0]}-{one[1]}"
                         raise ValueError(f"{shown!r} has two priorities")
                     seen.add(one)
         object.__setattr__(self, "first", classes)
-
-    def scale(self, problem: Problem) -> Scale:
-        """Fixed partitions count; within a class, those of the classes before it as well."""
-        return Scale(already=problem.fixed_loads)
 
     def balance(self, problem: Problem, criteria: Criteria) -> Assignment:
         """The assignment of the problem's group, class by class."""
@@ -85,21 +82,28 @@ class LevelByPriority(Balance):
 
     def _by_class(self, problem: Problem) -> tuple[Problem, list[list[str]]]:
         """The problem with every topic in one class alone, and the names of the topics in each."""
-        class_of = _Classes(self.first, problem)
+        classes = enumerate(self.first)
+        number_of = {one: number for number, names in classes for named in names for one in _each(named)}
+        may_be_split = problem.stands_for.keys() | {one[0] for one in number_of if isinstance(one, tuple)}
         topics: list[list[str]] = [[] for _ in range(len(self.first) + 1)]
         split: list[str] = []
         pieces: list[Piece] = []
         for name, topic in sorted(problem.group.topics.items()):
-            alike = topic.partitions if class_of.may_be_split(name) else min(topic.partitions, 1)
             by_class: dict[int, list[Unit]] = {}
-            for partition in range(alike):
-                by_class.setdefault(class_of(name, partition), []).append(((name, partition),))
+            for partition in range(topic.partitions if name in may_be_split else min(topic.partitions, 1)):
+                unit = ((name, partition),)
+                # What stands for several partitions is in the first of their classes.
+                number = min(
+                    number_of.get(one, number_of.get(one[0], len(self.first)))
+                    for one in problem.unit_of_group(unit)
+                )
+                by_class.setdefault(number, []).append(unit)
             if len(by_class) < 2:
                 for number in by_class:
                     topics[number].append(name)
                 continue
             split.append(name)
-            readers = frozenset(problem.readers(name))
+            readers = problem.readers(name)
             for number, units in sorted(by_class.items()):
                 piece = Piece(piece_name(name, f"priority {number + 1}"), units, readers)
                 pieces.append(piece)
@@ -107,38 +111,6 @@ class LevelByPriority(Balance):
         # The topics replaced here are translated back here, to the topics of `problem`.
         parts = Problem(problem.group, problem.facts)
         return (parts.replace_topics(split, pieces) if split else parts), topics
-
-
-class _Classes:
-    """The class of each partition of a problem: its index in `first`, or `len(first)` if it is in none.
-
-    A partition that stands for several is in the first of their classes.
-    """
-
-    def __init__(self, first: Sequence[Sequence[_Name]], problem: Problem) -> None:
-        self._rest = len(first)
-        self._topics: dict[str, int] = {}
-        self._partitions: dict[str, dict[int, int]] = {}
-        for number, names in enumerate(first):
-            for named in names:
-                if isinstance(named, str):
-                    self._topics[named] = number
-                else:
-                    self._partitions.setdefault(named[0], {}).update(dict.fromkeys(named[1], number))
-        self._stands_for = problem.stands_for
-
-    def may_be_split(self, name: str) -> bool:
-        """Whether the partitions of a topic of the problem may be in several classes."""
-        return name in self._stands_for or name in self._partitions
-
-    def __call__(self, name: str, partition: int) -> int:
-        if name in self._stands_for:
-            return min(self._of_group(*one) for one in self._stands_for[name][partition])
-        return self._of_group(name, partition)
-
-    def _of_group(self, topic: str, partition: int) -> int:
-        of_topic = self._topics.get(topic, self._rest)
-        return self._partitions.get(topic, {}).get(partition, of_topic)
 
 
 def one_by_one(
@@ -162,6 +134,11 @@ def one_by_one(
 
 def _only(topics: Set[str], partitions: TopicPartitions) -> TopicPartitions:
     return {topic: numbers for topic, numbers in partitions.items() if topic in topics}
+
+
+def _each(named: _Name) -> list[str | tuple[str, int]]:
+    """The topic, or each of the partitions."""
+    return [named] if isinstance(named, str) else [(named[0], partition) for partition in named[1]]
 
 
 def _missing(named: _Name, group: Group) -> list[str]:

@@ -82,9 +82,10 @@ def releases_of(problem: Problem) -> Releases:
             shares[release] = share
     if differing:
         first = differing[0]
+        counts_most = f"{shares[first] / 100:g} %" if first in shares else "no share"
         findings.append(
             f"the members of {named(first)} announce different shares, and what most of them say counts: "
-            f"{_share_text(shares.get(first))} ({len(differing)} such releases)"
+            f"{counts_most} ({len(differing)} such releases)"
         )
     if len(shares) > MOST_SHARING:
         by_members = sorted(shares, key=lambda release: (-announced[release].total(), release_order(release)))
@@ -100,14 +101,6 @@ def releases_of(problem: Problem) -> Releases:
 def release_order(release: Release) -> tuple[bool, str]:
     """A sort key; it decides ties and means nothing."""
     return release is not None, release or ""
-
-
-def _share_text(share: int | None) -> str:
-    return "no share" if share is None else f"{share / 100:g} %"
-
-
-_Held = Mapping[str, Sequence[tuple[str, Sequence[int]]]]
-"""By topic, who owned which partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +120,13 @@ def divide(problem: Problem, releases: Releases) -> Problem:
     part_of = {
         member_id: numbers.get(release, len(numbers)) for member_id, release in releases.of_member.items()
     }
-    held: dict[str, list[tuple[str, Sequence[int]]]] = {}
-    for member_id in sorted(problem.claims.owners):
-        for name, partitions in problem.claims.owners[member_id].items():
-            held.setdefault(name, []).append((member_id, partitions))
-
-    divided, findings = _to_divide(problem, releases, part_of, held)
+    divided, findings = _to_divide(problem, releases, part_of)
     quotas = round_shares([one.shares for one in divided])
     loads = {member_id: sum(map(len, owned.values())) for member_id, owned in problem.claims.owners.items()}
     pieces: list[Piece] = []
     for one, quota in zip(divided, quotas, strict=True):
         name = one.topic.name
-        chosen = _choose(one.topic.partitions, quota, held.get(name, ()), part_of, loads)
+        chosen = _choose(one.topic.partitions, quota, problem.owned(name), part_of, loads)
         for number, partitions in chosen.items():
             if partitions:
                 units: list[Unit] = [((name, partition),) for partition in sorted(partitions)]
@@ -147,7 +135,7 @@ def divide(problem: Problem, releases: Releases) -> Problem:
 
 
 def _to_divide(
-    problem: Problem, releases: Releases, part_of: Mapping[str, int], held: _Held
+    problem: Problem, releases: Releases, part_of: Mapping[str, int]
 ) -> tuple[list[_Divided], list[str]]:
     """The topics that members of several parts subscribe to, by name, and findings about the shares."""
     sharing = list(releases.shares)
@@ -173,7 +161,7 @@ def _to_divide(
         readers = {number: frozenset(ids) for number, ids in of_part.items()}
         for topic in topics:
             owned = dict.fromkeys(shares, 0)
-            for member_id, partitions in held.get(topic.name, ()):
+            for member_id, partitions in problem.owned(topic.name):
                 owned[part_of[member_id]] += len(partitions)
             divided.append(_Divided(topic, TopicShares(topic.partitions, shares, owned), readers))
     divided.sort(key=lambda one: one.topic.name)
@@ -231,18 +219,27 @@ class TopicShares:
     shares: Mapping[int, int]
     owned: Mapping[int, int]
 
+    def exact(self) -> dict[int, int]:
+        """What each release should have, in ten-thousandths of a partition."""
+        return {number: self.partitions * share for number, share in self.shares.items()}
+
 
 def scaled(shares: Mapping[int, int]) -> dict[int, int]:
-    """The same proportions with the sum `WHOLE_SHARE`; at least one of the shares must not be 0.
+    """The same proportions with the sum `WHOLE_SHARE`; at least one of the shares must not be 0."""
+    return _rounded({number: share * WHOLE_SHARE for number, share in shares.items()}, sum(shares.values()))
 
-    What is left by rounding down goes to the greatest remainders, of equal ones to the lower number.
+
+def _rounded(parts: Mapping[int, int], unit: int, last: Collection[int] = ()) -> dict[int, int]:
+    """Each of the parts in units, rounded up or down, with the sum that all parts have together.
+
+    The greatest remainders are rounded up, of equal ones that of the lower number; those of `last` come last.
     """
-    total = sum(shares.values())
-    down = {number: share * WHOLE_SHARE // total for number, share in shares.items()}
-    by_remainder = sorted(shares, key=lambda number: (-(shares[number] * WHOLE_SHARE % total), number))
-    for number in by_remainder[: WHOLE_SHARE - sum(down.values())]:
-        down[number] += 1
-    return down
+    rounded = {number: part // unit for number, part in parts.items()}
+    broken = [number for number, part in parts.items() if part % unit]
+    broken.sort(key=lambda number: (number in last, -(parts[number] % unit), number))
+    for number in broken[: sum(parts.values()) // unit - sum(rounded.values())]:
+        rounded[number] += 1
+    return rounded
 
 
 def round_shares(topics: Sequence[TopicShares]) -> list[dict[int, int]]:
@@ -254,70 +251,48 @@ def round_shares(topics: Sequence[TopicShares]) -> list[dict[int, int]]:
     of releases.
     """
     rounding = _Rounding(topics)
-    for wanted in (rounding.ceilings, rounding.floors, rounding.targets):
-        rounding.approach(wanted)
+    exact: Counter[int] = Counter()
+    for topic in topics:
+        exact.update(topic.exact())
+    floors = {number: parts // WHOLE_SHARE for number, parts in exact.items()}
+    rounding.approach({number: -(-parts // WHOLE_SHARE) for number, parts in exact.items()})
+    rounding.approach(floors)
+    rounding.approach(_rounded(exact, WHOLE_SHARE, last=[number for number in floors if floors[number]]))
     return rounding.given
 
 
 class _Rounding:
-    """The rounding so far.
+    """The rounding so far: at first every topic by itself, so that few partitions change hands.
 
-    `given` are the numbers, topic by topic, and `totals` their sums, which should lie between `floors` and
-    `ceilings` and at best be the `targets`. `chains[a][b][cost]` are the topics in which release `a` is
-    rounded up and `b` is not, so that `a` can pass one on, as keys.
+    `given` are the numbers, topic by topic, and `totals` their sums. `chains[a][b][cost]` are the topics in
+    which release `a` is rounded up and `b` is not, so that `a` can pass one on, as keys.
     """
 
     def __init__(self, topics: Sequence[TopicShares]) -> None:
         releases = sorted({number for topic in topics for number in topic.shares})
-        self._topics = topics
-        exact = dict.fromkeys(releases, 0)
-        for topic in topics:
-            for number, share in topic.shares.items():
-                exact[number] += topic.partitions * share
-        self.floors = {number: parts // WHOLE_SHARE for number, parts in exact.items()}
-        self.ceilings = {number: -(-parts // WHOLE_SHARE) for number, parts in exact.items()}
-        self.targets = self._rounded_totals(exact)
         self.given: list[dict[int, int]] = []
-        self._up: list[set[int]] = []
-        self._undecided: list[list[int]] = []
         self.totals = dict.fromkeys(releases, 0)
+        self._up: list[set[int]] = []
+        self._down: list[set[int]] = []
+        self._kept: list[set[int]] = []
+        """By topic, the releases that own more than their fraction rounded down."""
         self._chains: dict[int, dict[int, dict[int, dict[int, None]]]] = {
             a: {b: {-1: {}, 0: {}, 1: {}} for b in releases if b != a} for a in releases
         }
-        for topic in topics:
-            self._round_alone(topic)
-
-    def _rounded_totals(self, exact: Mapping[int, int]) -> dict[int, int]:
-        """The sums as they should be: rounded so that they add up to all partitions."""
-        targets = dict(self.floors)
-        left = (sum(exact.values()) - sum(WHOLE_SHARE * floor for floor in targets.values())) // WHOLE_SHARE
-        broken = [number for number, parts in exact.items() if parts % WHOLE_SHARE]
-        broken.sort(key=lambda number: (targets[number] > 0, -(exact[number] % WHOLE_SHARE), number))
-        for number in broken[:left]:
-            targets[number] += 1
-        return targets
-
-    def _round_alone(self, topic: TopicShares) -> None:
-        down = {number: topic.partitions * share // WHOLE_SHARE for number, share in topic.shares.items()}
-        undecided = [
-            number for number, share in topic.shares.items() if topic.partitions * share % WHOLE_SHARE
-        ]
-        undecided.sort(
-            key=lambda number: (
-                topic.owned.get(number, 0) <= down[number],
-                -(topic.partitions * topic.shares[number] % WHOLE_SHARE),
-                number,
-            )
-        )
-        up = set(undecided[: topic.partitions - sum(down.values())])
-        row = len(self.given)
-        self.given.append({number: least + (number in up) for number, least in down.items()})
-        self._up.append(up)
-        self._undecided.append(undecided)
-        for number, count in self.given[row].items():
-            self.totals[number] += count
-        for topics in self._chains_with(row):
-            topics[row] = None
+        for row, topic in enumerate(topics):
+            exact = topic.exact()
+            floors = {number: parts // WHOLE_SHARE for number, parts in exact.items()}
+            kept = {number for number in floors if topic.owned.get(number, 0) > floors[number]}
+            given = _rounded(exact, WHOLE_SHARE, last=floors.keys() - kept)
+            up = {number for number in given if given[number] > floors[number]}
+            self.given.append(given)
+            self._up.append(up)
+            self._down.append({number for number, parts in exact.items() if parts % WHOLE_SHARE} - up)
+            self._kept.append(kept)
+            for number, count in given.items():
+                self.totals[number] += count
+            for topics_of_chain in self._chains_with(row):
+                topics_of_chain[row] = None
 
     def approach(self, wanted: Mapping[int, int]) -> None:
         """Pass partitions on from releases with a greater sum than is wanted to those with a lesser one."""
@@ -361,24 +336,20 @@ class _Rounding:
     def _exchange(self, row: int, giver: int, taker: int) -> None:
         for topics in self._chains_with(row):
             del topics[row]
-        self._up[row] = (self._up[row] - {giver}) | {taker}
         for number, change in ((giver, -1), (taker, 1)):
             self.given[row][number] += change
             self.totals[number] += change
+            self._up[row] ^= {number}
+            self._down[row] ^= {number}
         for topics in self._chains_with(row):
             topics[row] = None
 
     def _chains_with(self, row: int) -> Iterator[dict[int, None]]:
-        """The places of the topic in `_chains`: from each release it rounds up to each that it does not."""
-        up = self._up[row]
-        down = [number for number in self._undecided[row] if number not in up]
-        return (self._chains[a][b][self._cost(row, a, b)] for a in up for b in down)
+        """The places of the topic in `_chains`: from each release it rounds up to each that it does not.
 
-    def _cost(self, row: int, giver: int, taker: int) -> int:
-        """How many more partitions change hands if the giver is rounded down and the taker up."""
-        topic = self._topics[row]
-        loses, gains = (
-            topic.owned.get(number, 0) > topic.partitions * topic.shares[number] // WHOLE_SHARE
-            for number in (giver, taker)
-        )
-        return loses - gains
+        The cost of a chain is how many more partitions change hands if a partition is passed on.
+        """
+        kept = self._kept[row]
+        for giver in self._up[row]:
+            for taker in self._down[row]:
+                yield self._chains[giver][taker][(giver in kept) - (taker in kept)]

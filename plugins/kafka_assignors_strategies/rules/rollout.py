@@ -29,7 +29,6 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from heapq import heapify, heapreplace
 
-from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import FEWEST_MOVES
 from kafka_assignors.group import Group, Member, TopicPartitions
 from kafka_assignors.solver.classes import classify
@@ -92,7 +91,7 @@ _ATTEMPTS = 4
 
 @dataclass(frozen=True, slots=True)
 class _Mixed:
-    """The topics that several releases share, and the group as it would be without those that will leave."""
+    """The topics that several releases share, and the group without those that will leave, nor claims."""
 
     topics: Set[str]
     releases: Set[Release]
@@ -175,8 +174,7 @@ def _mixed(problem: Problem, releases: Releases) -> _Mixed:
 
 def _caps(problem: Problem, mixed: _Mixed) -> dict[str, int]:
     """The most that each member may keep, by its id."""
-    no_claims = Claims({}, (), {name: range(t.partitions) for name, t in mixed.final.topics.items()})
-    classes = classify(mixed.final, no_claims)
+    classes = classify(mixed.final, mixed.final.claims)
     most = {
         number: max(level.loads.values()) + (level.extra > 0)
         for level in find_levels(classes)

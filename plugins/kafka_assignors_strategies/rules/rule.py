@@ -8,9 +8,6 @@ A rule is a value without state. Rules come in three places, and an earlier one 
 3. a **tie-breaker** decides between the balanced assignments: the fewest moves, the fewest rack misses, in
    the order in which they are written, or a trade between the two.
 
-Every method is a hook with a default that changes nothing. `basic` has the rules of places 2 and 3, except
-`priority`.
-
 A **problem** is the undecided part of a group. A rule that restricts who may have what does not solve
 anything. It turns the group into another group in which the exact solver, or any other way of balancing, can
 only find assignments that keep the rule:
@@ -54,7 +51,7 @@ class Place(enum.IntEnum):
 
 
 class Rule:
-    """One rule. `kind` is its name in messages."""
+    """One rule. `kind` is its name in messages. Every method is a hook whose default changes nothing."""
 
     __slots__ = ()
 
@@ -145,17 +142,13 @@ class Problem:
         """The judged claims of the members."""
         return self.group.claims
 
-    def readers(self, topic: str) -> list[str]:
-        """The ids of the members that may have partitions of the topic, ascending."""
-        return sorted(member.id for member in self.group.members.values() if topic in member.topics)
+    def readers(self, topic: str) -> frozenset[str]:
+        """The ids of the members that may have partitions of the topic."""
+        return frozenset(member.id for member in self.group.members.values() if topic in member.topics)
 
-    def owners(self, topic: str) -> dict[int, str]:
-        """The owner of each partition of the topic, by the judged claims."""
-        return {
-            partition: member_id
-            for member_id, owned in self.claims.owners.items()
-            for partition in owned.get(topic, ())
-        }
+    def owned(self, topic: str) -> list[tuple[str, Sequence[int]]]:
+        """The partitions of the topic that each member owned, by the judged claims."""
+        return [(id, owned[topic]) for id, owned in self.claims.owners.items() if topic in owned]
 
     def with_findings(self, *findings: str) -> Problem:
         return replace(self, findings=(*self.findings, *findings))
@@ -176,14 +169,17 @@ class Problem:
         Of the members that may have a unit, the one that owned most of its partitions counts as its owner.
         """
         gone = frozenset(topics)
-        owner_of = {name: self.owners(name) for name in gone}
+        owner_of = {
+            name: {number: member_id for member_id, owned in self.owned(name) for number in owned}
+            for name in gone
+        }
         made: dict[str, Topic] = {}
         stands_for = {name: units for name, units in self.stands_for.items() if name not in gone}
         added: dict[str, set[str]] = {member_id: set() for member_id in self.group.members}
         owned: dict[str, dict[str, list[int]]] = {member_id: {} for member_id in self.group.members}
         for piece in pieces:
             made[piece.name] = self._topic_of(piece)
-            stands_for[piece.name] = [self._unit_of_group(unit) for unit in piece.units]
+            stands_for[piece.name] = [self.unit_of_group(unit) for unit in piece.units]
             for member_id in piece.readers:
                 added[member_id].add(piece.name)
             for number, unit in enumerate(piece.units):
@@ -218,8 +214,16 @@ class Problem:
             left = [p for p in range(self.group.topics[name].partitions) if p not in taken[name]]
             units: list[Unit] = [((name, partition),) for partition in left]
             if units:
-                pieces.append(Piece(piece_name(name, "left"), units, frozenset(self.readers(name))))
+                pieces.append(Piece(piece_name(name, "left"), units, self.readers(name)))
         return replace(self.replace_topics(taken.keys(), pieces), fixed=fixed, fixed_loads=loads)
+
+    def unit_of_group(self, unit: Unit) -> Unit:
+        """The partitions of the original group that a unit of this problem stands for."""
+        of_each = [
+            self.stands_for[name][number] if name in self.stands_for else ((name, number),)
+            for name, number in unit
+        ]
+        return tuple(chain.from_iterable(of_each))
 
     def in_original_group(self, assignment: Assignment) -> Assignment:
         """The assignment of the original group that this assignment of the reduced group stands for."""
@@ -259,13 +263,6 @@ class Problem:
             tuple(racks) if any(racks) else None,
             weights=tuple(weights) if any(weight is not None for weight in weights) else None,
         )
-
-    def _unit_of_group(self, unit: Unit) -> Unit:
-        of_each = [
-            self.stands_for[name][number] if name in self.stands_for else ((name, number),)
-            for name, number in unit
-        ]
-        return tuple(chain.from_iterable(of_each))
 
     def _of_group(self, *parts: TopicPartitions) -> TopicPartitions:
         """By topic of the original group, ascending, the partitions that these parts stand for together."""
