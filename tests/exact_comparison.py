@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, PLAIN, RACKS_THEN_MOVES, Scale
 from kafka_assignors.group import Assignment, Group, Member
-from kafka_assignors.group_json import group_to_json
 from kafka_assignors.solver import solve
+from kafka_assignors_cli.group_form import group_to_json
 from tests.exact_groups import SMALL, Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order, Score, owners_of, score

@@ -16,7 +16,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.group_json import group_to_json, parse_group
+from kafka_assignors.group_json import parse_group
+from kafka_assignors_cli.group_form import group_to_json
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Order

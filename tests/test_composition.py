@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from kafka_assignors.announcements import Facts, Supposed, decode_facts, encode_facts, facts_of
 from kafka_assignors.group import MOST_WEIGHT, Assignment, Group, InvalidGroupError, Member, Topic
-from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.strategies import CooperativeSticky, MemberContext, RackAwareSticky, RebalanceProtocol
+from kafka_assignors_cli.group_form import assignment_to_json
 from kafka_assignors_strategies import CoPartitioned
 from kafka_assignors_strategies.composed import Composed, RuleOrderError
 from kafka_assignors_strategies.rules import (

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from kafka_assignors.announcements import Facts, encode_facts
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, Member, Topic
-from kafka_assignors.group_json import InvalidFieldError, assignment_to_json, group_to_json, parse_group
+from kafka_assignors.group_json import InvalidFieldError, parse_group
+from kafka_assignors_cli.group_form import assignment_to_json, group_to_json
 
 FULL: dict[str, Any] = {
     "format": 1,

@@ -15,13 +15,13 @@ import pytest
 
 from kafka_assignors import messages
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.group_json import group_to_json
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.strategies import Range, Sticky
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, contract_problem, lent
 from kafka_assignors.wire import decode_assignment, encode_member
 from kafka_assignors_cli import main
+from kafka_assignors_cli.group_form import group_to_json
 from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules.basic import LevelPartitions

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.group_json import assignment_to_json, parse_group
+from kafka_assignors.group_json import parse_group
 from kafka_assignors.strategies import RebalanceProtocol, Strategy
 from kafka_assignors.strategies.range_roundrobin import Range
+from kafka_assignors_cli.group_form import assignment_to_json
 
 _LINES = (Path(__file__).parent / "data" / "java_assignments.jsonl").read_text(encoding="ascii").splitlines()
 ANSWERS_OF_JAVA: list[dict[str, Any]] = [json.loads(line) for line in _LINES]

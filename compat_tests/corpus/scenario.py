@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from kafka_assignors.group import Group
-from kafka_assignors.group_json import group_to_json, parse_group
+from kafka_assignors.group_json import parse_group
+from kafka_assignors_cli.group_form import group_to_json
 
 __all__ = ["DATA", "Best", "Scenario", "read_corpus", "write_family"]
 

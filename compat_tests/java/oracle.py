@@ -18,7 +18,7 @@ from typing import Any
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
 from kafka_assignors.group import Group
-from kafka_assignors.group_json import group_to_json
+from kafka_assignors_cli.group_form import group_to_json
 
 __all__ = ["ASSIGNORS", "JavaAnswer", "JavaOracle", "LineProcess", "OracleError"]
 

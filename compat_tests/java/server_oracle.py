@@ -14,8 +14,8 @@ from compat_tests.java.oracle import LineProcess
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.jvm import compile_java, java_command
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.group_json import group_to_json
 from kafka_assignors.strategies.range_roundrobin import java_order
+from kafka_assignors_cli.group_form import group_to_json
 
 __all__ = ["BrokerError", "ServerOracle"]
 

@@ -12,9 +12,9 @@ import pytest
 from compat_tests.java.oracle import JavaOracle
 from compat_tests.java.random_groups import features, random_group, without_racks
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.group_json import assignment_to_json, group_to_json
 from kafka_assignors.strategies import Strategy
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
+from kafka_assignors_cli.group_form import assignment_to_json, group_to_json
 
 GROUPS = 4000
 

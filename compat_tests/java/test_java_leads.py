@@ -10,9 +10,9 @@ import pytest
 from compat_tests.java.member import JavaMember
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.strategies import Strategy
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
+from kafka_assignors_cli.group_form import assignment_to_json
 
 REPLICAS = {
     "orders": [[2], [1], [3], [2], [1], [3], [3]],

@@ -14,8 +14,8 @@ from compat_tests.java.random_groups import features
 from compat_tests.java.server_groups import Change, history, server_group
 from compat_tests.java.server_oracle import ByMember, ServerOracle
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
-from kafka_assignors.group_json import assignment_to_json, group_to_json
 from kafka_assignors.quality import measure
+from kafka_assignors_cli.group_form import assignment_to_json, group_to_json
 from kafka_assignors_strategies import Kip848Range, Kip848Uniform
 
 GROUPS = 2000

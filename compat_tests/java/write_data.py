@@ -16,7 +16,7 @@ from compat_tests.java.java_bytes import KINDS, JavaBytes, random_fields
 from compat_tests.java.oracle import JavaOracle
 from compat_tests.java.random_groups import features, random_group
 from kafka_assignors.group import Group
-from kafka_assignors.group_json import group_to_json
+from kafka_assignors_cli.group_form import group_to_json
 
 __all__ = ["ASSIGNMENTS", "SAMPLES", "assignments", "samples"]
 

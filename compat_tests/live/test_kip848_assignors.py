@@ -11,9 +11,9 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
-from kafka_assignors.group_json import assignment_to_json
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import Strategy, load_strategy
+from kafka_assignors_cli.group_form import assignment_to_json
 from kafka_assignors_confluent.connection import Connection
 from kafka_assignors_ops.cluster import read_groups
 from kafka_assignors_ops.live_group import LiveGroup, as_group

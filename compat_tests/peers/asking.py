@@ -20,7 +20,7 @@ from typing import Any
 from compat_tests.java.oracle import LineProcess, OracleError
 from compat_tests.support.jvm import compile_java, java_command, kafka_version
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.group_json import group_to_json
+from kafka_assignors_cli.group_form import group_to_json
 
 __all__ = ["CLIENTS", "PEERS", "Answer", "Peer", "Peers", "available_clients", "version_of"]
 

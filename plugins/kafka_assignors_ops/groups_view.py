@@ -13,8 +13,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kafka_assignors.group import quoted, shortened
-from kafka_assignors.group_json import group_to_json
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted, indented, printable
+from kafka_assignors_cli.group_form import group_to_json
 from kafka_assignors_ops.comparison import StrategyComparison, StrategyResult
 from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group
 

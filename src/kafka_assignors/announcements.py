@@ -10,10 +10,6 @@ format of its own:
 A later version may only add fields. This code skips tags that it does not know, so members of several
 versions may share a group; known fields must be within their bounds. The bytes come from other processes. A
 member whose bytes do not decode counts as one that announced nothing, and a finding names it.
-
-**Assumed facts.** Members of a recorded history announced no facts to a strategy that they did not run, nor
-do members of another release in a rolling upgrade. `Supposed` says which facts such members count as having
-announced. It is part of the rules, so all members must suppose the same.
 """
 
 from __future__ import annotations
@@ -125,25 +121,21 @@ def decode_facts(data: bytes) -> Facts:
         if tag in seen:
             raise reader.error("tag", start, f"{tag} comes twice")
         seen.add(tag)
+        if tag >= len(FACT_TYPES):
+            continue
+        name, kind = FACT_TYPES[tag]
+        fact: Any
+        if kind is str:
+            fact = reader.string(name)
+        else:
+            fact = reader.uvarint(name) if kind is int else reader.int8(name) != 0
         try:
-            facts = _with_field(facts, tag, reader)
+            facts = replace(facts, **{name: fact})
         except InvalidFactError as error:
             raise reader.error("data", start, str(error)) from None
     if version == _VERSION:
         reader.finish("facts")
     return facts
-
-
-def _with_field(facts: Facts, tag: int, reader: Reader) -> Facts:
-    if tag >= len(FACT_TYPES):
-        return facts
-    name, kind = FACT_TYPES[tag]
-    fact: Any
-    if kind is str:
-        fact = reader.string(name)
-    else:
-        fact = reader.uvarint(name) if kind is int else reader.int8(name) != 0
-    return replace(facts, **{name: fact})
 
 
 def _utf8(text: str) -> bytes:
@@ -184,10 +176,11 @@ def facts_of(group: Group) -> AnnouncedFacts:
 
 @dataclass(frozen=True, slots=True)
 class Supposed:
-    """The facts that are assumed of members that announce nothing.
+    """The facts that are assumed of members that announce nothing; all members must suppose the same.
 
-    `member` is a pattern with `*`, `?` and `[…]` for the instance id, or for the member id of a member
-    without one. A member id begins with the client id.
+    Members of a recorded history announced no facts to a strategy that they did not run, nor do members of
+    another release in a rolling upgrade. `member` is a pattern with `*`, `?` and `[…]` for the instance id,
+    or for the member id of a member without one. A member id begins with the client id.
     """
 
     member: str

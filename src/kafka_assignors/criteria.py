@@ -3,12 +3,6 @@
 A strategy declares its criteria, the most important one first, and the solver minimises them. Balance comes
 first. After it come movement and racks: either in an order, where no gain in the second outweighs one unit of
 the first, or traded, where one rack miss is worth a given number of moves (`traded`).
-
-**Scale.** How balance measures loads where members differ. A member with L partitions counts (L + already)² /
-capacity. With twice the capacity, a member takes twice the load before one more partition costs it as much.
-Partitions that it has already, because they were assigned elsewhere, weigh as much as those assigned now.
-With `PLAIN` all capacities are 1 and no member has partitions already; then balance is the sum of the squared
-loads.
 """
 
 from __future__ import annotations
@@ -145,11 +139,12 @@ class InvalidScaleError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The capacity of members, and the partitions that they have already, by member id.
+    """How balance measures loads where members differ: their capacity, and the partitions they have already.
 
-    `capacities` are positive integers; only their ratios matter. `already` counts partitions that this
-    assignment does not assign. The default is a capacity of 1 and no partitions already; ids that are not in
-    the group are ignored.
+    A member with L partitions counts (L + already)² / capacity. With twice the capacity, a member takes twice
+    the load before one more partition costs it as much. `capacities` are positive integers; only their ratios
+    matter. `already` counts partitions that this assignment does not assign. Both are by member id; the
+    default is a capacity of 1 and no partitions already, and ids that are not in the group are ignored.
 
     Raises `InvalidScaleError` for a capacity that is not a positive integer, or an `already` that is not an
     integer of at least 0.

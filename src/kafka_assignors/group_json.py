@@ -1,4 +1,4 @@
-"""The JSON forms of a group and an assignment: values from and to what `json` reads and writes.
+"""The JSON form of a group, read from what `json` reads; `kafka_assignors_cli.group_form` writes it.
 
 A group, with every key (those marked ? may be absent or null)::
 
@@ -33,17 +33,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from kafka_assignors.announcements import FACT_TYPES, Facts, InvalidFactError, decode_facts, encode_facts
-from kafka_assignors.group import (
-    MOST_WEIGHT,
-    NO_GENERATION,
-    Assignment,
-    Group,
-    InvalidGroupError,
-    Member,
-    Topic,
-)
-from kafka_assignors.wire.reader import ProtocolError
+from kafka_assignors.announcements import FACT_TYPES, Facts, InvalidFactError, encode_facts
+from kafka_assignors.group import MOST_WEIGHT, NO_GENERATION, Group, InvalidGroupError, Member, Topic
 
 FORMAT = 1
 """The version of this form. A higher one is refused."""
@@ -109,27 +100,6 @@ def parse_group(obj: object) -> Group:
     return Group(topics, members, fields.get("generation", _integer, None))
 
 
-def group_to_json(group: Group) -> dict[str, Any]:
-    """The JSON form of `group`, from which `parse_group` gives an equal one back.
-
-    Members and topics are sorted; optional keys that say nothing are left out.
-    """
-    form: dict[str, Any] = {"format": FORMAT}
-    if group.generation is not None:
-        form["generation"] = group.generation
-    form["topics"] = {name: _topic_to_json(group.topics[name]) for name in sorted(group.topics)}
-    form["members"] = [_member_to_json(group.members[member_id]) for member_id in sorted(group.members)]
-    return form
-
-
-def assignment_to_json(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """Partitions by member id and topic, both sorted; every member has an entry, be it empty."""
-    return {
-        member_id: {topic: list(topics[topic]) for topic in sorted(topics)}
-        for member_id, topics in sorted(assignment.members.items())
-    }
-
-
 def _topic(name: str, value: object, path: Path) -> Topic:
     fields = _Fields(value, path, _TOPIC_KEYS)
     partitions = fields.required("partitions", _integer)
@@ -179,47 +149,6 @@ def _data(fields: _Fields) -> bytes:
         problem = f"give either data or facts; there is {given[0]!r}, too"
         raise InvalidFieldError((*fields.path, "data"), problem)
     return encode_facts(facts) if given else data
-
-
-def _data_to_json(data: bytes) -> dict[str, Any]:
-    """The facts in `data`; base64 under `data` if the bytes are not exactly those of facts."""
-    try:
-        facts = decode_facts(data)
-    except ProtocolError:
-        facts = Facts()
-    if encode_facts(facts) == data:
-        # A share of 0 is a fact, although it equals False.
-        return {
-            key: value for key in _FACTS if (value := getattr(facts, key)) is not None and value is not False
-        }
-    return {"data": base64.b64encode(data).decode("ascii")}
-
-
-def _topic_to_json(topic: Topic) -> dict[str, Any]:
-    racks, weights = topic.replica_racks, topic.weights
-    return _without_none(
-        partitions=topic.partitions,
-        replica_racks=None if racks is None else [sorted(each) for each in racks],
-        weights=None if weights is None else list(weights),
-        id=topic.id,
-    )
-
-
-def _member_to_json(member: Member) -> dict[str, Any]:
-    return _without_none(
-        id=member.id,
-        topics=sorted(member.topics),
-        instance_id=member.instance_id,
-        rack=member.rack,
-        owned={topic: list(member.owned[topic]) for topic in sorted(member.owned)} or None,
-        generation=None if member.generation == NO_GENERATION else member.generation,
-        revoked=member.revoked or None,
-        **_data_to_json(member.data),
-    )
-
-
-def _without_none(**fields: Any) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if value is not None}
 
 
 class _Fields:

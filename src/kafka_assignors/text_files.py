@@ -10,7 +10,7 @@ from pathlib import Path
 MOST_BYTES = 16 * 2**20
 """The most bytes of a file of settings. The largest real ones are a thousand times smaller."""
 
-_CHUNK_BYTES = 2**20
+_FIRST_BYTES = 2**20
 
 
 class TextFileError(ValueError):
@@ -20,22 +20,18 @@ class TextFileError(ValueError):
 def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """The text in a UTF-8 file, with or without a byte order mark; raises `TextFileError`."""
     try:
-        text = _content(path, most_bytes).decode("utf-8-sig")
+        with path.open("rb") as stream:
+            content = stream.read(min(_FIRST_BYTES, most_bytes + 1))
+            # The first bytes give a device such as /dev/zero away, long before the limit.
+            if b"\0" not in content:
+                content += stream.read(most_bytes + 1 - len(content))
+        if b"\0" in content:
+            raise TextFileError("not a text file: it has a zero byte")
+        if len(content) > most_bytes:
+            raise TextFileError(f"larger than the {most_bytes:,} bytes that are read here")
+        text = content.decode("utf-8-sig")
     except OSError as error:
         raise TextFileError(error.strerror or str(error)) from None
     except UnicodeDecodeError:
         raise TextFileError("not UTF-8") from None
     return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _content(path: Path, most_bytes: int) -> bytes:
-    content = bytearray()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_CHUNK_BYTES):
-            content += chunk
-            # The first chunk gives a device such as /dev/zero away, long before the limit.
-            if b"\0" in chunk:
-                raise TextFileError("not a text file: it has a zero byte")
-            if len(content) > most_bytes:
-                raise TextFileError(f"larger than the {most_bytes:,} bytes that are read here")
-    return bytes(content)

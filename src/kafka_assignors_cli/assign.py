@@ -14,14 +14,14 @@ import typer
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group import Assignment, Group, InvalidGroupError, quoted, some_of
-from kafka_assignors.group_json import assignment_to_json
+from kafka_assignors.group_json import parse_group
 from kafka_assignors.leader import InvalidAssignmentError, lead
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import RebalanceProtocol, Strategy
-from kafka_assignors.strategy import lent
+from kafka_assignors.strategy import RebalanceProtocol, Strategy, lent
 from kafka_assignors_cli.assign_text import answer_renderables
 from kafka_assignors_cli.console import ExitCode, ProgressReport, emit_renderable, note
-from kafka_assignors_cli.files import open_lines, read_groups
+from kafka_assignors_cli.files import open_lines, read_forms
+from kafka_assignors_cli.group_form import assignment_to_json
 from kafka_assignors_cli.load_report import measure_loads
 from kafka_assignors_cli.options import JsonFile, load_named_strategy, strategy_option
 from kafka_assignors_cli.output_files import is_stdout, json_lines, json_unless_terminal
@@ -92,12 +92,7 @@ def assign(
 ) -> int:
     """Assign the partitions of groups given in JSON, and measure the result."""
     chosen = load_named_strategy(strategy)
-    request = _Request(
-        chosen,
-        _protocol(chosen, strategy, protocol),
-        time=timed,
-        settle=settle,
-    )
+    request = _Request(chosen, _protocol(chosen, strategy, protocol), time=timed, settle=settle)
     return _assign_all(request, file, json_unless_terminal(json_file))
 
 
@@ -120,7 +115,7 @@ def _assign_all(request: _Request, file: str, json_file: Path | None) -> ExitCod
         json_lines(json_file) as write,
         ProgressReport("assigning: groups done") as progress,
     ):
-        for done, (where, group) in enumerate(read_groups(lines, source), 1):
+        for done, (where, group) in enumerate(read_forms("group", parse_group, lines, source), 1):
             _require_topics(group, where)
             answer = _answer(request, group, where)
             if not answer.get("settle", {}).get("settled", True):

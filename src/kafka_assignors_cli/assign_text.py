@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -62,7 +62,7 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
         f"{quality['min_load']:,} to {quality['max_load']:,} each; {quality['moved']:,} moved, "
         f"{quality['kept']:,} kept, {quality['forced']:,} had no owner"
     )
-    if waiting := _count(answer.get("withheld", {}).values()):
+    if waiting := sum(len(_pairs(topics)) for topics in answer.get("withheld", {}).values()):
         yield f"{counted(waiting, 'partition')} wait until the present owner has revoked them"
     if dropped := answer.get("dropped_claims"):
         yield f"{counted(len(dropped), 'claim')} of faulty members dropped: --json names them"
@@ -78,10 +78,6 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
             if moves
             else "settled: a second run from this result moves nothing"
         )
-
-
-def _count(assigned: Iterable[Mapping[str, Sequence[int]]]) -> int:
-    return sum(len(partitions) for topics in assigned for partitions in topics.values())
 
 
 def _about_loads(loads: Mapping[str, Any]) -> str:

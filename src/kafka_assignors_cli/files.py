@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors.group import Group
-from kafka_assignors.group_json import InvalidFieldError, format_path, parse_group
+from kafka_assignors.group_json import InvalidFieldError, format_path
 from kafka_assignors.group_json import Path as FieldPath
 from kafka_assignors.text_files import MOST_BYTES, TextFileError, read_text
 
@@ -137,30 +136,21 @@ def open_lines(file: str) -> Iterator[tuple[Iterator[bytes], str]]:
 
 def _lines(stream: BinaryIO, source: str) -> Iterator[bytes]:
     """The lines of a stream; a line longer than `MOST_OBJECT_BYTES` is refused."""
-    for number in itertools.count(1):
-        line = bytearray()
-        while not line.endswith(b"\n") and (piece := _piece(stream, source)):
-            line += piece
-            # The first piece already shows a device such as /dev/zero, long before the limit.
-            if b"\0" in piece:
-                raise UserError(f"{source}:{number}: not text: it has a zero byte")
-            if len(line) > MOST_OBJECT_BYTES:
-                raise UserError(f"{source}:{number}: {_TOO_LARGE}")
-        if not line:
-            return
-        yield bytes(line)
-
-
-def _piece(stream: BinaryIO, source: str) -> bytes:
     try:
-        return stream.readline(_PIECE_BYTES)
+        for number in itertools.count(1):
+            line = bytearray()
+            while not line.endswith(b"\n") and (piece := stream.readline(_PIECE_BYTES)):
+                line += piece
+                # The first piece already shows a device such as /dev/zero, long before the limit.
+                if b"\0" in piece:
+                    raise UserError(f"{source}:{number}: not text: it has a zero byte")
+                if len(line) > MOST_OBJECT_BYTES:
+                    raise UserError(f"{source}:{number}: {_TOO_LARGE}")
+            if not line:
+                return
+            yield bytes(line)
     except OSError as error:
         raise UserError(f"{source}: {error.strerror}") from None
-
-
-def read_groups(lines: Iterable[bytes], source: str) -> Iterator[tuple[str, Group]]:
-    """The groups in `lines`, with `source:line` of each; see `read_forms`."""
-    return read_forms("group", parse_group, lines, source)
 
 
 def read_forms(
@@ -278,9 +268,6 @@ def _find(value: object, path: FieldPath) -> tuple[FieldPath, str] | None:
     """Path and problem of the first refused value in `value`."""
     if isinstance(value, _Refused):
         return path, str(value)
-    parts: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, dict):
-        parts = value.items()
-    elif isinstance(value, list):
-        parts = enumerate(value)
+    parts: Iterable[tuple[str | int, object]]
+    parts = value.items() if isinstance(value, dict) else enumerate(_parts(value))
     return next(filter(None, (_find(part, (*path, step)) for step, part in parts)), None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.loads import crowding_bound, relax, weights_of
@@ -44,7 +43,7 @@ def measure_loads(group: Group, assignment: Assignment) -> LoadReport:
     for name, number in classes.class_of_topic.items():
         amounts[number] += sum(weights.by_topic[name])
     relaxed = relax(sizes, [topic_class.cohorts for topic_class in classes.topic_classes], amounts)
-    every = [*chain.from_iterable(map(weights.by_topic.__getitem__, classes.class_of_topic))]
+    every = [weight for name in classes.class_of_topic for weight in weights.by_topic[name]]
     loads = [
         sum(weights.by_topic[name][p] for name, partitions in held.items() for p in partitions)
         for held in assignment.members.values()

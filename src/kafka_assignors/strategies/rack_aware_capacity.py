@@ -11,11 +11,9 @@ same as the sum of (load - share)² / capacity, where shares divide all partitio
 (`docs/strategies.md`). Only ratios matter. A member counts as 1 if it announces no capacity or if its data
 cannot be read.
 
-The names `rack-aware-sticky` and `capacity` and their user data belong to this package: no other client has
-them. Each is one name for both protocols, as Kafka's CooperativeStickyAssignor is: members vote on names, so
-with two names a group could not be brought from one protocol to the other by a rolling restart (KIP-429). The
-partitions that a member still holds are in its subscription, which is how a leader tells eager members from
-cooperative ones.
+No other client has the names `rack-aware-sticky` and `capacity` and their user data. Each is one name for
+both protocols, as Kafka's CooperativeStickyAssignor is: members vote on names, so with two names a rolling
+restart could not bring a group from one protocol to the other (KIP-429).
 """
 
 from __future__ import annotations

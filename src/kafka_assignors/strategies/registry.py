@@ -10,10 +10,7 @@ A strategy is found in four ways:
 - one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as Python
   code.
 
-`load_strategy` checks each strategy against the contract once, so its callers need not.
-
-Users who come from another client know a strategy by its class, of Java, of a Python client or of our
-adapters: two tables say which strategy that is.
+Users who come from another client know a strategy by its class: two tables say which strategy that is.
 """
 
 from __future__ import annotations
@@ -91,7 +88,6 @@ _MODULE_ATTRIBUTE = re.compile(
     r"(?P<module>[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<attribute>[^\W\d]\w*(\.[^\W\d]\w*)*)"
 )
 
-
 _FILE_ATTRIBUTE = re.compile(r"(?P<file>.*\.py):(?P<attribute>[^\W\d]\w*(\.[^\W\d]\w*)*)", re.DOTALL)
 
 
@@ -105,11 +101,8 @@ class UnknownStrategyError(StrategyError):
     def __init__(self, name: str, known: list[str]) -> None:
         self.name = name
         of_class = strategy_of_class(name)
-        self.near = (
-            (of_class,)
-            if of_class is not None
-            else tuple(difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55))
-        )
+        near = difflib.get_close_matches(name.lower().replace("_", "-"), known, n=3, cutoff=0.55)
+        self.near = tuple(near) if of_class is None else (of_class,)
         if of_class is not None:
             hint = f"that is the name of a class, and its strategy is {of_class!r} here"
         elif name.endswith(".py"):
@@ -136,13 +129,11 @@ def load_strategy(spec: str) -> Strategy:
     A class is instantiated, without arguments. Raises `UnknownStrategyError` when there is none of that name,
     `InvalidStrategyError` when what is there is not a strategy, `StrategyError` when it cannot be imported.
     """
-    if spec in _OURS:
-        return _checked(_imported(_OURS[spec], spec), spec)
     if (match := _FILE_ATTRIBUTE.fullmatch(spec)) is not None:
         module = _module_of_file(match["file"], spec)
         return _checked(_attribute(module, match["attribute"], match["file"], spec), spec)
-    if ":" in spec and strategy_of_class(spec) is None:
-        return _checked(_imported(spec, spec), spec)
+    if spec in _OURS or (":" in spec and strategy_of_class(spec) is None):
+        return _checked(_imported(_OURS.get(spec, spec), spec), spec)
     points = list(metadata.entry_points(group=ENTRY_POINT_GROUP, name=spec))
     if not points:
         raise UnknownStrategyError(spec, strategy_names())
@@ -168,14 +159,13 @@ def _imported(target: str, spec: str) -> object:
     module_name, attribute = match["module"], match["attribute"]
     try:
         found: object = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(error.name + ".")):
-            raise StrategyError(f"strategy {spec!r}: there is no module {module_name!r}") from error
-        raise StrategyError(f"strategy {spec!r}: importing {module_name!r} failed: {error}") from error
     except Exception as error:  # A module may raise anything while it is imported.
-        raise StrategyError(
-            f"strategy {spec!r}: importing {module_name!r} failed: {type(error).__name__}: {error}"
-        ) from error
+        problem = f"importing {module_name!r} failed: {type(error).__name__}: {error}"
+        if isinstance(error, ModuleNotFoundError):
+            problem = f"importing {module_name!r} failed: {error}"
+            if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+                problem = f"there is no module {module_name!r}"
+        raise StrategyError(f"strategy {spec!r}: {problem}") from error
     return _attribute(found, attribute, module_name, spec)
 
 
@@ -229,24 +219,22 @@ def _attribute(found: object, attribute: str, source: str, spec: str) -> object:
 
 
 def _checked(found: object, spec: str) -> Strategy:
-    strategy = _instance(found, spec)
+    strategy = _instance(found, spec) if isinstance(found, type) else found
     if problem := contract_problem(strategy):
         raise InvalidStrategyError(f"{spec!r} is not a strategy: {problem}")
     return cast("Strategy", strategy)
 
 
-def _instance(found: object, spec: str) -> object:
-    if not isinstance(found, type):
-        return found
-    if missing := sorted(getattr(found, "__abstractmethods__", ())):
+def _instance(kind: type, spec: str) -> object:
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         raise InvalidStrategyError(
-            f"{spec!r} is a class without {missing[0]!r}: define it in {found.__name__}"
+            f"{spec!r} is a class without {missing[0]!r}: define it in {kind.__name__}"
         )
     try:
-        return found()
+        return kind()
     except Exception as error:  # A constructor may raise anything.
         raise InvalidStrategyError(
             f"{spec!r} is a class that cannot be made without arguments ({error}): make an instance in a "
-            f"module of yours, as in `mine = {found.__name__}(…)`, and give module:mine, or give a class "
+            f"module of yours, as in `mine = {kind.__name__}(…)`, and give module:mine, or give a class "
             "without required arguments"
         ) from error
