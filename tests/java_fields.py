@@ -35,13 +35,10 @@ from kafka_assignors_replay.history.consumer_offsets import (
     encode_group_metadata,
     encode_key,
 )
-from kafka_assignors_replay.history.kip848_records import (
-    decode_consumer_group_value,
-    encode_consumer_group_value,
-)
-from tests.java_group_fields import consumer_group_fields, consumer_group_value
+from kafka_assignors_replay.history.kip848_records import decode_consumer_group_value
+from tests.java_group_fields import consumer_group_fields, encode_consumer_group_fields, read_fields
 
-__all__ = ["comparable_bytes", "decode_fields", "encode_fields", "without_null_user_data"]
+__all__ = ["comparable_bytes", "decode_fields", "encode_fields", "fields_as_read", "without_null_user_data"]
 
 Fields = dict[str, Any]
 
@@ -63,7 +60,7 @@ def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
     if kind == "record_key":
         return encode_key(_record_key(version, fields))
     if kind == "consumer_group":
-        return encode_consumer_group_value(consumer_group_value(ConsumerGroupRecord(version), fields))
+        return encode_consumer_group_fields(ConsumerGroupRecord(version), fields)
     return encode_group_metadata(_group_metadata(version, fields))
 
 
@@ -97,6 +94,12 @@ def decode_fields(kind: str, version: int, data: bytes) -> Fields:
 def without_null_user_data(fields: Fields) -> Fields:
     """The fields with empty user data instead of null, as our codecs write and read them."""
     return fields | {"user_data": ""} if fields.get("user_data", "") is None else fields
+
+
+def fields_as_read(kind: str, fields: Fields) -> Fields:
+    """The fields that `decode_fields` gives for bytes of these: of some records it reads only a part."""
+    read: Fields = read_fields(fields) if kind == "consumer_group" else without_null_user_data(fields)
+    return read
 
 
 def comparable_bytes(kind: str, fields: Fields) -> bool:

@@ -1,169 +1,265 @@
-"""Values of KIP-848 groups in the terms of Java's JSON for their schemas, for `java_fields`.
+"""Values of KIP-848 groups in the terms of Java's JSON for their schemas, and their bytes.
 
-Java omits a tagged field that has its default.
+Java omits a tagged field that has its default. Our decoder drops the fields in `UNREAD`.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafka_assignors.wire.writer import Writer
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.kip848_records import (
-    AssignedPartitions,
-    ClassicMember,
-    ClassicProtocol,
     ConsumerGroupMember,
     ConsumerGroupMemberState,
     ConsumerGroupValue,
     CurrentAssignment,
     GroupEpoch,
     PartitionMetadata,
+    Partitions,
     ResolvedRegularExpression,
     TargetAssignment,
     TargetAssignmentEpoch,
     TopicMetadata,
 )
 
-__all__ = ["consumer_group_fields", "consumer_group_value"]
+__all__ = [
+    "consumer_group_fields",
+    "consumer_group_value",
+    "encode_consumer_group_fields",
+    "encode_consumer_group_value",
+    "read_fields",
+]
 
 Fields = dict[str, Any]
 
+UNREAD = frozenset(
+    {
+        *("assignmentEpochs", "assignmentTimestamp", "classicMemberMetadata", "partitionMetadata"),
+        *("timestamp", "version"),
+    }
+)
+
+
+def read_fields(fields: Any) -> Any:
+    """The fields of a consumer group's record without those that our decoder drops."""
+    if isinstance(fields, dict):
+        return {name: read_fields(value) for name, value in fields.items() if name not in UNREAD}
+    return [read_fields(each) for each in fields] if isinstance(fields, list) else fields
+
 
 def consumer_group_value(record: ConsumerGroupRecord, fields: Fields) -> ConsumerGroupValue:
-    """The value with these fields, for `encode_consumer_group_value`."""
+    """The value that our decoder reads from the bytes of these fields."""
     if record is ConsumerGroupRecord.METADATA:
         return GroupEpoch(fields["epoch"], fields.get("metadataHash", 0))
     if record is ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA:
-        return TargetAssignmentEpoch(fields["assignmentEpoch"], fields.get("assignmentTimestamp", 0))
+        return TargetAssignmentEpoch(fields["assignmentEpoch"])
     if record is ConsumerGroupRecord.PARTITION_METADATA:
-        return PartitionMetadata(tuple(_topic(topic) for topic in fields["topics"]))
+        topics = (
+            (topic["topicId"], topic["topicName"], topic["numPartitions"]) for topic in fields["topics"]
+        )
+        return PartitionMetadata(tuple(TopicMetadata(*each) for each in topics))
     if record is ConsumerGroupRecord.MEMBER_METADATA:
-        return _member(fields)
+        said = ((name, field) for name, field in _MEMBER.items() if name != "subscribedTopicNames")
+        given = {field: fields[name] for name, field in said}
+        return ConsumerGroupMember(**given, topics=tuple(fields["subscribedTopicNames"]))
     if record is ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER:
-        given = fields["topicPartitions"]
-        return TargetAssignment({topic["topicId"]: tuple(topic["partitions"]) for topic in given})
+        return TargetAssignment(_partitions(fields["topicPartitions"]))
     if record is ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT:
         return CurrentAssignment(
             fields["memberEpoch"],
             fields["previousMemberEpoch"],
             ConsumerGroupMemberState(fields["state"]),
-            _assigned(fields["assignedPartitions"]),
-            _assigned(fields["partitionsPendingRevocation"]),
+            _partitions(fields["assignedPartitions"]),
+            _partitions(fields["partitionsPendingRevocation"]),
         )
-    return ResolvedRegularExpression(tuple(fields["topics"]), fields["version"], fields["timestamp"])
+    return ResolvedRegularExpression(tuple(fields["topics"]))
 
 
 def consumer_group_fields(value: ConsumerGroupValue) -> Fields:
     """The fields of a decoded value."""
     if isinstance(value, GroupEpoch):
-        return {"epoch": value.epoch} | _tagged("metadataHash", value.metadata_hash, 0)
+        return {"epoch": value.epoch} | ({"metadataHash": value.metadata_hash} if value.metadata_hash else {})
     if isinstance(value, TargetAssignmentEpoch):
-        return {"assignmentEpoch": value.epoch} | _tagged("assignmentTimestamp", value.timestamp_ms, 0)
+        return {"assignmentEpoch": value.epoch}
     if isinstance(value, PartitionMetadata):
-        return {"topics": [_topic_fields(topic) for topic in value.topics]}
-    if isinstance(value, ConsumerGroupMember):
-        return _member_fields(value)
-    if isinstance(value, TargetAssignment):
-        given = value.partitions.items()
         return {
-            "topicPartitions": [{"topicId": name, "partitions": list(numbers)} for name, numbers in given]
+            "topics": [
+                {"topicId": topic.topic_id, "topicName": topic.topic, "numPartitions": topic.partitions}
+                for topic in value.topics
+            ]
         }
+    if isinstance(value, ConsumerGroupMember):
+        said = {name: getattr(value, attribute) for name, attribute in _MEMBER.items()}
+        return said | {"subscribedTopicNames": list(value.topics)}
+    if isinstance(value, TargetAssignment):
+        return {"topicPartitions": _partition_fields(value.partitions)}
     if isinstance(value, CurrentAssignment):
         return {
             "memberEpoch": value.epoch,
             "previousMemberEpoch": value.previous_epoch,
             "state": int(value.state),
-            "assignedPartitions": _assigned_fields(value.assigned),
-            "partitionsPendingRevocation": _assigned_fields(value.pending_revocation),
+            "assignedPartitions": _partition_fields(value.assigned),
+            "partitionsPendingRevocation": _partition_fields(value.pending_revocation),
         }
-    return {
-        "topics": list(value.topics),
-        "version": value.metadata_version,
-        "timestamp": value.timestamp_ms,
+    return {"topics": list(value.topics)}
+
+
+_MEMBER = {
+    "instanceId": "instance_id",
+    "rackId": "rack",
+    "clientId": "client_id",
+    "clientHost": "client_host",
+    "subscribedTopicNames": "topics",
+    "subscribedTopicRegex": "regular_expression",
+    "rebalanceTimeoutMs": "rebalance_timeout_ms",
+    "serverAssignor": "assignor",
+}
+
+
+def _partitions(fields: list[Fields]) -> Partitions:
+    return {topic["topicId"]: tuple(topic["partitions"]) for topic in fields}
+
+
+def _partition_fields(partitions: Partitions) -> list[Fields]:
+    return [{"topicId": topic_id, "partitions": list(numbers)} for topic_id, numbers in partitions.items()]
+
+
+def encode_consumer_group_value(value: ConsumerGroupValue) -> bytes:
+    """The bytes of a value; fields that it lacks have the values of a new member on a new broker."""
+    record = next(record for record, kind in _CLASSES.items() if isinstance(value, kind))
+    fields = consumer_group_fields(value)
+    for topic in fields["topics"] if isinstance(value, PartitionMetadata) else ():
+        topic["partitionMetadata"] = []
+    unread = {
+        ConsumerGroupRecord.MEMBER_METADATA: {"classicMemberMetadata": None},
+        ConsumerGroupRecord.REGULAR_EXPRESSION: {"version": 1, "timestamp": 1},
     }
+    return encode_consumer_group_fields(record, fields | unread.get(record, {}))
 
 
-def _tagged(name: str, value: Any, default: object) -> Fields:
-    return {} if value == default else {name: value}
+_CLASSES: Mapping[ConsumerGroupRecord, type] = {
+    ConsumerGroupRecord.METADATA: GroupEpoch,
+    ConsumerGroupRecord.PARTITION_METADATA: PartitionMetadata,
+    ConsumerGroupRecord.MEMBER_METADATA: ConsumerGroupMember,
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: TargetAssignmentEpoch,
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: TargetAssignment,
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: CurrentAssignment,
+    ConsumerGroupRecord.REGULAR_EXPRESSION: ResolvedRegularExpression,
+}
 
 
-def _topic(fields: Fields) -> TopicMetadata:
-    racks = {entry["partition"]: tuple(entry["racks"]) for entry in fields["partitionMetadata"]}
-    return TopicMetadata(fields["topicId"], fields["topicName"], fields["numPartitions"], racks)
+def encode_consumer_group_fields(record: ConsumerGroupRecord, fields: Fields) -> bytes:
+    """The bytes of these fields, as the broker of Kafka 4.4 writes them."""
+    writer = Writer(record.name, flexible=True)
+    writer.int16("version", 0)
+    _SCHEMAS[record](writer, "", fields)
+    return writer.getvalue()
 
 
-def _topic_fields(value: TopicMetadata) -> Fields:
-    racks = [{"partition": number, "racks": list(racks)} for number, racks in value.racks.items()]
-    return {
-        "topicId": value.topic_id,
-        "topicName": value.topic,
-        "numPartitions": value.partitions,
-        "partitionMetadata": racks,
-    }
+_Write = Callable[[Writer, str, Any], None]
 
 
-def _member(fields: Fields) -> ConsumerGroupMember:
-    said = fields.get("classicMemberMetadata", {"sessionTimeoutMs": 0, "supportedProtocols": []})
-    return ConsumerGroupMember(
-        instance_id=fields["instanceId"],
-        rack=fields["rackId"],
-        client_id=fields["clientId"],
-        client_host=fields["clientHost"],
-        topics=tuple(fields["subscribedTopicNames"]),
-        regular_expression=fields["subscribedTopicRegex"],
-        rebalance_timeout_ms=fields["rebalanceTimeoutMs"],
-        assignor=fields["serverAssignor"],
-        classic=None if said is None else _classic(said),
-    )
+def _struct(*of_fields: tuple[str, _Write], tagged: tuple[str, _Write, Any] | None = None) -> _Write:
+    """Writes these fields in order, and the tagged field 0 unless it has its default."""
+
+    def write(writer: Writer, _: str, fields: Any) -> None:
+        for name, write_field in of_fields:
+            write_field(writer, name, fields[name])
+        if tagged is None or fields.get(tagged[0], tagged[2]) == tagged[2]:
+            writer.no_tagged_fields()
+        else:
+            name, write_field, _default = tagged
+            of_tag = Writer(name, flexible=True)
+            write_field(of_tag, name, fields[name])
+            writer.tagged_fields({0: of_tag.getvalue()})
+
+    return write
 
 
-def _classic(fields: Fields) -> ClassicMember:
-    return ClassicMember(
-        fields["sessionTimeoutMs"],
-        tuple(
-            ClassicProtocol(protocol["name"], base64.b64decode(protocol["metadata"]))
-            for protocol in fields["supportedProtocols"]
-        ),
-    )
+def _array(element: _Write) -> _Write:
+    def write(writer: Writer, name: str, values: Any) -> None:
+        for value in writer.items(name, values):
+            element(writer, name, value)
+
+    return write
 
 
-def _member_fields(value: ConsumerGroupMember) -> Fields:
-    classic = value.classic
-    said = classic and {
-        "sessionTimeoutMs": classic.session_timeout_ms,
-        "supportedProtocols": [
-            {"name": protocol.name, "metadata": base64.b64encode(protocol.metadata).decode()}
-            for protocol in classic.protocols
-        ],
-    }
-    return {
-        "instanceId": value.instance_id,
-        "rackId": value.rack,
-        "clientId": value.client_id,
-        "clientHost": value.client_host,
-        "subscribedTopicNames": list(value.topics),
-        "subscribedTopicRegex": value.regular_expression,
-        "rebalanceTimeoutMs": value.rebalance_timeout_ms,
-        "serverAssignor": value.assignor,
-    } | ({} if classic == ClassicMember() else {"classicMemberMetadata": said})
+def _nullable(struct: _Write) -> _Write:
+    def write(writer: Writer, name: str, value: Any) -> None:
+        writer.uvarint(0 if value is None else 1)
+        if value is not None:
+            struct(writer, name, value)
+
+    return write
 
 
-def _assigned(fields: Iterable[Fields]) -> tuple[AssignedPartitions, ...]:
-    found = []
-    for topic in fields:
-        epochs = topic.get("assignmentEpochs", ())
-        partitions = tuple(topic["partitions"])
-        found.append(
-            AssignedPartitions(topic["topicId"], partitions, None if epochs is None else tuple(epochs))
+def _nullable_int32s(writer: Writer, name: str, value: Any) -> None:
+    if value is None:
+        writer.uvarint(0)
+    else:
+        writer.int32s(name, value)
+
+
+def _base64(writer: Writer, name: str, value: str) -> None:
+    writer.byte_array(name, base64.b64decode(value))
+
+
+_TOPIC = (("topicId", Writer.uuid), ("partitions", Writer.int32s))
+_ASSIGNED = _array(_struct(*_TOPIC, tagged=("assignmentEpochs", _nullable_int32s, [])))
+_CLASSIC_MEMBER = _struct(
+    ("sessionTimeoutMs", Writer.int32),
+    ("supportedProtocols", _array(_struct(("name", Writer.string), ("metadata", _base64)))),
+)
+
+_SCHEMAS: Mapping[ConsumerGroupRecord, _Write] = {
+    ConsumerGroupRecord.METADATA: _struct(("epoch", Writer.int32), tagged=("metadataHash", Writer.int64, 0)),
+    ConsumerGroupRecord.PARTITION_METADATA: _struct(
+        (
+            "topics",
+            _array(
+                _struct(
+                    ("topicId", Writer.uuid),
+                    ("topicName", Writer.string),
+                    ("numPartitions", Writer.int32),
+                    (
+                        "partitionMetadata",
+                        _array(_struct(("partition", Writer.int32), ("racks", Writer.strings))),
+                    ),
+                )
+            ),
         )
-    return tuple(found)
-
-
-def _assigned_fields(values: Iterable[AssignedPartitions]) -> list[Fields]:
-    return [
-        {"topicId": value.topic_id, "partitions": list(value.partitions)}
-        | _tagged("assignmentEpochs", None if value.epochs is None else list(value.epochs), [])
-        for value in values
-    ]
+    ),
+    ConsumerGroupRecord.MEMBER_METADATA: _struct(
+        ("instanceId", Writer.nullable_string),
+        ("rackId", Writer.nullable_string),
+        ("clientId", Writer.string),
+        ("clientHost", Writer.string),
+        ("subscribedTopicNames", Writer.strings),
+        ("subscribedTopicRegex", Writer.nullable_string),
+        ("rebalanceTimeoutMs", Writer.int32),
+        ("serverAssignor", Writer.nullable_string),
+        # Brokers write null for a member of the new protocol; without the field it is an empty struct.
+        tagged=(
+            "classicMemberMetadata",
+            _nullable(_CLASSIC_MEMBER),
+            {"sessionTimeoutMs": 0, "supportedProtocols": []},
+        ),
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: _struct(
+        ("assignmentEpoch", Writer.int32), tagged=("assignmentTimestamp", Writer.int64, 0)
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: _struct(("topicPartitions", _array(_struct(*_TOPIC)))),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: _struct(
+        ("memberEpoch", Writer.int32),
+        ("previousMemberEpoch", Writer.int32),
+        ("state", Writer.int8),
+        ("assignedPartitions", _ASSIGNED),
+        ("partitionsPendingRevocation", _ASSIGNED),
+    ),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: _struct(
+        ("topics", Writer.strings), ("version", Writer.int64), ("timestamp", Writer.int64)
+    ),
+}

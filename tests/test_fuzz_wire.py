@@ -7,6 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -40,22 +41,10 @@ from kafka_assignors_replay.history.consumer_offsets import (
     encode_key,
 )
 from kafka_assignors_replay.history.kip848_records import (
-    AssignedPartitions,
-    ClassicMember,
-    ClassicProtocol,
-    ConsumerGroupMember,
     ConsumerGroupMemberState,
-    ConsumerGroupValue,
-    CurrentAssignment,
-    GroupEpoch,
-    PartitionMetadata,
-    ResolvedRegularExpression,
-    TargetAssignment,
-    TargetAssignmentEpoch,
-    TopicMetadata,
     decode_consumer_group_value,
-    encode_consumer_group_value,
 )
+from tests.java_group_fields import consumer_group_value, encode_consumer_group_fields
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """No deadline: a busy machine must not fail a test."""
@@ -126,44 +115,84 @@ topic_ids = st.binary(min_size=16, max_size=16).map(
     lambda data: base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 )
 commits = st.builds(OffsetCommit, st.just(4), int64s, names, int64s, int32s, topic_id=st.none() | topic_ids)
-numbers_of_a_topic = st.lists(int32s, max_size=8).map(tuple)
+numbers_of_a_topic = st.lists(int32s, max_size=8)
+partitions_of_a_topic = {"topicId": topic_ids, "partitions": numbers_of_a_topic}
 assigned = st.lists(
-    st.builds(AssignedPartitions, topic_ids, numbers_of_a_topic, st.none() | numbers_of_a_topic), max_size=4
-).map(tuple)
-classic_members = st.builds(
-    ClassicMember, int32s, st.lists(st.builds(ClassicProtocol, names, st.binary()), max_size=3).map(tuple)
+    st.fixed_dictionaries(
+        partitions_of_a_topic, optional={"assignmentEpochs": st.none() | numbers_of_a_topic}
+    ),
+    max_size=4,
 )
-of_consumer_groups: dict[ConsumerGroupRecord, st.SearchStrategy[ConsumerGroupValue]] = {
-    ConsumerGroupRecord.METADATA: st.builds(GroupEpoch, int32s, int64s),
-    ConsumerGroupRecord.PARTITION_METADATA: st.lists(
-        st.builds(
-            TopicMetadata, topic_ids, names, int32s, st.dictionaries(int32s, st.lists(names).map(tuple))
+classic_members = st.fixed_dictionaries(
+    {
+        "sessionTimeoutMs": int32s,
+        "supportedProtocols": st.lists(
+            st.fixed_dictionaries(
+                {"name": names, "metadata": st.binary().map(lambda data: base64.b64encode(data).decode())}
+            ),
+            max_size=3,
         ),
-        max_size=3,
-    ).map(lambda topics: PartitionMetadata(tuple(topics))),
-    ConsumerGroupRecord.MEMBER_METADATA: st.builds(
-        ConsumerGroupMember,
-        st.none() | names,
-        st.none() | names,
-        names,
-        names,
-        st.lists(names).map(tuple),
-        st.none() | names,
-        int32s,
-        st.none() | names,
-        st.none() | classic_members,
+    }
+)
+of_consumer_groups: dict[ConsumerGroupRecord, st.SearchStrategy[dict[str, Any]]] = {
+    ConsumerGroupRecord.METADATA: st.fixed_dictionaries({"epoch": int32s}, optional={"metadataHash": int64s}),
+    ConsumerGroupRecord.PARTITION_METADATA: st.fixed_dictionaries(
+        {
+            "topics": st.lists(
+                st.fixed_dictionaries(
+                    {
+                        "topicId": topic_ids,
+                        "topicName": names,
+                        "numPartitions": int32s,
+                        "partitionMetadata": st.lists(
+                            st.fixed_dictionaries({"partition": int32s, "racks": st.lists(names)})
+                        ),
+                    }
+                ),
+                max_size=3,
+            )
+        }
     ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: st.builds(TargetAssignmentEpoch, int32s, int64s),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: st.dictionaries(
-        topic_ids, numbers_of_a_topic, max_size=4
-    ).map(TargetAssignment),
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: st.builds(
-        CurrentAssignment, int32s, int32s, st.sampled_from(ConsumerGroupMemberState), assigned, assigned
+    ConsumerGroupRecord.MEMBER_METADATA: st.fixed_dictionaries(
+        {
+            "instanceId": st.none() | names,
+            "rackId": st.none() | names,
+            "clientId": names,
+            "clientHost": names,
+            "subscribedTopicNames": st.lists(names),
+            "subscribedTopicRegex": st.none() | names,
+            "rebalanceTimeoutMs": int32s,
+            "serverAssignor": st.none() | names,
+        },
+        optional={"classicMemberMetadata": st.none() | classic_members},
     ),
-    ConsumerGroupRecord.REGULAR_EXPRESSION: st.builds(
-        ResolvedRegularExpression, st.lists(names).map(tuple), int64s, int64s
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: st.fixed_dictionaries(
+        {"assignmentEpoch": int32s}, optional={"assignmentTimestamp": int64s}
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: st.fixed_dictionaries(
+        {
+            "topicPartitions": st.lists(
+                st.fixed_dictionaries(partitions_of_a_topic),
+                max_size=4,
+                unique_by=lambda topic: topic["topicId"],
+            )
+        }
+    ),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: st.fixed_dictionaries(
+        {
+            "memberEpoch": int32s,
+            "previousMemberEpoch": int32s,
+            "state": st.sampled_from([int(state) for state in ConsumerGroupMemberState]),
+            "assignedPartitions": assigned,
+            "partitionsPendingRevocation": assigned,
+        }
+    ),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: st.fixed_dictionaries(
+        {"topics": st.lists(names), "version": int64s, "timestamp": int64s}
     ),
 }
+"""The fields of each kind of record, in the terms of Java."""
+
 contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1, 2**31 - 1), rack=racks)
 
 
@@ -201,8 +230,9 @@ def test_every_offset_commit_reads_back(value: OffsetCommit) -> None:
 def test_every_value_of_a_consumer_group_reads_back(record: ConsumerGroupRecord) -> None:
     @unhurried
     @given(of_consumer_groups[record])
-    def reads_back(value: ConsumerGroupValue) -> None:
-        assert decode_consumer_group_value(record, encode_consumer_group_value(value)) == value
+    def reads_back(fields: dict[str, Any]) -> None:
+        data = encode_consumer_group_fields(record, fields)
+        assert decode_consumer_group_value(record, data) == consumer_group_value(record, fields)
 
     reads_back()
 
@@ -266,7 +296,12 @@ def damaged(draw: st.DrawFn) -> bytes:
             keys.map(encode_key),
             generations.map(encode_group_metadata),
             commits.map(encode_offset_commit),
-            st.one_of(*of_consumer_groups.values()).map(encode_consumer_group_value),
+            st.one_of(
+                *(
+                    fields.map(partial(encode_consumer_group_fields, record))
+                    for record, fields in of_consumer_groups.items()
+                )
+            ),
             st.builds(
                 lambda name, context: encode_member(Talkative(name, b"data"), context, held=False),
                 st.sampled_from(NAMES),

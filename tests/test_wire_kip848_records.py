@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,23 +16,18 @@ import pytest
 from kafka_assignors.wire import ProtocolError
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupKey, ConsumerGroupRecord, decode_key
 from kafka_assignors_replay.history.kip848_records import (
-    AssignedPartitions,
-    ClassicMember,
-    ClassicProtocol,
-    ConsumerGroupMember,
     ConsumerGroupMemberState,
-    ConsumerGroupValue,
     CurrentAssignment,
-    GroupEpoch,
-    PartitionMetadata,
-    ResolvedRegularExpression,
     TargetAssignment,
-    TargetAssignmentEpoch,
-    TopicMetadata,
     decode_consumer_group_value,
-    encode_consumer_group_value,
 )
-from tests.java_group_fields import consumer_group_fields
+from tests.java_group_fields import (
+    consumer_group_fields,
+    consumer_group_value,
+    encode_consumer_group_fields,
+    encode_consumer_group_value,
+    read_fields,
+)
 
 Json = dict[str, Any]
 _LINES = (Path(__file__).parent / "data" / "offsets_topic.jsonl").read_text().splitlines()
@@ -41,26 +37,54 @@ BY_BROKER = [
 ]
 
 TOPIC = "KuxAUbb3SYG5cqJamlpx_Q"
-CLASSIC = ClassicMember(45_000, (ClassicProtocol("range", b"subscription"),))
-VALUES: Mapping[ConsumerGroupRecord, ConsumerGroupValue] = {
-    ConsumerGroupRecord.METADATA: GroupEpoch(7, -5),
-    ConsumerGroupRecord.PARTITION_METADATA: PartitionMetadata(
-        (TopicMetadata(TOPIC, "orders", 2, {0: ("a", "b"), 1: ()}),)
-    ),
-    ConsumerGroupRecord.MEMBER_METADATA: ConsumerGroupMember(
-        "pod-0", "a", "client", "/10.0.0.1", ("orders",), "pay.*", 300_000, "uniform", CLASSIC
-    ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: TargetAssignmentEpoch(7, 1_795_225_270_436),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: TargetAssignment({TOPIC: (0, 1)}),
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: CurrentAssignment(
-        7,
-        6,
-        ConsumerGroupMemberState.UNREVOKED_PARTITIONS,
-        (AssignedPartitions(TOPIC, (0,), (7,)),),
-        (AssignedPartitions(TOPIC, (1,)),),
-    ),
-    ConsumerGroupRecord.REGULAR_EXPRESSION: ResolvedRegularExpression(("payments",), 12, 34),
+MEMBER: Json = {
+    "instanceId": "pod-0",
+    "rackId": "a",
+    "clientId": "client",
+    "clientHost": "/10.0.0.1",
+    "subscribedTopicNames": ["orders"],
+    "subscribedTopicRegex": "pay.*",
+    "rebalanceTimeoutMs": 300_000,
+    "serverAssignor": "uniform",
+    "classicMemberMetadata": {
+        "sessionTimeoutMs": 45_000,
+        "supportedProtocols": [{"name": "range", "metadata": base64.b64encode(b"subscription").decode()}],
+    },
 }
+FIELDS: Mapping[ConsumerGroupRecord, Json] = {
+    ConsumerGroupRecord.METADATA: {"epoch": 7, "metadataHash": -5},
+    ConsumerGroupRecord.PARTITION_METADATA: {
+        "topics": [
+            {
+                "topicId": TOPIC,
+                "topicName": "orders",
+                "numPartitions": 2,
+                "partitionMetadata": [
+                    {"partition": 0, "racks": ["a", "b"]},
+                    {"partition": 1, "racks": []},
+                ],
+            }
+        ]
+    },
+    ConsumerGroupRecord.MEMBER_METADATA: MEMBER,
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: {
+        "assignmentEpoch": 7,
+        "assignmentTimestamp": 1_795_225_270_436,
+    },
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: {
+        "topicPartitions": [{"topicId": TOPIC, "partitions": [0, 1]}]
+    },
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: {
+        "memberEpoch": 7,
+        "previousMemberEpoch": 6,
+        "state": int(ConsumerGroupMemberState.UNREVOKED_PARTITIONS),
+        "assignedPartitions": [{"topicId": TOPIC, "partitions": [0], "assignmentEpochs": [7]}],
+        "partitionsPendingRevocation": [{"topicId": TOPIC, "partitions": [1]}],
+    },
+    ConsumerGroupRecord.REGULAR_EXPRESSION: {"topics": ["payments"], "version": 12, "timestamp": 34},
+}
+"""A value of each kind with every field, in the terms of Java."""
+
 EVERY_RECORD = pytest.mark.parametrize("record", ConsumerGroupRecord, ids=lambda record: record.name)
 
 
@@ -74,8 +98,10 @@ def test_a_value_reads_as_the_broker_dumps_it(record: Json) -> None:
     assert isinstance(key, ConsumerGroupKey)
     data = bytes.fromhex(record["value"])
     value = decode_consumer_group_value(key.type, data)
-    assert consumer_group_fields(value) == record["dumped_value"]["data"]
-    assert encode_consumer_group_value(value) == data
+    dumped = record["dumped_value"]["data"]
+    assert consumer_group_fields(value) == read_fields(dumped)
+    assert value == consumer_group_value(key.type, dumped)
+    assert encode_consumer_group_fields(key.type, dumped) == data
 
 
 def test_the_broker_s_records_are_of_every_kind_that_it_writes() -> None:
@@ -84,8 +110,8 @@ def test_the_broker_s_records_are_of_every_kind_that_it_writes() -> None:
 
 @EVERY_RECORD
 def test_a_value_reads_back_and_cut_anywhere_says_where(record: ConsumerGroupRecord) -> None:
-    data = encode_consumer_group_value(VALUES[record])
-    assert decode_consumer_group_value(record, data) == VALUES[record]
+    data = encode_consumer_group_fields(record, FIELDS[record])
+    assert decode_consumer_group_value(record, data) == consumer_group_value(record, FIELDS[record])
     for length in range(len(data)):
         with pytest.raises(ProtocolError) as error:
             decode_consumer_group_value(record, data[:length])
@@ -97,7 +123,7 @@ def test_a_value_reads_back_and_cut_anywhere_says_where(record: ConsumerGroupRec
 
 @EVERY_RECORD
 def test_a_newer_version_is_refused(record: ConsumerGroupRecord) -> None:
-    data = b"\0\1" + encode_consumer_group_value(VALUES[record])[2:]
+    data = b"\0\1" + encode_consumer_group_fields(record, FIELDS[record])[2:]
     with pytest.raises(ProtocolError, match="1 is not known: this reads version 0"):
         decode_consumer_group_value(record, data)
 
@@ -137,15 +163,16 @@ UNKNOWN = bytes([9, 3]) + b"new"
     ids=lambda value: value.name if isinstance(value, ConsumerGroupRecord) else "",
 )
 def test_tagged_fields_of_a_later_broker_are_skipped(record: ConsumerGroupRecord, data: str) -> None:
-    expected = VALUES[record]
+    expected = consumer_group_value(record, FIELDS[record])
     assert decode_consumer_group_value(record, bytes.fromhex(data)) == expected
 
 
 def test_a_member_without_the_tagged_field_is_a_classic_one_as_in_java() -> None:
-    said = ConsumerGroupMember(None, None, "c", "h", ("orders",), classic=ClassicMember())
-    data = encode_consumer_group_value(said)
+    said = {**MEMBER, "classicMemberMetadata": {"sessionTimeoutMs": 0, "supportedProtocols": []}}
+    record = ConsumerGroupRecord.MEMBER_METADATA
+    data = encode_consumer_group_fields(record, said)
     assert data.endswith(b"\0")
-    assert decode_consumer_group_value(ConsumerGroupRecord.MEMBER_METADATA, data) == said
+    assert decode_consumer_group_value(record, data) == consumer_group_value(record, said)
 
 
 def test_a_tagged_field_that_does_not_end_where_it_says_is_refused() -> None:

@@ -29,7 +29,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     encode_key,
 )
 from kafka_assignors_replay.history.kip848_records import (
-    AssignedPartitions,
     ConsumerGroupMember,
     ConsumerGroupMemberState,
     ConsumerGroupValue,
@@ -37,8 +36,8 @@ from kafka_assignors_replay.history.kip848_records import (
     GroupEpoch,
     TargetAssignment,
     TargetAssignmentEpoch,
-    encode_consumer_group_value,
 )
+from tests.java_group_fields import encode_consumer_group_value
 
 START = datetime(2026, 3, 1, tzinfo=timezone.utc)
 
@@ -178,7 +177,7 @@ class Log:
             self.part(
                 group, ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(target), member_id
             )
-        self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, TargetAssignmentEpoch(epoch, 1))
+        self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, TargetAssignmentEpoch(epoch))
 
     def reaches(
         self,
@@ -189,9 +188,7 @@ class Log:
         state: ConsumerGroupMemberState = ConsumerGroupMemberState.STABLE,
     ) -> None:
         """Append that a member reaches an epoch with these partitions."""
-        assigned = tuple(
-            AssignedPartitions(topic_id(topic), tuple(numbers)) for topic, numbers in (share or {}).items()
-        )
+        assigned = {topic_id(topic): tuple(numbers) for topic, numbers in (share or {}).items()}
         value = CurrentAssignment(epoch, epoch, state, assigned)
         self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
 

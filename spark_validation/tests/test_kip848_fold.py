@@ -133,7 +133,7 @@ def test_members_are_what_they_said_of_themselves() -> None:
     log = Log()
     described = new_member(["orders"], instance="pod-0", pattern="pay.*", assignor="range", client="c")
     log.describes("g", "a", described)
-    resolved = ResolvedRegularExpression(("payments",), 1, 1)
+    resolved = ResolvedRegularExpression(("payments",))
     log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern="pay.*")
     log.epoch("g", 2)
     log.targets("g", 2, {"a": {"orders": [0, 1, 2, 3], "payments": [0, 1]}})
@@ -330,7 +330,7 @@ def test_a_hash_that_older_brokers_do_not_write_shows_nothing() -> None:
 
 def test_brokers_that_list_the_topics_name_them_and_show_that_partitions_were_added() -> None:
     def listed(partitions: int) -> PartitionMetadata:
-        return PartitionMetadata((TopicMetadata(topic_id("orders"), "orders", partitions, {}),))
+        return PartitionMetadata((TopicMetadata(topic_id("orders"), "orders", partitions),))
 
     log = Log()
     log.describes("g", "a", new_member())
@@ -351,7 +351,7 @@ def test_a_pattern_that_matches_other_topics_is_said() -> None:
     log.epoch("g", 2)
     log.targets("g", 2, {})
     for epoch, topics in ((3, ("orders",)), (4, ("orders", "payments")), (5, ("payments", "orders"))):
-        resolved = ResolvedRegularExpression(topics, epoch, epoch)
+        resolved = ResolvedRegularExpression(topics)
         log.part("g", ConsumerGroupRecord.REGULAR_EXPRESSION, resolved, pattern=".*s")
         log.epoch("g", epoch)
         log.targets("g", epoch, {})

@@ -7,24 +7,29 @@ matches. `consumer_offsets` says which fact a record is about.
 Schemas: `ConsumerGroup*Value.json` in group-coordinator of apache/kafka, as released with 4.4.0. Each has
 only version 0, which is flexible: every struct ends in tagged fields, which a later broker may add without
 raising the version (KIP-915). Unknown ones are skipped. A version above 0 may have any layout, so it is
-refused. Topics are named by their ids, in the form in which Kafka prints them.
+refused. Fields that a replay has no use for are read, so that broken ones are found, and dropped. Topics are
+named by their ids, in the form in which Kafka prints them.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from kafka_assignors.wire.reader import Reader
-from kafka_assignors.wire.writer import Writer
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 
 NEWEST_VERSION = 0
 
 LEFT_TO_RETURN = -2
 """The epoch of a static member that is away: its instance id and its share are kept for it."""
+
+Partitions = Mapping[str, "tuple[int, ...]"]
+"""Partitions by topic id."""
+
+_T = TypeVar("_T")
 
 
 class ConsumerGroupMemberState(enum.IntEnum):
@@ -37,6 +42,9 @@ class ConsumerGroupMemberState(enum.IntEnum):
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
+
+
+_STATES = frozenset(ConsumerGroupMemberState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +61,11 @@ class GroupEpoch:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic in `PartitionMetadata`; `racks` by partition, empty where none are known."""
+    """A topic in `PartitionMetadata`."""
 
     topic_id: str
     topic: str
     partitions: int
-    racks: Mapping[int, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +79,12 @@ class PartitionMetadata:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassicProtocol:
-    """A strategy that a classic member offers, with its subscription in the bytes of the classic protocol."""
-
-    name: str
-    metadata: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ClassicMember:
-    """The data of a member that speaks the classic protocol in a KIP-848 group (online migration)."""
-
-    session_timeout_ms: int = 0
-    protocols: tuple[ClassicProtocol, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ConsumerGroupMember:
     """ConsumerGroupMemberMetadata: a member as it described itself.
 
     `regular_expression` is None or empty where it subscribes by names alone. `rebalance_timeout_ms` is how
     long it may take to revoke; -1 for unknown. `assignor` is the server assignor that it asks for, None for
-    the broker's default. `classic` is None for a member that speaks the new protocol.
+    the broker's default.
     """
 
     instance_id: str | None
@@ -104,38 +95,20 @@ class ConsumerGroupMember:
     regular_expression: str | None = None
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
-    classic: ClassicMember | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignmentEpoch:
-    """ConsumerGroupTargetAssignmentMetadata: the target assignment is complete, and of this group epoch.
-
-    `timestamp_ms` is when it was computed, in milliseconds since the epoch; 0 where the broker does not say.
-    """
+    """ConsumerGroupTargetAssignmentMetadata: the target assignment is complete, and of this group epoch."""
 
     epoch: int
-    timestamp_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class TargetAssignment:
-    """ConsumerGroupTargetAssignmentMember: the target partitions of a member, by topic id."""
+    """ConsumerGroupTargetAssignmentMember: the target partitions of a member."""
 
-    partitions: Mapping[str, tuple[int, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class AssignedPartitions:
-    """Partitions of a topic that a member has, or has to give up.
-
-    `epochs` are the group epochs in which it was given each of them; empty from brokers that do not write
-    them, None if the record has null.
-    """
-
-    topic_id: str
-    partitions: tuple[int, ...]
-    epochs: tuple[int, ...] | None = ()
+    partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,21 +122,15 @@ class CurrentAssignment:
     epoch: int
     previous_epoch: int
     state: ConsumerGroupMemberState
-    assigned: tuple[AssignedPartitions, ...]
-    pending_revocation: tuple[AssignedPartitions, ...] = ()
+    assigned: Partitions
+    pending_revocation: Partitions = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRegularExpression:
-    """ConsumerGroupRegularExpression: the topics that a regular expression matches.
-
-    `metadata_version` is the version of the cluster's metadata in which the broker looked them up, at
-    `timestamp_ms`.
-    """
+    """ConsumerGroupRegularExpression: the topics that a regular expression matches."""
 
     topics: tuple[str, ...]
-    metadata_version: int
-    timestamp_ms: int
 
 
 ConsumerGroupValue = (
@@ -181,226 +148,133 @@ def decode_consumer_group_value(
     record: ConsumerGroupRecord, data: bytes | bytearray | memoryview
 ) -> ConsumerGroupValue:
     """The value of a record of this kind; `ProtocolError` if the bytes do not follow its schema."""
-    subject, struct = _KINDS[record]
+    subject, read = _KINDS[record]
     reader = Reader(data, subject, flexible=True)
     version = reader.int16("version")
     if version != NEWEST_VERSION:
         raise reader.error("version", 0, f"{version} is not known: this reads version {NEWEST_VERSION}")
-    value: ConsumerGroupValue = struct.read(reader)
+    value = read(reader)
     reader.finish("tagged_fields")
     return value
 
 
-def encode_consumer_group_value(value: ConsumerGroupValue) -> bytes:
-    """The bytes of `value`, as the broker of Kafka 4.4 writes them."""
-    subject, struct = next(kind for kind in _KINDS.values() if isinstance(value, kind[1].value_class))
-    writer = Writer(subject, flexible=True)
-    writer.int16("version", NEWEST_VERSION)
-    struct.write(writer, value)
-    return writer.getvalue()
+# Each function reads a struct to its end: the tagged fields, of which the schemas have at most one.
 
 
-# ---- how schemas are written down
+def _tagged(reader: Reader, field: str, read: Callable[[Reader, str], _T], absent: _T) -> _T:
+    """The tagged field 0 of a struct; `absent` if the bytes do not have it."""
+    value = absent
+    for tag in reader.tagged_fields("tagged_fields"):
+        if tag == 0:
+            value = read(reader, field)
+    return value
 
 
-class _Type(NamedTuple):
-    """The type of a field, and how many bytes its smallest value takes."""
-
-    read: Callable[[Reader, str], Any]
-    write: Callable[[Writer, str, Any], None]
-    smallest: int
+def _group_epoch(reader: Reader) -> GroupEpoch:
+    epoch = reader.int32("epoch")
+    return GroupEpoch(epoch, _tagged(reader, "metadata_hash", Reader.int64, 0))
 
 
-class _Struct:
-    """The fields of a struct, in the order of the bytes and of the attributes of its class.
-
-    The last attribute is that of `tagged`, if there is one: its name, its type, and its value where the bytes
-    do not have the field.
-    """
-
-    def __init__(
-        self, value_class: type, *of_fields: tuple[str, _Type], tagged: tuple[str, _Type, Any] | None = None
-    ) -> None:
-        self.value_class = value_class
-        self.smallest = sum(type.smallest for _, type in of_fields) + 1
-        self._attributes = [each.name for each in fields(value_class)]
-        self._readers = [(name, type.read) for name, type in of_fields]
-        self._writers = [(name, type.write) for name, type in of_fields]
-        self._tagged = tagged
-
-    def read(self, reader: Reader) -> Any:
-        values = [read(reader, name) for name, read in self._readers]
-        if self._tagged is None:
-            reader.skip_tagged_fields("tagged_fields")
-        else:
-            name, type, value = self._tagged
-            for tag in reader.tagged_fields("tagged_fields"):
-                if tag == 0:
-                    value = type.read(reader, name)
-            values.append(value)
-        return self.value_class(*values)
-
-    def write(self, writer: Writer, value: Any) -> None:
-        values = [getattr(value, attribute) for attribute in self._attributes]
-        for (name, write), given in zip(self._writers, values, strict=False):
-            write(writer, name, given)
-        if self._tagged is None or values[-1] == self._tagged[2]:
-            writer.no_tagged_fields()
-        else:
-            name, type, _ = self._tagged
-            tagged = Writer(name, flexible=True)
-            type.write(tagged, name, values[-1])
-            writer.tagged_fields({0: tagged.getvalue()})
+def _partition_metadata(reader: Reader) -> PartitionMetadata:
+    topics = tuple([_topic(reader) for _ in reader.items("topics", 16 + 1 + 4 + 1 + 1)])
+    reader.skip_tagged_fields("tagged_fields")
+    return PartitionMetadata(topics)
 
 
-def _array(struct: _Struct) -> _Type:
-    def read(reader: Reader, field: str) -> Any:
-        return tuple([struct.read(reader) for _ in reader.items(field, struct.smallest)])
-
-    def write(writer: Writer, field: str, values: Any) -> None:
-        for value in writer.items(field, values):
-            struct.write(writer, value)
-
-    return _Type(read, write, 1)
-
-
-def _by(key: tuple[str, _Type], value: tuple[str, _Type], *, once: bool) -> _Type:
-    """An array of structs of two fields, as a mapping; `once`: no key may come twice."""
-    (key_field, of_key), (value_field, of_value) = key, value
-
-    def read(reader: Reader, field: str) -> Any:
-        found: dict[Any, Any] = {}
-        for _ in reader.items(field, of_key.smallest + of_value.smallest + 1):
-            start = reader.offset
-            name = of_key.read(reader, key_field)
-            if once and name in found:
-                raise reader.error(key_field, start, f"{name} is there twice")
-            found[name] = of_value.read(reader, value_field)
-            reader.skip_tagged_fields("tagged_fields")
-        return found
-
-    def write(writer: Writer, field: str, values: Any) -> None:
-        for name, given in writer.items(field, list(values.items())):
-            of_key.write(writer, key_field, name)
-            of_value.write(writer, value_field, given)
-            writer.no_tagged_fields()
-
-    return _Type(read, write, 1)
-
-
-def _nullable(struct: _Struct) -> _Type:
-    def read(reader: Reader, field: str) -> Any:
-        return struct.read(reader) if reader.uvarint(field) else None
-
-    def write(writer: Writer, field: str, value: Any) -> None:
-        writer.uvarint(0 if value is None else 1)
-        if value is not None:
-            struct.write(writer, value)
-
-    return _Type(read, write, 1)
-
-
-def _read_state(reader: Reader, field: str) -> ConsumerGroupMemberState:
-    state = reader.int8(field)
-    return ConsumerGroupMemberState(state) if state in _STATES else ConsumerGroupMemberState.UNKNOWN
-
-
-def _write_nullable_int32s(writer: Writer, field: str, value: tuple[int, ...] | None) -> None:
-    if value is None:
-        writer.uvarint(0)
-    else:
-        writer.int32s(field, value)
-
-
-_STATES = frozenset(ConsumerGroupMemberState)
-_STATE = _Type(_read_state, Writer.int8, 1)
-_INT32 = _Type(Reader.int32, Writer.int32, 4)
-_INT64 = _Type(Reader.int64, Writer.int64, 8)
-_UUID = _Type(Reader.uuid, Writer.uuid, 16)
-_STRING = _Type(Reader.string, Writer.string, 1)
-_NULLABLE_STRING = _Type(Reader.nullable_string, Writer.nullable_string, 1)
-_BYTES = _Type(Reader.byte_array, Writer.byte_array, 1)
-_STRINGS = _Type(Reader.strings, Writer.strings, 1)
-_INT32S = _Type(Reader.int32s, Writer.int32s, 1)
-_NULLABLE_INT32S = _Type(Reader.nullable_int32s, _write_nullable_int32s, 1)
-
-
-# ---- the schemas
-
-_TOPIC_METADATA = _Struct(
-    TopicMetadata,
-    ("topic_id", _UUID),
-    ("topic_name", _STRING),
-    ("num_partitions", _INT32),
-    ("partition_metadata", _by(("partition", _INT32), ("racks", _STRINGS), once=False)),
-)
-_CLASSIC_MEMBER = _Struct(
-    ClassicMember,
-    ("session_timeout_ms", _INT32),
-    ("supported_protocols", _array(_Struct(ClassicProtocol, ("name", _STRING), ("metadata", _BYTES)))),
-)
-_ASSIGNED = _array(
-    _Struct(
-        AssignedPartitions,
-        ("topic_id", _UUID),
-        ("partitions", _INT32S),
-        tagged=("assignment_epochs", _NULLABLE_INT32S, ()),
+def _topic(reader: Reader) -> TopicMetadata:
+    topic = TopicMetadata(
+        reader.uuid("topic_id"), reader.string("topic_name"), reader.int32("num_partitions")
     )
-)
+    for _ in reader.items("partition_metadata", 4 + 1 + 1):
+        reader.int32("partition")
+        reader.strings("racks")
+        reader.skip_tagged_fields("tagged_fields")
+    reader.skip_tagged_fields("tagged_fields")
+    return topic
 
-_KINDS: Mapping[ConsumerGroupRecord, tuple[str, _Struct]] = {
-    ConsumerGroupRecord.METADATA: (
-        "consumer group metadata",
-        _Struct(GroupEpoch, ("epoch", _INT32), tagged=("metadata_hash", _INT64, 0)),
-    ),
-    ConsumerGroupRecord.PARTITION_METADATA: (
-        "consumer group partition metadata",
-        _Struct(PartitionMetadata, ("topics", _array(_TOPIC_METADATA))),
-    ),
-    ConsumerGroupRecord.MEMBER_METADATA: (
-        "consumer group member metadata",
-        _Struct(
-            ConsumerGroupMember,
-            ("instance_id", _NULLABLE_STRING),
-            ("rack_id", _NULLABLE_STRING),
-            ("client_id", _STRING),
-            ("client_host", _STRING),
-            ("subscribed_topic_names", _STRINGS),
-            ("subscribed_topic_regex", _NULLABLE_STRING),
-            ("rebalance_timeout_ms", _INT32),
-            ("server_assignor", _NULLABLE_STRING),
-            # Brokers write null for a member of the new protocol; without the field it is an empty struct.
-            tagged=("classic_member_metadata", _nullable(_CLASSIC_MEMBER), ClassicMember()),
-        ),
-    ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: (
-        "target assignment metadata",
-        _Struct(
-            TargetAssignmentEpoch,
-            ("assignment_epoch", _INT32),
-            tagged=("assignment_timestamp", _INT64, 0),
-        ),
-    ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: (
-        "target assignment",
-        _Struct(
-            TargetAssignment,
-            ("topic_partitions", _by(("topic_id", _UUID), ("partitions", _INT32S), once=True)),
-        ),
-    ),
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: (
-        "current assignment",
-        _Struct(
-            CurrentAssignment,
-            ("member_epoch", _INT32),
-            ("previous_member_epoch", _INT32),
-            ("state", _STATE),
-            ("assigned_partitions", _ASSIGNED),
-            ("partitions_pending_revocation", _ASSIGNED),
-        ),
-    ),
-    ConsumerGroupRecord.REGULAR_EXPRESSION: (
-        "resolved regular expression",
-        _Struct(ResolvedRegularExpression, ("topics", _STRINGS), ("version", _INT64), ("timestamp", _INT64)),
-    ),
+
+def _member(reader: Reader) -> ConsumerGroupMember:
+    member = ConsumerGroupMember(
+        instance_id=reader.nullable_string("instance_id"),
+        rack=reader.nullable_string("rack_id"),
+        client_id=reader.string("client_id"),
+        client_host=reader.string("client_host"),
+        topics=reader.strings("subscribed_topic_names"),
+        regular_expression=reader.nullable_string("subscribed_topic_regex"),
+        rebalance_timeout_ms=reader.int32("rebalance_timeout_ms"),
+        assignor=reader.nullable_string("server_assignor"),
+    )
+    _tagged(reader, "classic_member_metadata", _classic_member, None)
+    return member
+
+
+def _classic_member(reader: Reader, field: str) -> None:
+    """The data of a member that speaks the classic protocol in the group (online migration), or null."""
+    if reader.uvarint(field):
+        reader.int32("session_timeout_ms")
+        for _ in reader.items("supported_protocols", 1 + 1 + 1):
+            reader.string("name")
+            reader.byte_array("metadata")
+            reader.skip_tagged_fields("tagged_fields")
+        reader.skip_tagged_fields("tagged_fields")
+
+
+def _target_epoch(reader: Reader) -> TargetAssignmentEpoch:
+    epoch = reader.int32("assignment_epoch")
+    _tagged(reader, "assignment_timestamp", Reader.int64, 0)
+    return TargetAssignmentEpoch(epoch)
+
+
+_TOPIC_BYTES = 16 + 1 + 1
+"""An id, no partitions, and no tagged fields."""
+
+
+def _target_assignment(reader: Reader) -> TargetAssignment:
+    partitions: dict[str, tuple[int, ...]] = {}
+    for _ in reader.items("topic_partitions", _TOPIC_BYTES):
+        start = reader.offset
+        topic_id = reader.uuid("topic_id")
+        if topic_id in partitions:
+            raise reader.error("topic_id", start, f"{topic_id} is there twice")
+        partitions[topic_id] = reader.int32s("partitions")
+        reader.skip_tagged_fields("tagged_fields")
+    reader.skip_tagged_fields("tagged_fields")
+    return TargetAssignment(partitions)
+
+
+def _current_assignment(reader: Reader) -> CurrentAssignment:
+    epoch, previous_epoch = reader.int32("member_epoch"), reader.int32("previous_member_epoch")
+    number = reader.int8("state")
+    state = ConsumerGroupMemberState(number) if number in _STATES else ConsumerGroupMemberState.UNKNOWN
+    assigned = _assigned(reader, "assigned_partitions")
+    pending_revocation = _assigned(reader, "partitions_pending_revocation")
+    reader.skip_tagged_fields("tagged_fields")
+    return CurrentAssignment(epoch, previous_epoch, state, assigned, pending_revocation)
+
+
+def _assigned(reader: Reader, field: str) -> Partitions:
+    partitions: dict[str, tuple[int, ...]] = {}
+    for _ in reader.items(field, _TOPIC_BYTES):
+        topic_id = reader.uuid("topic_id")
+        partitions[topic_id] = reader.int32s("partitions")
+        _tagged(reader, "assignment_epochs", Reader.nullable_int32s, ())
+    return partitions
+
+
+def _regular_expression(reader: Reader) -> ResolvedRegularExpression:
+    topics = reader.strings("topics")
+    reader.int64("version")
+    reader.int64("timestamp")
+    reader.skip_tagged_fields("tagged_fields")
+    return ResolvedRegularExpression(topics)
+
+
+_KINDS: Mapping[ConsumerGroupRecord, tuple[str, Callable[[Reader], ConsumerGroupValue]]] = {
+    ConsumerGroupRecord.METADATA: ("consumer group metadata", _group_epoch),
+    ConsumerGroupRecord.PARTITION_METADATA: ("consumer group partition metadata", _partition_metadata),
+    ConsumerGroupRecord.MEMBER_METADATA: ("consumer group member metadata", _member),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: ("target assignment metadata", _target_epoch),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: ("target assignment", _target_assignment),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: ("current assignment", _current_assignment),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: ("resolved regular expression", _regular_expression),
 }

@@ -17,7 +17,7 @@ from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.group_replay import Replayed
-from kafka_assignors_replay.history.kip848_records import AssignedPartitions, CurrentAssignment
+from kafka_assignors_replay.history.kip848_records import CurrentAssignment, Partitions
 from kafka_assignors_replay.history.measures import Measures, Mode, Sums
 from kafka_assignors_replay.history.rebalances import Cause, Generation
 from kafka_assignors_replay.history.records import DecodedRecord, RecordKind, to_micros
@@ -123,16 +123,14 @@ def current(record: Record, event: DecodedRecord, catalogue: Catalogue) -> Rows:
     return [(*place, said.epoch, said.previous_epoch, state, assigned, pending, sorted(unknown))]
 
 
-def _by_name(
-    assigned: Sequence[AssignedPartitions], catalogue: Catalogue, unknown: set[str]
-) -> TopicPartitions:
+def _by_name(partitions: Partitions, catalogue: Catalogue, unknown: set[str]) -> TopicPartitions:
     by_name: dict[str, Sequence[int]] = {}
-    for share in assigned:
-        name = catalogue.name_of(share.topic_id)
+    for topic_id, numbers in partitions.items():
+        name = catalogue.name_of(topic_id)
         if name is None:
-            unknown.add(share.topic_id)
+            unknown.add(topic_id)
         else:
-            by_name[name] = share.partitions
+            by_name[name] = numbers
     return by_name
 
 
