@@ -15,13 +15,13 @@ from dataclasses import asdict
 from datetime import datetime
 from importlib import resources
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_assignors_replay.history.faults import FaultKind
-from kafka_assignors_replay.history.measures import FIGURES, Mode
+from kafka_assignors_replay.history.measures import Mode
 from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.findings import (
     PLOTTED_GROUPS,
@@ -71,9 +71,7 @@ def html_report(result: ReplayResult) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        when=_when, share="{:.1%}".format, ratio="{:.2f}".format, shortened=plots.shortened, shell=shlex.quote
-    )
+    environment.filters.update(when=_when, signed=_signed, shortened=plots.shortened, shell=shlex.quote)
     mode = leading_mode(result)
     recorded = [row for row in result.timeline if row.mode is mode and row.strategy == RECORDED]
     drawn, strips = plots.timeline(recorded, [section["summary"] for section in sections[:PLOTTED_GROUPS]])
@@ -92,7 +90,7 @@ def html_report(result: ReplayResult) -> str:
         places={section["summary"].group: f"group-{place}" for place, section in enumerate(sections)},
         suggested=[s for s in every if s["finding"] is not None and s["finding"].suggests],
         headline=headline(found),
-        tiles=_tiles(result, found),
+        found=found,
         period=period(days_of(result.history)),
         timeline_period=drawn,
         strips=strips,
@@ -110,82 +108,6 @@ def html_report(result: ReplayResult) -> str:
         script=Markup(script),
         script_hash=f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'",
     )
-
-
-class _Tile(NamedTuple):
-    """A figure at the top of the report; `good` is None for a figure that is neither good nor bad."""
-
-    title: str
-    figure: str
-    detail: str
-    good: bool | None = None
-
-
-def _tiles(result: ReplayResult, found: Sequence[GroupFinding]) -> tuple[_Tile, ...]:
-    """The groups that gain, the moves and pauses that all gains and trade-offs save, and the check."""
-    moved, saved_moves = sum(f.recorded.moved for f in found), sum(f.saved_moves for f in found)
-    paused = sum(f.paused_s_per_day[0] for f in found)
-    saved_paused = sum(f.saved_paused_s_per_day for f in found if not f.pauses_as_long)
-    with_consumer = saved_paused + sum(
-        f.paused_s_per_day[1] - f.cooperative_paused_s_per_day
-        for f in found
-        if f.consumer_saves and f.cooperative_paused_s_per_day is not None
-    )
-    if_cooperative = f"; {_signed(-with_consumer)} with the cooperative consumer"
-    changing, trading = sum(f.gains for f in found), sum(f.trades for f in found)
-    truth = result.truth
-    return (
-        _Tile(
-            "Groups that gain",
-            f"{changing:,} of {len(result.groups):,}",
-            f"{trading:,} {'trade-off' if trading == 1 else 'trade-offs'}",
-        ),
-        _Tile("Moves", _signed(-saved_moves), f"of {moved:,} moved partitions", _sign(saved_moves)),
-        _Tile(
-            "Pause (model)",
-            _signed(-saved_paused),
-            f"of {paused:,.0f} partition-seconds {period(days_of(result.history))}"
-            + (if_cooperative if round(with_consumer) != round(saved_paused) else ""),
-            _sign(round(saved_paused)),
-        ),
-        _Tile(
-            "Accuracy check",
-            "passes" if truth.holds else "fails",
-            f"{truth.matched:,} of {truth.checked:,} assignments match",
-            truth.holds,
-        ),
-    )
-
-
-def _sign(figure: float) -> bool | None:
-    return None if figure == 0 else figure > 0
-
-
-class _Change(NamedTuple):
-    """A figure of a group as recorded and under the best strategy; for every figure less is better.
-
-    `delta` is empty, and `better` None, where the figure stays the same.
-    """
-
-    title: str
-    before: str
-    after: str
-    delta: str
-    better: bool | None
-
-
-def _changes(finding: GroupFinding) -> tuple[_Change, ...]:
-    changes = []
-    for name, (before, after) in finding.compared.items():
-        title, digits = FIGURES[name].title, 2 if name == "max_over_mean" else 0
-        if before is None or after is None:
-            changes.append(_Change(title, "–", "–", "", None))
-            continue
-        # The difference of the rounded figures, so that the shown figures add up.
-        delta = round(after, digits) - round(before, digits)
-        was, would_be = f"{before:,.{digits}f}", f"{after:,.{digits}f}"
-        changes.append(_Change(title, was, would_be, _signed(delta, digits) if delta else "", _sign(-delta)))
-    return tuple(changes)
 
 
 def _signed(figure: float, digits: int = 0) -> str:
@@ -219,7 +141,6 @@ def _sections(
                 "summary": summaries[group],
                 "finding": finding,
                 "sentence": sentence(finding) if finding is not None else "",
-                "changes": _changes(finding) if finding is not None else (),
                 "rows": [
                     {"strategy": name, "verdicts": by_mode, "best": name in best}
                     for name, by_mode in own.items()

@@ -80,21 +80,16 @@ def _total(total: StrategyTotal) -> dict[str, object]:
 def _findings(result: ReplayResult) -> Iterator[dict[str, object]]:
     """A finding names verdicts by strategy; the verdicts themselves are in the document already."""
     for finding in find(result):
-        yield {
-            "group": finding.group,
-            "mode": finding.mode,
-            "best": finding.best.strategy,
-            "equals": finding.equals,
-            "gains": finding.gains,
-            "worse": finding.worse,
-            "saved_moves": finding.saved_moves,
-            "saved_paused_s_per_day": finding.saved_paused_s_per_day,
-            "with_cooperative_consumer": finding.cooperative and finding.cooperative.strategy,
-            "cooperative_paused_s_per_day": finding.cooperative_paused_s_per_day,
-            "saved_rack_misses": finding.saved_rack_misses,
-            "better_balance": finding.better_balance,
-            "sentence": sentence(finding),
-        }
+        said = {"best": finding.best.strategy, "sentence": sentence(finding)}
+        said["with_cooperative_consumer"] = finding.cooperative and finding.cooperative.strategy
+        yield {name: said[name] if name in said else getattr(finding, name) for name in _OF_FINDING}
+
+
+_OF_FINDING = (
+    *("group", "mode", "best", "equals", "gains", "worse", "saved_moves", "saved_paused_s_per_day"),
+    *("with_cooperative_consumer", "cooperative_paused_s_per_day", "saved_rack_misses", "better_balance"),
+    "sentence",
+)
 
 
 _SECONDS_A_DAY = 86_400

@@ -54,6 +54,27 @@ _EQUAL_PAUSES = 1.01
 _SECONDS_A_DAY = 86_400
 
 
+class Compared(NamedTuple):
+    """A figure of a group as recorded and under the best strategy, None where it is unknown; less is better.
+    Reports show so many `digits` of it."""
+
+    name: str
+    before: float | None
+    after: float | None
+    digits: int = 0
+
+    @property
+    def title(self) -> str:
+        return FIGURES[self.name].title
+
+    @property
+    def difference(self) -> float | None:
+        """That of the rounded figures, so that the shown figures add up."""
+        if self.before is None or self.after is None:
+            return None
+        return round(self.after, self.digits) - round(self.before, self.digits)
+
+
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
     """The savings of one group. `best` is the recorded verdict itself if no strategy is better.
@@ -121,27 +142,32 @@ class GroupFinding:
         return would_be is not None and would_be * _EQUAL_PAUSES < self.paused_s_per_day[0]
 
     @property
-    def compared(self) -> dict[str, tuple[float | None, float | None]]:
-        """The figures that the report shows, by name, as recorded and under `best`; less is better.
+    def consumer_saves_s_per_day(self) -> float:
+        """By how much the cooperative consumer would shorten the pauses under `best`; 0 if not those of
+        production."""
+        would_be = self.cooperative_paused_s_per_day
+        return self.paused_s_per_day[1] - would_be if would_be is not None and self.consumer_saves else 0
 
-        They are None where they are unknown, and equal where they differ by less than the report shows.
-        """
+    @property
+    def compared(self) -> tuple[Compared, ...]:
+        """The figures that the report shows, in its order. They are equal where they differ by less than it
+        shows."""
         recorded, best = self.recorded, self.best
         paused, would_be = self.paused_s_per_day
-        return {
-            "moved": (recorded.moved, best.moved),
-            "paused_s": (paused, paused if self.pauses_as_long else would_be),
-            "rack_misses": (recorded.rack_misses, best.rack_misses),
-            "max_over_mean": (round(recorded.max_over_mean, 2), round(best.max_over_mean, 2)),
-        }
+        return (
+            Compared("moved", recorded.moved, best.moved),
+            Compared("paused_s", paused, paused if self.pauses_as_long else would_be),
+            Compared("rack_misses", recorded.rack_misses, best.rack_misses),
+            Compared("max_over_mean", round(recorded.max_over_mean, 2), round(best.max_over_mean, 2), 2),
+        )
 
     @property
     def worse(self) -> tuple[str, ...]:
         """The titles of the figures that are worse under `best` than recorded."""
         return tuple(
-            FIGURES[name].title
-            for name, (before, after) in self.compared.items()
-            if before is not None and after is not None and after > before
+            each.title
+            for each in self.compared
+            if each.before is not None and each.after is not None and each.after > each.before
         )
 
     @property
