@@ -167,7 +167,7 @@ class _GroupFold:
         if not generation.is_of_consumers:
             return
         causes = self._causes.feed(generation)
-        sums.add_causes(causes)
+        sums.churn.update(causes)
         self._ownership.feed(generation)
         for fault in self._faults.feed(generation):
             self._add_fault(fault)

@@ -257,7 +257,7 @@ def _assigned(reader: Reader, field: str) -> Partitions:
     for _ in reader.items(field, _TOPIC_BYTES):
         topic_id = reader.uuid("topic_id")
         partitions[topic_id] = reader.int32s("partitions")
-        _tagged(reader, "assignment_epochs", Reader.nullable_int32s, ())
+        _tagged(reader, "assignment_epochs", Reader.nullable_int32s, None)
     return partitions
 
 

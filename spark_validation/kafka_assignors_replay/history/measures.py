@@ -10,9 +10,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 
 class Mode(str, enum.Enum):
@@ -92,22 +92,23 @@ class Shown(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure of a `Verdict`: made `of` the measures of each rebalance by `rule`.
+    """A figure of a `Verdict`: made `of` the measures of each rebalance, by default of the one with its own
+    name, by `rule`.
 
     `judged` says whether a policy may have a rule about it, `in_totals` whether the totals of the JSON report
     have it. `title` is its name where a report compares two strategies; less is better. `whole` and
     `optional` are of its type.
     """
 
-    name: str
-    whole: bool
-    optional: bool
-    of: Callable[[Measures], Any]
-    rule: Rule
-    judged: bool
-    in_totals: bool
-    title: str
-    shown: Shown | None
+    of: Callable[[Measures], Any] | None = None
+    rule: Rule = Rule.SUM
+    judged: bool = False
+    in_totals: bool = False
+    title: str = ""
+    shown: Shown | None = None
+    name: str = ""
+    whole: bool = False
+    optional: bool = False
 
     @property
     def weight(self) -> str:
@@ -122,20 +123,6 @@ class Figure(NamedTuple):
     def unknown(self) -> float | None:
         """The value without any rebalance."""
         return None if self.optional else 0 if self.whole else 1.0 if self.rule is Rule.KEPT else 0.0
-
-
-def _figure(
-    of: str | Callable[[Measures], Any],
-    rule: Rule = Rule.SUM,
-    *,
-    judged: bool = False,
-    in_totals: bool = False,
-    title: str = "",
-    shown: Shown | None = None,
-) -> dict[str, Any]:
-    """The metadata of a field of `Verdict`, which `Figure` describes."""
-    get = attrgetter(of) if isinstance(of, str) else of
-    return {"figure": (get, rule, judged, in_totals, title, shown)}
 
 
 def _spread(measures: Measures) -> int:
@@ -167,66 +154,67 @@ class Verdict:
     group: str
     strategy: str
     mode: Mode
-    rebalances: int = field(metadata=_figure(lambda _: 1, in_totals=True))
-    generations: int = field(metadata=_figure("rounds"))
-    moved: int = field(
-        metadata=_figure(
-            "moved",
+    rebalances: Annotated[int, Figure(lambda _: 1, in_totals=True)]
+    generations: Annotated[int, Figure(lambda measures: measures.rounds)]
+    moved: Annotated[
+        int,
+        Figure(
             judged=True,
             in_totals=True,
             title="moved partitions",
             shown=Shown("moved", beside="least_moved", beside_name="least possible"),
-        )
-    )
-    least_moved: int = field(metadata=_figure("least_moved", in_totals=True))
-    could_stay: int = field(metadata=_figure("could_stay"))
-    stickiness: float = field(
-        metadata=_figure(
-            "could_stay",
-            Rule.KEPT,
+        ),
+    ]
+    least_moved: Annotated[int, Figure(in_totals=True)]
+    could_stay: Annotated[int, Figure()]
+    stickiness: Annotated[
+        float,
+        Figure(
+            rule=Rule.KEPT,
             judged=True,
             in_totals=True,
             shown=Shown("kept", "{:.1%}", terminal_format="{:.0%}", leave_out=3),
-        )
-    )
-    max_over_mean: float = field(
-        metadata=_figure(
-            "max_over_mean",
-            Rule.MEAN,
+        ),
+    ]
+    max_over_mean: Annotated[
+        float,
+        Figure(
+            rule=Rule.MEAN,
             judged=True,
             in_totals=True,
             title="fullest / mean",
             shown=Shown("fullest / mean", "{:.2f}", "worst_max_over_mean", "worst"),
-        )
-    )
-    worst_max_over_mean: float = field(
-        metadata=_figure("max_over_mean", Rule.MOST, judged=True, in_totals=True)
-    )
-    max_minus_min: float = field(metadata=_figure(_spread, Rule.MEAN, judged=True))
-    worst_max_minus_min: int = field(metadata=_figure(_spread, Rule.MOST, judged=True))
-    load_stddev: float = field(metadata=_figure("load_stddev", Rule.MEAN, judged=True))
-    second_rounds: int = field(
-        metadata=_figure(
+        ),
+    ]
+    worst_max_over_mean: Annotated[
+        float, Figure(lambda measures: measures.max_over_mean, Rule.MOST, judged=True, in_totals=True)
+    ]
+    max_minus_min: Annotated[float, Figure(_spread, Rule.MEAN, judged=True)]
+    worst_max_minus_min: Annotated[int, Figure(_spread, Rule.MOST, judged=True)]
+    load_stddev: Annotated[float, Figure(rule=Rule.MEAN, judged=True)]
+    second_rounds: Annotated[
+        int,
+        Figure(
             lambda measures: measures.rounds > 1,
             judged=True,
             in_totals=True,
             shown=Shown("second rounds", leave_out=6),
-        )
-    )
-    rack_misses: int | None = field(
-        metadata=_figure(
-            "rack_misses",
+        ),
+    ]
+    rack_misses: Annotated[
+        int | None,
+        Figure(
             judged=True,
             in_totals=True,
             title="rack misses",
             shown=Shown("rack misses", beside="least_rack_misses", beside_name="least", on_terminal=False),
-        )
-    )
-    least_rack_misses: int | None = field(metadata=_figure("least_rack_misses", in_totals=True))
-    vacated: int = field(metadata=_figure("vacated"))
-    paused_s: float = field(
-        metadata=_figure(
-            "paused_s",
+        ),
+    ]
+    least_rack_misses: Annotated[int | None, Figure(in_totals=True)]
+    vacated: Annotated[int, Figure()]
+    paused_s: Annotated[
+        float,
+        Figure(
             judged=True,
             in_totals=True,
             title="paused partition-seconds",
@@ -236,25 +224,19 @@ class Verdict:
                 terminal_heading="paused, s (model)",
                 leave_out=1,
             ),
-        )
-    )
-    paused_eager_s: float | None = field(metadata=_figure("paused_eager_s", Rule.SUM_OF_ALL, judged=True))
-    paused_cooperative_s: float | None = field(
-        metadata=_figure("paused_cooperative_s", Rule.SUM_OF_ALL, judged=True)
-    )
+        ),
+    ]
+    paused_eager_s: Annotated[float | None, Figure(rule=Rule.SUM_OF_ALL, judged=True)]
+    paused_cooperative_s: Annotated[float | None, Figure(rule=Rule.SUM_OF_ALL, judged=True)]
     failed: int
     failures: tuple[str, ...]
 
 
-FIGURES = {
-    each.name: Figure(
-        each.name,
-        str(each.type).startswith("int"),
-        str(each.type).endswith("None"),
-        *each.metadata["figure"],
-    )
-    for each in fields(Verdict)
-    if each.metadata
+FIGURES: dict[str, Figure] = {
+    name: figure._replace(name=name, whole=int in types, optional=type(None) in types)
+    for name, hint in get_type_hints(Verdict, include_extras=True).items()
+    for figure in getattr(hint, "__metadata__", ())
+    for types in [(hint.__origin__, *get_args(hint.__origin__))]
 }
 """The figures of a verdict that are made of the measures of each rebalance, in its order."""
 
@@ -262,7 +244,9 @@ COLUMNS = ("moved", "stickiness", "max_over_mean", "second_rounds", "paused_s", 
 """The figures in the tables of the reports, in their order."""
 
 _ADDED = [
-    (each.name, each.of, each.rule, each.whole) for each in FIGURES.values() if each.rule is not Rule.KEPT
+    (name, each.of or attrgetter(name), each.rule, each.whole)
+    for name, each in FIGURES.items()
+    if each.rule is not Rule.KEPT
 ]
 _SHOWN_FAILURES = 5
 

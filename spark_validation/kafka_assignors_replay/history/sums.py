@@ -6,6 +6,7 @@ Without tables, only the sums leave the process that folds a group, with the det
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
@@ -147,7 +148,7 @@ class JudgedFacts:
 
     rebalances: int = 0
     replayed: int = 0
-    not_replayed: dict[str, int] = field(default_factory=dict)
+    not_replayed: Counter[str] = field(default_factory=Counter)
     max_partitions: int = 0
     inferred_topics: set[str] = field(default_factory=set)
 
@@ -158,29 +159,23 @@ class JudgedFacts:
             self.replayed += 1
             self.max_partitions = max(self.max_partitions, row.measures.partitions)
         elif row.problem is not None:
-            self.not_replayed[row.problem] = self.not_replayed.get(row.problem, 0) + 1
+            self.not_replayed[row.problem] += 1
 
 
 _OF_FAULTS = ("joins", "leaves", "restarts", "expiries", "generations", "alone")
 """The counts of a `Fault`, which add up."""
 
 
-@dataclass(slots=True)
-class FaultSums:
-    """The episodes of one kind and client as one `total`: see `result.Culprit`."""
-
-    total: Fault
-    episodes: int = 1
-
-    def add(self, fault: Fault) -> None:
-        total = self.total
-        if fault.last_timestamp >= total.last_timestamp:
-            total.member_id, total.last_timestamp = fault.member_id, fault.last_timestamp
-        total.first_timestamp = min(total.first_timestamp, fault.first_timestamp)
-        total.members = max(total.members, fault.members)
-        for name in _OF_FAULTS:
-            setattr(total, name, getattr(total, name) + getattr(fault, name))
-        self.episodes += 1
+def _with_episode(culprit: Culprit, fault: Fault) -> Culprit:
+    return replace(
+        culprit,
+        member_id=(fault if fault.last_timestamp >= culprit.last_timestamp else culprit).member_id,
+        episodes=culprit.episodes + 1,
+        members=max(culprit.members, fault.members),
+        first_timestamp=min(culprit.first_timestamp, fault.first_timestamp),
+        last_timestamp=max(culprit.last_timestamp, fault.last_timestamp),
+        **{name: getattr(culprit, name) + getattr(fault, name) for name in _OF_FAULTS},
+    )
 
 
 Agreement = tuple[str, str, str, str | None]
@@ -214,9 +209,9 @@ class GroupSums:
     facts: GroupFacts = field(default_factory=GroupFacts)
     judged: JudgedFacts = field(default_factory=JudgedFacts)
     figures: dict[tuple[str, str], Sums] = field(default_factory=dict)  # by mode and strategy
-    churn: dict[Cause, int] = field(default_factory=dict)
-    culprits: dict[Charged, FaultSums] = field(default_factory=dict)
-    agreement: dict[Agreement, int] = field(default_factory=dict)
+    churn: Counter[Cause] = field(default_factory=Counter)
+    culprits: dict[Charged, Culprit] = field(default_factory=dict)
+    agreement: Counter[Agreement] = field(default_factory=Counter)
     differences: list[CheckedGeneration] = field(default_factory=list)
     undecodable: list[tuple[int, int, str | None, str]] = field(default_factory=list)
     rows: int = 0
@@ -234,30 +229,24 @@ class GroupSums:
             self.judged.add(row)
         add_row(self.figures, (row.mode, row.strategy), row)
 
-    def add_causes(self, causes: tuple[Cause, ...]) -> None:
-        for cause in causes:
-            self.churn[cause] = self.churn.get(cause, 0) + 1
-
     def add_fault(self, fault: Fault) -> None:
         key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
-        if key in self.culprits:
-            self.culprits[key].add(fault)
-        else:
-            self.culprits[key] = FaultSums(replace(fault))
+        known = self.culprits.get(key)
+        culprit = _built(Culprit, fault, episodes=1) if known is None else _with_episode(known, fault)
+        self.culprits[key] = culprit
 
-    def worst(self) -> list[tuple[Charged, FaultSums]]:
+    def worst(self) -> list[tuple[Charged, Culprit]]:
         """The culprits that a result names; no others leave the process."""
 
-        def place(item: tuple[Charged, FaultSums]) -> tuple[Any, ...]:
+        def place(item: tuple[Charged, Culprit]) -> tuple[Any, ...]:
             (kind, *names), found = item
             named = ((name is not None, name or "") for name in names)
-            return (-found.total.generations, kind.value, found.total.first_timestamp, *named)
+            return (-found.generations, kind.value, found.first_timestamp, *named)
 
         return sorted(self.culprits.items(), key=place)[:_MOST_CULPRITS]
 
     def add_checked(self, checked: CheckedGeneration) -> None:
-        key = checked.client, checked.strategy, checked.outcome, checked.explanation
-        self.agreement[key] = self.agreement.get(key, 0) + 1
+        self.agreement[checked.client, checked.strategy, checked.outcome, checked.explanation] += 1
         differs = checked.outcome in (CheckOutcome.EXPLAINED.value, CheckOutcome.UNEXPLAINED.value)
         if differs and len(self.differences) < MOST_LISTED:
             self.differences.append(checked)
@@ -348,18 +337,15 @@ def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
 
 def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
     """The clients and deployments that made each group rebalance most often."""
-    return tuple(
-        _built(Culprit, found.total, episodes=found.episodes) for sums in groups for _, found in sums.worst()
-    )
+    return tuple(culprit for sums in groups for _, culprit in sums.worst())
 
 
 def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     """How often the replay of range and roundrobin gives the recorded assignment, by client."""
-    clients: dict[tuple[str, str], dict[tuple[str, str | None], int]] = {}
+    clients: defaultdict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
     for sums in groups:
         for (client, strategy, outcome, explanation), count in sums.agreement.items():
-            by_outcome = clients.setdefault((client, strategy), {})
-            by_outcome[outcome, explanation] = by_outcome.get((outcome, explanation), 0) + count
+            clients[client, strategy][outcome, explanation] += count
     differing = sorted(
         (each for sums in groups for each in sums.differences), key=lambda each: (each.partition, each.offset)
     )
@@ -369,7 +355,7 @@ def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     )
 
 
-def _agreement(client: str, strategy: str, counts: dict[tuple[str, str | None], int]) -> ClientAgreement:
+def _agreement(client: str, strategy: str, counts: Counter[tuple[str, str | None]]) -> ClientAgreement:
     def total(outcome: CheckOutcome) -> int:
         return sum(count for (each, _), count in counts.items() if each == outcome.value)
 

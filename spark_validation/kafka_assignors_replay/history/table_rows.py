@@ -7,6 +7,7 @@ Times are microseconds since 1970, and partitions by topic are a list of pairs, 
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import date, datetime
@@ -139,15 +140,13 @@ class Daily:
     """The figures and the causes of each day, in UTC."""
 
     figures: dict[tuple[date, str, str], Sums] = field(default_factory=dict)  # with mode and strategy
-    churn: dict[tuple[date, Cause], int] = field(default_factory=dict)
+    churn: Counter[tuple[date, Cause]] = field(default_factory=Counter)
 
     def add_row(self, row: Replayed) -> None:
         add_row(self.figures, (row.timestamp.date(), row.mode, row.strategy), row)
 
     def add_causes(self, when: datetime, found: Sequence[Cause]) -> None:
-        for cause in found:
-            key = when.date(), cause
-            self.churn[key] = self.churn.get(key, 0) + 1
+        self.churn.update((when.date(), cause) for cause in found)
 
     def tables(self, group: str | None) -> dict[str, Rows]:
         """The rows of `metrics` and `churn`."""

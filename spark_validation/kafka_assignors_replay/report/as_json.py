@@ -80,7 +80,7 @@ def _total(total: StrategyTotal) -> dict[str, object]:
 def _findings(result: ReplayResult) -> Iterator[dict[str, object]]:
     """A finding names verdicts by strategy; the verdicts themselves are in the document already."""
     for finding in find(result):
-        said = {"best": finding.best.strategy, "sentence": sentence(finding)}
+        said: dict[str, object] = {"best": finding.best.strategy, "sentence": sentence(finding)}
         said["with_cooperative_consumer"] = finding.cooperative and finding.cooperative.strategy
         yield {name: said[name] if name in said else getattr(finding, name) for name in _OF_FINDING}
 
