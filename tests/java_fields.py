@@ -9,6 +9,7 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.wire import (
     ConsumerAssignment,
     Subscription,
@@ -32,8 +33,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     UnknownKey,
     decode_group_metadata,
     decode_key,
-    encode_group_metadata,
-    encode_key,
 )
 from kafka_assignors_replay.history.kip848_records import decode_consumer_group_value
 from tests.java_group_fields import consumer_group_fields, encode_consumer_group_fields, read_fields

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from compat_tests.support.offset_commits import OffsetCommit, decode_offset_commit, encode_offset_commit
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
@@ -37,8 +38,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     OffsetCommitKey,
     decode_group_metadata,
     decode_key,
-    encode_group_metadata,
-    encode_key,
 )
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.wire import (
     ProtocolError,
     decode_assignment,
@@ -33,8 +34,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     UnknownKey,
     decode_group_metadata,
     decode_key,
-    encode_group_metadata,
-    encode_key,
 )
 
 Json = dict[str, Any]

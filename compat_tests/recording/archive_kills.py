@@ -30,14 +30,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from compat_tests.support.group_records import encode_key
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.support.processes import Processes
-from kafka_assignors_replay.history.consumer_offsets import (
-    GroupMetadataKey,
-    OffsetCommitKey,
-    encode_key,
-    group_partition,
-)
+from kafka_assignors_replay.history.consumer_offsets import GroupMetadataKey, OffsetCommitKey, group_partition
 from spark_validation.recording.offsets_topic import read_group_records
 
 __all__ = [

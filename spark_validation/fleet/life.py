@@ -12,18 +12,13 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.group import NO_GENERATION, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies.registry import load_strategy
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import ConsumerAssignment, Names, encode_assignment, encode_member
-from kafka_assignors_replay.history.consumer_offsets import (
-    GroupMember,
-    GroupMetadata,
-    GroupMetadataKey,
-    encode_group_metadata,
-    encode_key,
-)
+from kafka_assignors_replay.history.consumer_offsets import GroupMember, GroupMetadata, GroupMetadataKey
 from spark_validation.fleet.happenings import Happening, What, happenings
 from spark_validation.fleet.profile import RACKS, Client, FleetOptions, GroupProfile, topics_of
 

@@ -12,11 +12,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from confluent_kafka import Producer, TopicPartition
 
+from compat_tests.support.group_records import encode_key
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_replay.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
 from kafka_assignors_replay.archive.run import run_archive
-from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey, encode_key
+from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
 from spark_validation.tests.groups import Log, member
 
 __all__ = ["ArchivedTopic"]

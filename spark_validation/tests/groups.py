@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from compat_tests.support.offset_commits import OffsetCommit, encode_offset_commit
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_replay.history.consumer_offsets import (
@@ -25,8 +26,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    encode_group_metadata,
-    encode_key,
 )
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMember,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
@@ -20,8 +21,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    encode_group_metadata,
-    encode_key,
 )
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.replay_tables import print_replay

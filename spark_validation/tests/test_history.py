@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey, encode_key
+from compat_tests.support.group_records import encode_key
+from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
 from kafka_assignors_replay.history.records import RecordKind, decode_record, group_of, to_micros
 from spark_validation.tests.folding import Folded, fold
 from spark_validation.tests.groups import Log, member

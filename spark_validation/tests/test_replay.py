@@ -16,10 +16,11 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from compat_tests.support.group_records import encode_key
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_cli.files import parse_toml
 from kafka_assignors_replay.engine_choice import ENGINES
-from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey, encode_key
+from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
 from kafka_assignors_replay.history.faults import FaultKind
 from kafka_assignors_replay.history.records import from_micros
 from kafka_assignors_replay.policy import RuleOutcome, judge, read_policy

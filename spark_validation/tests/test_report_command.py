@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_cli import main
@@ -25,8 +26,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    encode_group_metadata,
-    encode_key,
 )
 
 pytestmark = pytest.mark.exhaustive

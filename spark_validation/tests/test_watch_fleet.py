@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from compat_tests.support.group_records import encode_key
 from kafka_assignors_ops.watch.fleet import (
     DEAD_KEPT_S,
     EMPTY_KEPT_S,
@@ -16,7 +17,7 @@ from kafka_assignors_ops.watch.fleet import (
     GroupSnapshot,
 )
 from kafka_assignors_replay.catalogue import Catalogue
-from kafka_assignors_replay.history.consumer_offsets import GroupMetadataKey, encode_key
+from kafka_assignors_replay.history.consumer_offsets import GroupMetadataKey
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.records import LAST_MICROS, to_micros
 from spark_validation.tests.groups import Log, member

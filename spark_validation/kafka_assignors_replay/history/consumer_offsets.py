@@ -20,7 +20,6 @@ import struct
 from dataclasses import dataclass
 
 from kafka_assignors.wire.reader import Reader
-from kafka_assignors.wire.writer import Writer
 
 _KEY_SUBJECT = "record key"
 _OFFSET_COMMIT_TYPES = (0, 1)
@@ -109,32 +108,6 @@ def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
     else:
         key = UnknownKey(kind)
     return key
-
-
-def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> bytes:
-    """The bytes of `key`."""
-    writer = Writer(_KEY_SUBJECT)
-    if isinstance(key, OffsetCommitKey):
-        if key.type not in _OFFSET_COMMIT_TYPES:
-            raise writer.error("type", 0, f"{key.type} is not 0 or 1, the types of an offset commit")
-        writer.int16("type", key.type)
-        writer.string("group", key.group)
-        writer.string("topic", key.topic)
-        writer.int32("partition", key.partition)
-    elif isinstance(key, GroupMetadataKey):
-        writer.int16("type", _GROUP_METADATA_TYPE)
-        writer.string("group", key.group)
-    else:
-        writer.int16("type", key.type)
-        writer.string("group_id", key.group)
-        for part, value in (("member_id", key.member_id), ("regular_expression", key.regular_expression)):
-            is_due = _PART_OF.get(key.type) == part
-            if (value is not None) != is_due:
-                wanted = f"{'a' if is_due else 'no'} {part.replace('_', ' ')}"
-                raise writer.error(part, 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
-            if value is not None:
-                writer.string(part, value)
-    return writer.getvalue()
 
 
 def string_hash(text: str) -> int:
@@ -242,40 +215,3 @@ def _read_member(reader: Reader, version: int) -> GroupMember:
         rebalance_timeout_ms,
         instance_id,
     )
-
-
-def encode_group_metadata(value: GroupMetadata) -> bytes:
-    """The bytes of `value` in its own version.
-
-    Fields that the version lacks are left out, as in a broker that writes an older version.
-    """
-    version = value.version
-    writer = Writer(_GROUP_SUBJECT)
-    if not 0 <= version <= _NEWEST_VERSION:
-        raise writer.error(
-            "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_VERSION}"
-        )
-    writer.flexible = version >= _FIRST_FLEXIBLE_VERSION
-    writer.int16("version", version)
-    writer.string("protocol_type", value.protocol_type)
-    writer.int32("generation", value.generation)
-    writer.nullable_string("protocol", value.protocol)
-    writer.nullable_string("leader", value.leader)
-    if version >= 2:
-        writer.int64("current_state_timestamp", value.state_timestamp_ms)
-    for member in writer.items("members", value.members):
-        writer.string("member_id", member.member_id)
-        if version >= 3:
-            writer.nullable_string("group_instance_id", member.instance_id)
-        writer.string("client_id", member.client_id)
-        writer.string("client_host", member.client_host)
-        if version >= 1:
-            writer.int32("rebalance_timeout", member.rebalance_timeout_ms)
-        writer.int32("session_timeout", member.session_timeout_ms)
-        writer.byte_array("subscription", member.subscription)
-        writer.byte_array("assignment", member.assignment)
-        if writer.flexible:
-            writer.no_tagged_fields()
-    if writer.flexible:
-        writer.no_tagged_fields()
-    return writer.getvalue()
