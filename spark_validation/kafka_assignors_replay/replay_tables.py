@@ -99,8 +99,12 @@ def _groups(result: ReplayResult, found: Sequence[GroupFinding]) -> list[Rendera
     if still:
         names = ", ".join(still[:_SHOWN_GROUPS]) + (", …" if len(still) > _SHOWN_GROUPS else "")
         notes.append(f"Without a move under any strategy: {names}")
-    lines: list[RenderableType] = [Padding(Text(printable(note)), (0, 0, 0, 1)) for note in notes]
-    return [table.table, *lines] if shown else lines
+    return [table.table, *_notes(notes)] if shown else _notes(notes)
+
+
+def _notes(sentences: Iterable[str]) -> list[RenderableType]:
+    """Lines under a table, which begin where its cells do."""
+    return [Padding(Text(printable(each)), (0, 0, 0, 1)) for each in sentences]
 
 
 def _totals_table(result: ReplayResult) -> FittedTable:
@@ -180,19 +184,14 @@ def _truth(truth: TruthCheck) -> list[RenderableType]:
                 "yes" if client.must_match else "no",
             ]
         )
-    renderables: list[RenderableType] = [table]
-    for client in truth.clients:
-        for reason, count in sorted(client.explained.items()):
-            words = f"{counted(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
-            renderables.append(Padding(Text(printable(words)), (0, 0, 0, 1)))
-    verdict = "The check passes" if truth.holds else "The check fails"
-    renderables.append(
-        Text(
-            f" {verdict}: {truth.matched:,} of {truth.checked:,} led by Java or by kafka-assignors match.",
-            style="" if truth.holds else "bold red",
-        )
+    explained = _notes(
+        f"{counted(count, 'difference')} led by {client.client}, {client.strategy}: {reason}"
+        for client in truth.clients
+        for reason, count in sorted(client.explained.items())
     )
-    return renderables
+    passes, style = ("passes", "") if truth.holds else ("fails", "bold red")
+    matched = f"{truth.matched:,} of {truth.checked:,} led by Java or by kafka-assignors match."
+    return [table, *explained, Text(f" The check {passes}: {matched}", style=style)]
 
 
 def _sample(sample: SampleCheck) -> list[RenderableType]:

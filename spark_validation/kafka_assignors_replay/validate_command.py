@@ -20,7 +20,7 @@ from kafka_assignors_replay import command_options as shared
 from kafka_assignors_replay.replay_command import note_damage, run_replay_with_progress
 
 if TYPE_CHECKING:
-    from kafka_assignors_replay.policy import GroupJudgement, Judgement, Policy, PolicyRule, RuleJudgement
+    from kafka_assignors_replay.policy import GroupJudgement, Judgement, PolicyRule, RuleJudgement
     from kafka_assignors_replay.report.as_json import ReplayReport
 
 EPILOG = """Examples:
@@ -84,18 +84,19 @@ def validate(
 ) -> int:
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
-    from kafka_assignors_replay.policy import judge
+    from kafka_assignors_replay.policy import judge, read_policy
     from kafka_assignors_replay.report.as_json import read_report
     from kafka_assignors_replay.result import to_json
 
-    written = history is not None and history.endswith(".json")
-    if written:
+    written = Path(history) if history is not None and history.endswith(".json") else None
+    if written is not None:
         options.refuse_all_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
-    rules = _policy(policy)
+    rules = read_policy(parse_toml(policy, read_file(policy)), str(policy))
     ci = CiFormats(junit, github, json_file)
     ci.require()
-    if written:
-        report = _written_report(Path(str(history)))
+    if written is not None:
+        text = read_file(written, _MOST_REPORT_BYTES)
+        report = read_report(read_document("report", text, str(written)), str(written))
     else:
         # A replay needs a strategy, also if all rules are about the recorded assignments.
         asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
@@ -112,20 +113,6 @@ def validate(
 
 _OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
 """The parameters that also make sense with a written report."""
-
-
-def _policy(path: Path) -> Policy:
-    from kafka_assignors_replay.policy import read_policy
-
-    table = parse_toml(path, read_file(path))
-    return read_policy(table, str(path))
-
-
-def _written_report(path: Path) -> ReplayReport:
-    from kafka_assignors_replay.report.as_json import read_report
-
-    document = read_document("report", read_file(path, _MOST_REPORT_BYTES), str(path))
-    return read_report(document, str(path))
 
 
 # ---- the judgement, as a table, for CI and in JSON
@@ -239,28 +226,25 @@ def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
 
 def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -> dict[str, Any]:
     """The verdict as a JSON object; `policy` names the file of the policy."""
-    return {
-        "format": _FORMAT,
-        "verdict": judgement.verdict.value,
-        "policy": policy,
-        "source": report.source,
-        "rules": list(map(_rule_to_json, judgement.rules)),
-    }
+    from kafka_assignors_replay.result import to_json
+
+    rules = [
+        {
+            "name": each.rule.name,
+            "verdict": each.verdict,
+            "reason": each.reason,
+            **{key: getattr(each.rule, key) for key in _OF_A_RULE},
+            "groups": each.groups,
+        }
+        for each in judgement.rules
+    ]
+    source, verdict = report.source, judgement.verdict
+    made = {"format": _FORMAT, "verdict": verdict, "policy": policy, "source": source, "rules": rules}
+    form: dict[str, Any] = to_json(made)
+    return form
 
 
 _OF_A_RULE = ("metric", "strategy", "mode", "min", "max", "relative_to", "per")
-
-
-def _rule_to_json(judged: RuleJudgement) -> dict[str, Any]:
-    from kafka_assignors_replay.result import to_json
-
-    return {
-        "name": judged.rule.name,
-        "verdict": judged.verdict.value,
-        "reason": judged.reason,
-        **{key: to_json(getattr(judged.rule, key)) for key in _OF_A_RULE},
-        "groups": to_json(judged.groups),
-    }
 
 
 def add_to(app: typer.Typer) -> None:
