@@ -14,6 +14,7 @@ import pytest
 from kafka_assignors_cli import files, main
 from kafka_assignors_replay.result import RECORDED, to_json
 from spark_validation.tests.report_sample import sample
+from tests.test_cli import without_progress
 
 GROUP: dict[str, Any] = {
     "format": 1,
@@ -162,8 +163,9 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> int:
     said = capsys.readouterr()
     assert code in (0, 1, 2), said.err
     if code == 2 and not said.out:
-        assert said.err.startswith("kafka-assignors: error: ")
-        assert said.err.count("\n") == 1
+        error = without_progress(said.err)
+        assert error.startswith("kafka-assignors: error: ")
+        assert error.count("\n") == 1
     if code == 1:
         assert said.out, "a verdict is always on stdout"
     return code

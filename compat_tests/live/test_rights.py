@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import CLUSTER, Principal, Right, SecuredCluster
+from tests.test_cli import without_progress
 
 GROUP, TOPIC, OFFSETS = "billing", "orders", "__consumer_offsets"
 
@@ -122,7 +123,7 @@ def test_with_exactly_these_rights_a_command_tells_all(secured: SecuredCluster, 
 
 def said(done: subprocess.CompletedProcess[str]) -> list[str]:
     """The messages of a command without its progress, which depends on the speed of the machine."""
-    return [line for line in done.stderr.splitlines() if not line.endswith(" …")]
+    return without_progress(done.stderr).splitlines()
 
 
 def without_each(kind: str) -> pytest.MarkDecorator:

@@ -17,6 +17,7 @@ from kafka_assignors_cli.console import ExitCode
 from kafka_assignors_replay.engine_choice import ENGINES
 from spark_validation.tests.groups import TOPICS_SCHEMA
 from spark_validation.tests.test_foreign_parquet import TOPIC, not_utf8, retyped, table, with_column
+from tests.test_cli import without_progress
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
 
@@ -92,6 +93,6 @@ def test_a_process_of_its_own_says_no_more(tmp_path: Path, engine: str) -> None:
 def refusal(code: int, out: str, err: str) -> str:
     """The line with which the command refuses a history."""
     assert (code, out) == (ExitCode.CANNOT_RUN, ""), err
-    [line] = [line for line in err.splitlines() if not line.endswith(" …") and ": engine: " not in line]
+    [line] = [line for line in without_progress(err).splitlines() if ": engine: " not in line]
     assert line.startswith("kafka-assignors: error: ")
     return line

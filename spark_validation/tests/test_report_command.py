@@ -27,6 +27,7 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadataKey,
     OffsetCommitKey,
 )
+from tests.test_cli import without_progress
 
 pytestmark = pytest.mark.exhaustive
 
@@ -121,7 +122,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert main(["replay", *arguments, *engine]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    [line] = [line for line in err.splitlines() if not line.endswith(" …") and ": engine: " not in line]
+    [line] = [line for line in without_progress(err).splitlines() if ": engine: " not in line]
     assert line.startswith("kafka-assignors: error: ")
     return line.removeprefix("kafka-assignors: error: ")
 
@@ -229,7 +230,7 @@ def test_a_missing_java_is_named(history: Path, tmp_path: Path) -> None:
         env=environment,
     )
     assert (done.returncode, done.stdout) == (2, "")
-    engine, *_, line = [line for line in done.stderr.splitlines() if not line.endswith(" …")]
+    engine, *_, line = without_progress(done.stderr).splitlines()
     assert engine == "kafka-assignors: engine: spark (as asked for)"
     assert line.startswith("kafka-assignors: error: ")
     assert "Java" in line
