@@ -9,7 +9,7 @@ import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_assignors.wire.writer import Writer
+from compat_tests.support.group_records import RecordWriter
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMember,
@@ -153,26 +153,26 @@ _CLASSES: Mapping[ConsumerGroupRecord, type] = {
 
 def encode_consumer_group_fields(record: ConsumerGroupRecord, fields: Fields) -> bytes:
     """The bytes of these fields, as the broker of Kafka 4.4 writes them."""
-    writer = Writer(record.name, flexible=True)
+    writer = RecordWriter(record.name, flexible=True)
     writer.int16("version", 0)
     _SCHEMAS[record](writer, "", fields)
     return writer.getvalue()
 
 
-_Write = Callable[[Writer, str, Any], None]
+_Write = Callable[[RecordWriter, str, Any], None]
 
 
 def _struct(*of_fields: tuple[str, _Write], tagged: tuple[str, _Write, Any] | None = None) -> _Write:
     """Writes these fields in order, and the tagged field 0 unless it has its default."""
 
-    def write(writer: Writer, _: str, fields: Any) -> None:
+    def write(writer: RecordWriter, _: str, fields: Any) -> None:
         for name, write_field in of_fields:
             write_field(writer, name, fields[name])
         if tagged is None or fields.get(tagged[0], tagged[2]) == tagged[2]:
             writer.no_tagged_fields()
         else:
             name, write_field, _default = tagged
-            of_tag = Writer(name, flexible=True)
+            of_tag = RecordWriter(name, flexible=True)
             write_field(of_tag, name, fields[name])
             writer.tagged_fields({0: of_tag.getvalue()})
 
@@ -180,7 +180,7 @@ def _struct(*of_fields: tuple[str, _Write], tagged: tuple[str, _Write, Any] | No
 
 
 def _array(element: _Write) -> _Write:
-    def write(writer: Writer, name: str, values: Any) -> None:
+    def write(writer: RecordWriter, name: str, values: Any) -> None:
         for value in writer.items(name, values):
             element(writer, name, value)
 
@@ -188,7 +188,7 @@ def _array(element: _Write) -> _Write:
 
 
 def _nullable(struct: _Write) -> _Write:
-    def write(writer: Writer, name: str, value: Any) -> None:
+    def write(writer: RecordWriter, name: str, value: Any) -> None:
         writer.uvarint(0 if value is None else 1)
         if value is not None:
             struct(writer, name, value)
@@ -196,51 +196,53 @@ def _nullable(struct: _Write) -> _Write:
     return write
 
 
-def _nullable_int32s(writer: Writer, name: str, value: Any) -> None:
+def _nullable_int32s(writer: RecordWriter, name: str, value: Any) -> None:
     if value is None:
         writer.uvarint(0)
     else:
         writer.int32s(name, value)
 
 
-def _base64(writer: Writer, name: str, value: str) -> None:
+def _base64(writer: RecordWriter, name: str, value: str) -> None:
     writer.byte_array(name, base64.b64decode(value))
 
 
-_TOPIC = (("topicId", Writer.uuid), ("partitions", Writer.int32s))
+_TOPIC = (("topicId", RecordWriter.uuid), ("partitions", RecordWriter.int32s))
 _ASSIGNED = _array(_struct(*_TOPIC, tagged=("assignmentEpochs", _nullable_int32s, [])))
 _CLASSIC_MEMBER = _struct(
-    ("sessionTimeoutMs", Writer.int32),
-    ("supportedProtocols", _array(_struct(("name", Writer.string), ("metadata", _base64)))),
+    ("sessionTimeoutMs", RecordWriter.int32),
+    ("supportedProtocols", _array(_struct(("name", RecordWriter.string), ("metadata", _base64)))),
 )
 
 _SCHEMAS: Mapping[ConsumerGroupRecord, _Write] = {
-    ConsumerGroupRecord.METADATA: _struct(("epoch", Writer.int32), tagged=("metadataHash", Writer.int64, 0)),
+    ConsumerGroupRecord.METADATA: _struct(
+        ("epoch", RecordWriter.int32), tagged=("metadataHash", RecordWriter.int64, 0)
+    ),
     ConsumerGroupRecord.PARTITION_METADATA: _struct(
         (
             "topics",
             _array(
                 _struct(
-                    ("topicId", Writer.uuid),
-                    ("topicName", Writer.string),
-                    ("numPartitions", Writer.int32),
+                    ("topicId", RecordWriter.uuid),
+                    ("topicName", RecordWriter.string),
+                    ("numPartitions", RecordWriter.int32),
                     (
                         "partitionMetadata",
-                        _array(_struct(("partition", Writer.int32), ("racks", Writer.strings))),
+                        _array(_struct(("partition", RecordWriter.int32), ("racks", RecordWriter.strings))),
                     ),
                 )
             ),
         )
     ),
     ConsumerGroupRecord.MEMBER_METADATA: _struct(
-        ("instanceId", Writer.nullable_string),
-        ("rackId", Writer.nullable_string),
-        ("clientId", Writer.string),
-        ("clientHost", Writer.string),
-        ("subscribedTopicNames", Writer.strings),
-        ("subscribedTopicRegex", Writer.nullable_string),
-        ("rebalanceTimeoutMs", Writer.int32),
-        ("serverAssignor", Writer.nullable_string),
+        ("instanceId", RecordWriter.nullable_string),
+        ("rackId", RecordWriter.nullable_string),
+        ("clientId", RecordWriter.string),
+        ("clientHost", RecordWriter.string),
+        ("subscribedTopicNames", RecordWriter.strings),
+        ("subscribedTopicRegex", RecordWriter.nullable_string),
+        ("rebalanceTimeoutMs", RecordWriter.int32),
+        ("serverAssignor", RecordWriter.nullable_string),
         # Brokers write null for a member of the new protocol; without the field it is an empty struct.
         tagged=(
             "classicMemberMetadata",
@@ -249,17 +251,17 @@ _SCHEMAS: Mapping[ConsumerGroupRecord, _Write] = {
         ),
     ),
     ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: _struct(
-        ("assignmentEpoch", Writer.int32), tagged=("assignmentTimestamp", Writer.int64, 0)
+        ("assignmentEpoch", RecordWriter.int32), tagged=("assignmentTimestamp", RecordWriter.int64, 0)
     ),
     ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: _struct(("topicPartitions", _array(_struct(*_TOPIC)))),
     ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: _struct(
-        ("memberEpoch", Writer.int32),
-        ("previousMemberEpoch", Writer.int32),
-        ("state", Writer.int8),
+        ("memberEpoch", RecordWriter.int32),
+        ("previousMemberEpoch", RecordWriter.int32),
+        ("state", RecordWriter.int8),
         ("assignedPartitions", _ASSIGNED),
         ("partitionsPendingRevocation", _ASSIGNED),
     ),
     ConsumerGroupRecord.REGULAR_EXPRESSION: _struct(
-        ("topics", Writer.strings), ("version", Writer.int64), ("timestamp", Writer.int64)
+        ("topics", RecordWriter.strings), ("version", RecordWriter.int64), ("timestamp", RecordWriter.int64)
     ),
 }

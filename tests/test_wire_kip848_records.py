@@ -18,14 +18,12 @@ from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupKey, Co
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,
     CurrentAssignment,
-    TargetAssignment,
     decode_consumer_group_value,
 )
 from tests.java_group_fields import (
     consumer_group_fields,
     consumer_group_value,
     encode_consumer_group_fields,
-    encode_consumer_group_value,
     read_fields,
 )
 
@@ -203,9 +201,3 @@ def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
     value = decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
     assert isinstance(value, CurrentAssignment)
     assert value.state is ConsumerGroupMemberState.UNKNOWN
-
-
-@pytest.mark.parametrize("topic_id", ["", "orders", TOPIC[:-1], TOPIC + "A", "ä" * 22])
-def test_an_invalid_topic_id_is_not_written(topic_id: str) -> None:
-    with pytest.raises(ProtocolError, match="is not 16 bytes in URL-safe base64"):
-        encode_consumer_group_value(TargetAssignment({topic_id: (0,)}))

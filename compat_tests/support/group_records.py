@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+
 from kafka_assignors.wire.writer import Writer
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
@@ -14,7 +17,7 @@ from kafka_assignors_replay.history.consumer_offsets import (
     OffsetCommitKey,
 )
 
-__all__ = ["encode_group_metadata", "encode_key"]
+__all__ = ["RecordWriter", "encode_group_metadata", "encode_key"]
 
 _NEWEST_VERSION = 4
 _FIRST_FLEXIBLE_VERSION = 4
@@ -28,9 +31,24 @@ _PART_OF = {
 """The field after the group in a key, for the kinds that have one."""
 
 
+class RecordWriter(Writer):
+    """Writes the types too that only records of brokers have."""
+
+    def int64(self, _: str, value: int) -> None:
+        self.raw(struct.pack(">q", value))
+
+    def uuid(self, _: str, value: str) -> None:
+        """An identifier as Kafka prints it: URL-safe base64 without padding."""
+        self.raw(base64.urlsafe_b64decode(value + "=="))
+
+    def no_tagged_fields(self) -> None:
+        """The end of a struct of a flexible version in which no tagged field is set."""
+        self.uvarint(0)
+
+
 def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> bytes:
     """The bytes of `key`."""
-    writer = Writer("record key")
+    writer = RecordWriter("record key")
     if isinstance(key, OffsetCommitKey):
         if key.type not in (0, 1):
             raise writer.error("type", 0, f"{key.type} is not 0 or 1, the types of an offset commit")
@@ -60,7 +78,7 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
     Fields that the version lacks are left out, as in a broker that writes an older version.
     """
     version = value.version
-    writer = Writer("group metadata")
+    writer = RecordWriter("group metadata")
     if not 0 <= version <= _NEWEST_VERSION:
         raise writer.error(
             "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_VERSION}"

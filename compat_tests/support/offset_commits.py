@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from compat_tests.support.group_records import RecordWriter
 from kafka_assignors.wire.reader import Reader
-from kafka_assignors.wire.writer import Writer
 
 _NEWEST_COMMIT_VERSION = 4
 _FIRST_FLEXIBLE_COMMIT_VERSION = 4
@@ -62,7 +62,7 @@ def decode_offset_commit(data: bytes | bytearray | memoryview) -> OffsetCommit:
 def encode_offset_commit(value: OffsetCommit) -> bytes:
     """The bytes of `value` in its own version; fields that the version lacks are left out."""
     version = value.version
-    writer = Writer(_COMMIT_SUBJECT)
+    writer = RecordWriter(_COMMIT_SUBJECT)
     if not 0 <= version <= _NEWEST_COMMIT_VERSION:
         raise writer.error(
             "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_COMMIT_VERSION}"
@@ -82,6 +82,6 @@ def encode_offset_commit(value: OffsetCommit) -> bytes:
 
 
 def _uuid(value: str) -> bytes:
-    writer = Writer(_COMMIT_SUBJECT)
+    writer = RecordWriter(_COMMIT_SUBJECT)
     writer.uuid("topic_id", value)
     return writer.getvalue()

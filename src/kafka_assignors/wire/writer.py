@@ -6,8 +6,6 @@ with the path of the field. See `reader` for the types.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
@@ -57,19 +55,6 @@ class Writer(FieldPath):
 
     def int32(self, field: str, value: int) -> None:
         self._pack(field, ">i", value)
-
-    def int64(self, field: str, value: int) -> None:
-        self._pack(field, ">q", value)
-
-    def uuid(self, field: str, value: str) -> None:
-        """An identifier as Kafka prints it (see `Reader.uuid`)."""
-        try:
-            data = base64.b64decode(value + "==", altchars=b"-_", validate=True)
-        except (binascii.Error, ValueError):
-            data = b""
-        if len(data) != 16:
-            raise self._unfit(field, f"{value!r} is not 16 bytes in URL-safe base64")
-        self._buffer += data
 
     def uvarint(self, value: int) -> None:
         """A length, which is never negative."""
@@ -176,10 +161,6 @@ class Writer(FieldPath):
             self.uvarint(tag)
             self.uvarint(len(data))
             self._buffer += data
-
-    def no_tagged_fields(self) -> None:
-        """The end of a struct of a flexible version in which no tagged field is set."""
-        self.uvarint(0)
 
 
 def write_topic_partitions(writer: Writer, field: str, partitions: TopicPartitions) -> None:
