@@ -19,7 +19,6 @@ import dataclasses
 import itertools
 import json
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -31,7 +30,7 @@ from typing import Any
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.processes import Processes
+from compat_tests.support.processes import Child, Processes
 from compat_tests.support.weights import member_ids
 
 __all__ = ["RemoteConsumer", "RemoteGroup", "Setup"]
@@ -67,7 +66,7 @@ class Setup:
 class RemoteConsumer:
     """One consumer, and the records delivered to it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: Child, log: Path) -> None:
         self.process = process
         self.log = log
         self._answers_read = 0
@@ -175,9 +174,7 @@ class RemoteGroup:
             },
         )
         log = self._folder / f"{next(self._numbers)}.log"
-        process = self._processes.start(
-            [sys.executable, "-m", self._program, setup.to_json()], log, cwd=_ROOT, stdin=subprocess.PIPE
-        )
+        process = self._processes.start_preloaded(self._program, [setup.to_json()], log, cwd=_ROOT)
         self.everyone.append(RemoteConsumer(process, log))
         return self.everyone[-1]
 

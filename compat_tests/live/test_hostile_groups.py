@@ -9,7 +9,6 @@ import contextlib
 import json
 import random
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -17,6 +16,7 @@ import pytest
 
 from compat_tests.hostile.groups import GROUP_IDS, hostile_groups
 from compat_tests.hostile.raw_member import RawMember, commit_offset
+from compat_tests.support.commands import run_command
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
@@ -110,13 +110,7 @@ def undecodable() -> Iterator[str]:
 
 def run(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own, which it may end."""
-    return subprocess.run(
-        [sys.executable, "-m", "kafka_assignors_cli", *arguments, "--bootstrap-server", bootstrap],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
+    return run_command(*arguments, "--bootstrap-server", bootstrap)
 
 
 def test_a_member_whose_assignment_does_not_decode_hides_no_group(undecodable: str) -> None:

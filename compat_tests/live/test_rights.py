@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from compat_tests.support.commands import run_command
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import CLUSTER, Principal, Right, SecuredCluster
 from tests.test_cli import without_progress
@@ -65,13 +65,7 @@ COMMANDS = {
 
 
 def run(arguments: Sequence[str], who: Principal) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "kafka_assignors_cli", *arguments, *who.options],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
+    return run_command(*arguments, *who.options)
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +91,8 @@ def member(secured: SecuredCluster, group: str, *topics: str) -> Iterator[None]:
             "client.id": "rdkafka",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            # It is not polled while the commands run, which may take minutes; a day is librdkafka's maximum.
+            "max.poll.interval.ms": 86_400_000,
         }
     )
     consumer.subscribe(list(topics))

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from compat_tests.support.commands import run_command
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
@@ -35,16 +36,8 @@ RANGE, COOPERATIVE = ["range"], ["cooperative-sticky"]
 
 def counted(kafka: Kafka, group: str) -> dict[str, Any]:
     """The counts of a group from a watch that reads the whole topic."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "kafka_assignors_cli", "watch", "--once", "--json", "-"),
-            *("--bootstrap-server", kafka.bootstrap, "--matching", group),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
+    where = ("--bootstrap-server", kafka.bootstrap, "--matching", group)
+    done = run_command("watch", "--once", "--json", "-", *where)
     assert done.returncode == 0, done.stderr
     (found,) = map(json.loads, done.stdout.splitlines())
     assert found["group"] == group

@@ -25,7 +25,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,7 +34,7 @@ from compat_tests.support.hang_limit import HANG_S
 __all__ = ["LONGEST_ORDER_BYTES", "Nursery", "PreloadedProcess", "nursery"]
 
 LONGEST_ORDER_BYTES = 100_000
-"""The maximum for program and arguments together: they have to fit into one message."""
+"""The maximum for program, arguments and environment together: they have to fit into one message."""
 
 _ROOT = Path(__file__).resolve().parents[2]
 _LOOK_EVERY_S = 0.01
@@ -47,6 +47,16 @@ _PRELOADED = (
     "kafka_assignors_kafka_python",
     "kafka_assignors.strategies.registry",
     "compat_tests.support.member_reports",
+    "kafka_assignors_cli.app",
+    "kafka_assignors_ops.groups_command",
+    "kafka_assignors_ops.lint_command",
+    "kafka_assignors_ops.watch_command",
+    # The commands load these when they run.
+    "confluent_kafka.admin",
+    "pydantic",
+    "zoneinfo",
+    "kafka_assignors_ops.lint.rules",
+    "kafka_assignors_ops.watch.watcher",
 )
 """Modules to load, if they are installed."""
 
@@ -101,17 +111,38 @@ class Nursery:
         self._lock = threading.Lock()
         self._exit_codes: dict[int, int] = {}
 
-    def start(self, program: str, arguments: Sequence[str], log: Path, cwd: Path) -> PreloadedProcess:
-        """Run a module as a program, with a pipe as its input, and append its output to `log`."""
-        order = json.dumps({"program": program, "arguments": list(arguments), "cwd": str(cwd)}).encode()
+    def start(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        log: Path,
+        cwd: Path,
+        *,
+        errors: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> PreloadedProcess:
+        """Run a module as a program, with a pipe as its input, and append its output to `log`.
+
+        Standard error goes to `errors`, by default to `log` too. `environment` adds to the variables that
+        the nursery was started with; what the preloaded modules read when they were loaded stays.
+        """
+        order = json.dumps(
+            {
+                "program": program,
+                "arguments": list(arguments),
+                "cwd": str(cwd),
+                "environment": dict(environment or {}),
+            }
+        ).encode()
         if len(order) > LONGEST_ORDER_BYTES:
             raise ValueError(f"{program} with {len(order)} bytes of arguments: {LONGEST_ORDER_BYTES} fit")
         read_end, write_end = os.pipe()
         stdin = open(write_end, "wb")  # noqa: SIM115  # its owner closes it
         try:
-            with open(log, "ab") as output, self._lock:
+            with open(log, "ab") as output, open(errors or log, "ab") as error_output, self._lock:
                 with contextlib.suppress(BrokenPipeError):
-                    socket.send_fds(self._channel, [order], [read_end, output.fileno()])
+                    files = [read_end, output.fileno(), error_output.fileno()]
+                    socket.send_fds(self._channel, [order], files)
                 pid = self._pid_of_new()
         except BaseException:
             stdin.close()
@@ -183,7 +214,7 @@ def _tend(channel: socket.socket) -> dict[str, Any] | None:
                 os.read(woken, 1000)
             _tell_who_has_ended(channel)
         if channel.fileno() in ready:
-            data, files, _, _ = socket.recv_fds(channel, LONGEST_ORDER_BYTES, 2)
+            data, files, _, _ = socket.recv_fds(channel, LONGEST_ORDER_BYTES, 3)
             if not data:
                 return None
             order: dict[str, Any] = json.loads(data)
@@ -193,7 +224,7 @@ def _tend(channel: socket.socket) -> dict[str, Any] | None:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 signal.signal(signal.SIGINT, signal.default_int_handler)
                 os.setsid()
-                for mine, standard in ((files[0], 0), (files[1], 1), (files[1], 2)):
+                for standard, mine in enumerate(files):
                     os.dup2(mine, standard)
                 for file in (*files, woken, wakes):
                     os.close(file)
@@ -223,6 +254,7 @@ def main() -> None:
     order = _tend(channel)
     if order is not None:
         os.chdir(order["cwd"])
+        os.environ.update(order["environment"])
         sys.argv = [order["program"], *order["arguments"]]
         runpy.run_module(order["program"], run_name="__main__", alter_sys=True)
 

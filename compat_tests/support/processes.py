@@ -121,9 +121,20 @@ class Processes:
         self._own(process)
         return process
 
-    def start_preloaded(self, program: str, arguments: Sequence[str], log: Path, *, cwd: Path) -> Child:
-        """Start a module as a program whose client is already loaded, with a pipe as its input."""
-        process = nursery().start(program, arguments, log, cwd)
+    def start_preloaded(
+        self,
+        program: str,
+        arguments: Sequence[str],
+        log: Path,
+        *,
+        cwd: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> Child:
+        """Start a module as a program whose client is already loaded, with a pipe as its input.
+
+        `environment` adds to the variables of this process.
+        """
+        process = nursery().start(program, arguments, log, cwd, environment=environment)
         self._own(process)
         return process
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import collections
 import re
 import signal
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.processes import Processes
+from compat_tests.support.processes import Child, Processes
 from compat_tests.support.weights import write
 
 __all__ = ["PARTITIONS", "Example", "Shop"]
@@ -30,7 +28,7 @@ PARTITIONS = 4
 class Example:
     """A process that runs an example, observed through its log."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+    def __init__(self, process: Child, log: Path) -> None:
         self.process = process
         self.log = log
 
@@ -84,24 +82,34 @@ class Shop:
         self._group.__exit__(kind, error, trace)
 
     def start(self, module: str, *arguments: str, **environment: str) -> Example:
-        """Start an example of this checkout."""
-        return self.start_command([sys.executable, "-m", module, *arguments], _ROOT, **environment)
+        """Start an example of this checkout, in a process that has loaded its client."""
+        log, names, settings = self._next(environment)
+        return self._add(
+            self._processes.start_preloaded(
+                module, [*arguments, *names], log, cwd=_ROOT, environment=settings
+            ),
+            log,
+        )
 
     def start_command(self, command: Sequence[str], folder: Path, **environment: str) -> Example:
         """Start a command that takes the arguments of an example, in `folder`."""
-        log = self._folder / f"{len(self.everyone)}.log"
+        log, names, settings = self._next(environment)
+        whole = ["env", *map("=".join, settings.items()), *command, *names]
+        return self._add(self._processes.start(whole, log, cwd=folder), log)
+
+    def _next(self, environment: Mapping[str, str]) -> tuple[Path, list[str], dict[str, str]]:
+        """The log, the last arguments and the environment variables of the next example."""
         names = ["--topic", self.topic, "--group", self._group.id]
         settings = {
             "KAFKA_BOOTSTRAP_SERVERS": self._kafka.bootstrap,
             "LOG_LEVEL": "DEBUG",
             **environment,
         }
-        process = self._processes.start(
-            ["env", *map("=".join, settings.items()), *command, *names], log, cwd=folder
-        )
-        example = Example(process, log)
-        self.everyone.append(example)
-        return example
+        return self._folder / f"{len(self.everyone)}.log", names, settings
+
+    def _add(self, process: Child, log: Path) -> Example:
+        self.everyone.append(Example(process, log))
+        return self.everyone[-1]
 
     @property
     def topic(self) -> str:

@@ -22,6 +22,8 @@ import os, sys
 print(sys.argv[1:], os.getcwd(), os.getsid(0) == os.getpid(), __name__, flush=True)
 for line in sys.stdin:
     print("told", line.strip(), flush=True)
+    if line.startswith("variable"):
+        print("variable", os.environ.get(line.split()[1]), flush=True)
     if line.startswith("end"):
         raise SystemExit(int(line.split()[1]))
 """
@@ -110,6 +112,24 @@ def test_preloaded_process_that_raises_ends_with_code_1_and_logs_the_error(
     tell(process, "end with an error")
     assert process.wait(HANG_S) == 1
     assert "ValueError" in log.read_text()
+
+
+def test_standard_error_may_have_a_file_of_its_own_and_variables_are_those_of_one_process(
+    a_nursery: Nursery, tmp_path: Path
+) -> None:
+    log, errors = tmp_path / "log", tmp_path / "errors"
+    process = a_nursery.start(PROGRAM, [], log, tmp_path, errors=errors, environment={"OF_ONE": "value"})
+    tell(process, "variable OF_ONE")
+    tell(process, "end with an error")
+    assert process.wait(HANG_S) == 1
+    assert "variable value" in log.read_text()
+    assert "ValueError" not in log.read_text()
+    assert "ValueError" in errors.read_text()
+    other, log = start(a_nursery, tmp_path)
+    tell(other, "variable OF_ONE")
+    tell(other, "end 0")
+    assert other.wait(HANG_S) == 0
+    assert "variable None" in log.read_text()
 
 
 def test_many_run_at_once_and_each_has_its_own_end(a_nursery: Nursery, tmp_path: Path) -> None:
