@@ -27,7 +27,7 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from compat_tests.support.secured_cluster import Right, SecuredCluster
 from compat_tests.support.watch_process import WatchProcess
-from kafka_assignors_ops.watch.watcher import Watcher, WatchOptions
+from kafka_assignors_ops.watch.watcher import RecordReader, Watcher, WatchOptions
 
 MEMBER = "compat_tests.support.librdkafka_member"
 OFFSETS = "__consumer_offsets"
@@ -181,6 +181,29 @@ def test_a_broker_that_is_away_is_waited_for_and_so_is_one_that_goes() -> None:
                     early.wait_for("the group", lambda: group in early.scrape())
                 watch.wait_for("its return", lambda: watch.watch("up") == 1)
                 assert watch.said("again") > 0
+
+
+def test_a_broker_that_goes_is_noticed_though_librdkafka_does_not_tell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It tells once, and a record that came before may follow, after which all seems well."""
+    monkeypatch.setattr(RecordReader, "_hear", lambda self, error: None)
+    with KafkaCluster() as cluster:
+        cluster.create_topic(OFFSETS, 1)
+        said: list[str] = []
+        watch = Watcher(WatchOptions(cluster.bootstrap, timeout_s=2, look_s=0.2), said.append)
+        stop = threading.Event()
+        running = threading.Thread(target=watch.run, args=(stop,))
+        running.start()
+        try:
+            wait_until(lambda: watch.status().up, said)
+            cluster.stop(1)
+            wait_until(lambda: not watch.status().up, said)
+            cluster.start(1)
+            wait_until(lambda: watch.status().up, said)
+        finally:
+            stop.set()
+            running.join(HANG_S)
 
 
 @pytest.fixture(scope="module")

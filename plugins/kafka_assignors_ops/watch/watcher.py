@@ -344,10 +344,15 @@ class Watcher:
         now = time.monotonic()
         if now >= self._next_look:
             self._fleet.evict(time.monotonic())
-            with contextlib.suppress(ClusterError):
+            try:
                 self._seen, _ = self._look()
                 self._look_at_topics()
                 reader.down = False
+            except UnreachableError:
+                # librdkafka says once that all brokers are down, and records that came before may follow.
+                reader.down = True
+            except ClusterError:
+                pass
             self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else self._options.look_s)
         if now >= self._next_save:
             self._save()
