@@ -43,7 +43,7 @@ LEAST_OF = {name: f"least_{name}" for name in METRICS if f"least_{name}" in FIGU
 """The figure of a verdict that is the least possible value of a metric, where that is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
     """In each of the groups, `metric` of `strategy` lies between `min` and `max`.
 
@@ -56,12 +56,12 @@ class PolicyRule:
     name: str
     metric: str
     strategy: str
-    groups: tuple[str, ...]
-    mode: Mode
-    min: float | None
-    max: float | None
-    relative_to: str | None
-    per: str | None
+    groups: tuple[str, ...] = ("*",)
+    mode: Mode = Mode.STEADY_STATE
+    min: float | None = None
+    max: float | None = None
+    relative_to: str | None = None
+    per: str | None = None
     max_not_replayed: float
 
 
@@ -84,27 +84,27 @@ class Policy:
 
 def read_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
     """The policy in a TOML table; `where` names its file in a `PolicyError`."""
-    top = _checked(table, _POLICY_KEYS, {"max_not_replayed": 0.1, "require_truth": True}, where)
-    rules = table.get("rule")
+    top = _checked(table, _POLICY_KEYS, where)
+    rules, share = table.get("rule"), top.get("max_not_replayed", 0.1)
     if not isinstance(rules, list) or not rules or not all(isinstance(each, Mapping) for each in rules):
         raise PolicyError(f"{where}: a policy has rules, each a table that begins with [[rule]]")
-    share = top["max_not_replayed"]
     read = tuple(_rule(each, number, where, share) for number, each in enumerate(rules, 1))
     names = [rule.name for rule in read]
     for name in names:
         if names.count(name) > 1:
             raise PolicyError(f"{where}: two rules are called {name!r}: a verdict must say which it is about")
-    return Policy(read, top["require_truth"])
+    return Policy(read, top.get("require_truth", True))
 
 
 def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> PolicyRule:
     name = f"rule {number}"
     named = table.get("name")
     where = f"{where}: {name} ({named!r})" if isinstance(named, str) else f"{where}: {name}"
-    defaults = {"name": name, "groups": ["*"], "mode": Mode.STEADY_STATE, "max_not_replayed": share}
-    values = _checked(table, _RULE_KEYS, _OPTIONAL | defaults, where)
-    values |= {"groups": tuple(values["groups"]), "mode": Mode(values["mode"])}
-    rule = PolicyRule(**values)
+    values = _checked(table, _RULE_KEYS, where, required=("metric", "strategy"))
+    for key, kind in (("groups", tuple), ("mode", Mode)):
+        if key in values:
+            values[key] = kind(values[key])
+    rule = PolicyRule(**{"name": name, "max_not_replayed": share, **values})
     low, high = rule.min, rule.max
     if low is None and high is None:
         raise PolicyError(f"{where}: give min, max or both")
@@ -191,26 +191,24 @@ _RULE_KEYS: Mapping[str, Sequence[_Check]] = {
 """The keys of a table, in the order in which an error lists them, each with its checks, of which the first
 that fails is the error."""
 
-_OPTIONAL = {"min": None, "max": None, "relative_to": None, "per": None}
-
 
 def _checked(
-    table: Mapping[str, Any], keys: Mapping[str, Sequence[_Check]], defaults: Mapping[str, Any], where: str
+    table: Mapping[str, Any],
+    keys: Mapping[str, Sequence[_Check]],
+    where: str,
+    required: Collection[str] = (),
 ) -> dict[str, Any]:
-    """The defaults and the values of a TOML table; `where` is its place in the file.
-
-    A key is required if it has checks and no default; other keys than `keys` are refused.
-    """
+    """The values of a TOML table; `where` is its place in the file. Other keys than `keys` are refused."""
     for key in table:
         if key not in keys:
             raise PolicyError(f"{where}: there is no key {key!r}{_near(key, keys)}")
     for key, checks in keys.items():
-        if key in table or key not in defaults:
+        if key in table or key in required:
             for check in checks:
                 if (problem := check(key, table.get(key))) is not None:
                     raise PolicyError(f"{where}: {problem}")
     numbers = {key: float(value) for key, value in table.items() if keys[key] and type(value) is int}
-    return {**defaults, **table, **numbers}
+    return {**table, **numbers}
 
 
 def _near(word: str, known: Collection[str]) -> str:
