@@ -57,12 +57,7 @@ def html_report(result: ReplayResult) -> str:
     """`result` as one HTML document."""
     found = find(result)
     names = strategies_in_order({verdict.strategy for verdict in result.verdicts}, result)
-    every = _sections(result, found, names)
-    sections = every[:_SHOWN_GROUPS]
-    blamed = sorted(
-        (culprit for culprit in result.culprits if culprit.kind not in _NOT_CHARGED),
-        key=lambda culprit: -culprit.generations,
-    )
+    sections = _sections(result, found, names)
     script = _text("report.js")
     environment = Environment(
         loader=FunctionLoader(_text),
@@ -78,7 +73,6 @@ def html_report(result: ReplayResult) -> str:
     return environment.get_template("report.html.j2").render(
         RECORDED=RECORDED,
         result=result,
-        history=result.history,
         mode=mode,
         columns=shown_columns(),
         modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
@@ -86,20 +80,18 @@ def html_report(result: ReplayResult) -> str:
         bars=plots.bars([total.verdict for total in totals(result, mode)], names),
         sections=sections,
         shown_findings=_SHOWN_FINDINGS,
-        others=len(every) - len(sections),
+        others=len(result.groups) - len(sections),
         places={section["summary"].group: f"group-{place}" for place, section in enumerate(sections)},
-        suggested=[s for s in every if s["finding"] is not None and s["finding"].suggests],
         headline=headline(found),
         found=found,
         period=period(days_of(result.history)),
         timeline_period=drawn,
         strips=strips,
         not_replayed=reasons_not_replayed(result.groups),
-        blamed=blamed[:_SHOWN_CULPRITS],
-        blameworthy=len(blamed),
+        shown_culprits=_SHOWN_CULPRITS,
+        not_charged=_NOT_CHARGED,
         causes=_causes(result.churn),
         inferred=sorted({topic for summary in result.groups for topic in summary.inferred_topics}),
-        made_again=sum(summary.incarnations - 1 for summary in result.groups),
         pauses=asdict(result.options.pauses),
         fault_rules=asdict(result.options.fault_rules),
         tables=TABLES,
@@ -121,18 +113,18 @@ _OF_GROUP = attrgetter("group")
 def _sections(
     result: ReplayResult, found: Sequence[GroupFinding], names: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The content of each group's section: the largest savings first, groups without a verdict last."""
+    """The content of the sections of groups: the largest savings first, groups without a verdict last."""
     summaries = {summary.group: summary for summary in result.groups}
     by_group = {finding.group: finding for finding in found}
     verdicts = verdicts_by_group(result.verdicts)
     mode = leading_mode(result)
     culprits, owned = grouped(result.culprits, _OF_GROUP), grouped(result.ownership, _OF_GROUP)
     timelines = grouped((row for row in result.timeline if row.mode is mode), _OF_GROUP)
-    order = [*by_group, *(name for name in summaries if name not in by_group)]
+    order = [name for name in by_group if name in summaries]
+    order += [name for name in summaries if name not in by_group]
     sections = []
-    for index, group in enumerate(name for name in order if name in summaries):
+    for index, group in enumerate(order[:_SHOWN_GROUPS]):
         finding = by_group.get(group)
-        best = () if finding is None else (finding.best.strategy, *finding.equals)
         own = {name: verdicts[group][name] for name in strategies_in_order(verdicts[group], result)}
         leading = [by_mode[mode] for by_mode in own.values() if mode in by_mode]
         points = timelines[group] if finding is not None and index < PLOTTED_GROUPS else []
@@ -141,10 +133,8 @@ def _sections(
                 "summary": summaries[group],
                 "finding": finding,
                 "sentence": sentence(finding) if finding is not None else "",
-                "rows": [
-                    {"strategy": name, "verdicts": by_mode, "best": name in best}
-                    for name, by_mode in own.items()
-                ],
+                "verdicts": own,
+                "best": () if finding is None else (finding.best.strategy, *finding.equals),
                 "culprits": culprits[group],
                 "bars": plots.bars([verdict for verdict in leading if verdict.rebalances], names),
                 "moved": plots.moved_over_time(points, names),

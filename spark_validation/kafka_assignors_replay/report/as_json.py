@@ -210,28 +210,29 @@ class _Value:
     def refusal(self, problem: str) -> InvalidFieldError:
         return InvalidFieldError(self.path, problem)
 
+    def _of(self, kind: Any, what: str) -> Any:
+        if not isinstance(self.value, kind):
+            raise self.refusal(f"expected {what}, found {_shown(self.value)}")
+        return self.value
+
     def __getitem__(self, key: str) -> _Value:
         """The value of a key of an object; null if the key is missing."""
-        if not isinstance(self.value, Mapping):
-            raise self.refusal(f"expected an object, found {_shown(self.value)}")
-        return _Value(self.value.get(key), (*self.path, key))
+        return _Value(self._of(Mapping, "an object").get(key), (*self.path, key))
 
     def items(self) -> list[_Value]:
-        if not isinstance(self.value, (list, tuple)):
-            raise self.refusal(f"expected a list, found {_shown(self.value)}")
-        return [_Value(each, (*self.path, index)) for index, each in enumerate(self.value)]
+        return [
+            _Value(each, (*self.path, index)) for index, each in enumerate(self._of((list, tuple), "a list"))
+        ]
 
     def text(self, known: Collection[str] | None = None) -> str:
-        if not isinstance(self.value, str):
-            raise self.refusal(f"expected a text, found {_shown(self.value)}")
-        if known is not None and self.value not in known:
-            raise self.refusal(f"{self.value!r} is not among those of this report")
-        return self.value
+        text: str = self._of(str, "a text")
+        if known is not None and text not in known:
+            raise self.refusal(f"{text!r} is not among those of this report")
+        return text
 
     def boolean(self) -> bool:
-        if not isinstance(self.value, bool):
-            raise self.refusal(f"expected true or false, found {_shown(self.value)}")
-        return self.value
+        value: bool = self._of(bool, "true or false")
+        return value
 
     def time(self) -> datetime:
         text = self.text()

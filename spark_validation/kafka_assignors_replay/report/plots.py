@@ -32,10 +32,8 @@ _SMALLEST_DOT, _LARGEST_DOT = 3.0, 9.0
 class Bar(NamedTuple):
     """Moved partitions under one strategy; `width` and `least_at` are thousandths of the longest bar."""
 
-    strategy: str
+    verdict: Verdict
     look: int
-    moved: int
-    least_moved: int
     width: int
     least_at: int
 
@@ -118,10 +116,8 @@ def bars(figures: Sequence[Verdict], names: Sequence[str]) -> tuple[Bar, ...]:
     look = _looks(names)
     return tuple(
         Bar(
-            each.strategy,
+            each,
             look[each.strategy],
-            each.moved,
-            each.least_moved,
             round(_WIDTH * each.moved / longest),
             round(_WIDTH * each.least_moved / longest),
         )
