@@ -30,7 +30,7 @@ from typing import Any, get_args, get_type_hints
 import pyarrow as pa
 
 from kafka_assignors.group import TopicPartitions
-from kafka_assignors_replay.history.accuracy import CheckedGeneration
+from kafka_assignors_replay.history.accuracy import CheckedGeneration, CheckOutcome
 from kafka_assignors_replay.history.faults import Fault, FaultKind
 from kafka_assignors_replay.history.group_replay import Replayed
 from kafka_assignors_replay.history.measures import Measures, Mode, Verdict
@@ -54,6 +54,7 @@ _OF_TYPES: dict[Any, pa.DataType] = {
     str: _STRING,
     Mode: _STRING,
     FaultKind: _STRING,
+    CheckOutcome: _STRING,
     bool: _BOOL,
     float: _DOUBLE,
     date: _DATE,

@@ -49,8 +49,7 @@ class CheckOutcome(str, enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CheckedGeneration:
-    """A row of the table `checked`; `outcome` is one of `CheckOutcome`. `detail` says what differs, or why a
-    generation could not be checked."""
+    """A row of the table `checked`. `detail` says what differs, or why a generation could not be checked."""
 
     group: str
     partition: int
@@ -58,7 +57,7 @@ class CheckedGeneration:
     generation: int
     strategy: str
     client: str
-    outcome: str
+    outcome: CheckOutcome
     explanation: str | None = None
     detail: str | None = None
 
@@ -69,12 +68,8 @@ def check_generation(record: Generation, strategy: Strategy, catalogue: Catalogu
     client = UNKNOWN if led_by is None else led_by.client
     recorded = {member.member_id: _tidy(member.assigned) for member in record.members.values()}
 
-    def result(
-        outcome: CheckOutcome, explanation: str | None = None, detail: str | None = None
-    ) -> CheckedGeneration:
-        place = (record.group, record.partition, record.offset, record.generation)
-        return CheckedGeneration(*place, strategy.name, client, outcome.value, explanation, detail)
-
+    place = record.group, record.partition, record.offset, record.generation
+    result = functools.partial(CheckedGeneration, *place, strategy.name, client)
     if not record.decodes:
         return result(CheckOutcome.UNCHECKED, detail="a member does not decode")
     subscribed = sorted({topic for member in record.members.values() for topic in member.topics})

@@ -40,6 +40,7 @@ from kafka_assignors_replay.history.kip848_records import (
     CurrentAssignment,
     GroupEpoch,
     PartitionMetadata,
+    Partitions,
     ResolvedRegularExpression,
     TargetAssignment,
     TargetAssignmentEpoch,
@@ -99,7 +100,7 @@ class EpochFold:
     _closed: int | None = None  # the epoch of the group whose tombstone came last, if it had members
     _epoch: int | None = None
     _members: dict[str, ConsumerGroupMember] = field(default_factory=dict)
-    _targets: dict[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    _targets: dict[str, Partitions] = field(default_factory=dict)
     _current: dict[str, _Heard] = field(default_factory=dict)
     _patterns: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _at: dict[int, _AtEpoch] = field(default_factory=dict)  # epochs without a target yet
@@ -370,7 +371,7 @@ class EpochFold:
         self,
         timestamp: datetime,
         subscribed: frozenset[str],
-        given: Mapping[str, Mapping[str, tuple[int, ...]]],
+        given: Mapping[str, Partitions],
         unknown: set[str],
     ) -> str | None:
         """Why the generation may be incomplete; None if it is complete."""
@@ -391,11 +392,9 @@ class EpochFold:
         self._late = False
         return None
 
-    def _by_name(
-        self, partitions: Mapping[str, tuple[int, ...]], unknown: set[str]
-    ) -> dict[str, tuple[int, ...]]:
+    def _by_name(self, partitions: Partitions, unknown: set[str]) -> Partitions:
         """Partitions by topic name; ids without a name of their own are added to `unknown`."""
-        by_name = {}
+        by_name: dict[str, tuple[int, ...]] = {}
         for topic_id, numbers in partitions.items():
             name = self._catalogue.name_of(topic_id) or self._names.get(topic_id)
             # Two ids have one name if a topic was deleted and created again.

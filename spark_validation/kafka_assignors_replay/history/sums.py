@@ -178,8 +178,10 @@ def _with_episode(culprit: Culprit, fault: Fault) -> Culprit:
     )
 
 
-Agreement = tuple[str, str, str, str | None]
+Agreement = tuple[str, str, CheckOutcome, str | None]
 """Client, strategy, outcome and explanation of a checked generation."""
+
+_Outcome = tuple[CheckOutcome, "str | None"]
 
 Charged = tuple[FaultKind, str | None, str | None, str | None]
 """Kind, client id, client host and instance id."""
@@ -247,7 +249,7 @@ class GroupSums:
 
     def add_checked(self, checked: CheckedGeneration) -> None:
         self.agreement[checked.client, checked.strategy, checked.outcome, checked.explanation] += 1
-        differs = checked.outcome in (CheckOutcome.EXPLAINED.value, CheckOutcome.UNEXPLAINED.value)
+        differs = checked.outcome in (CheckOutcome.EXPLAINED, CheckOutcome.UNEXPLAINED)
         if differs and len(self.differences) < MOST_LISTED:
             self.differences.append(checked)
 
@@ -342,7 +344,7 @@ def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
 
 def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     """How often the replay of range and roundrobin gives the recorded assignment, by client."""
-    clients: defaultdict[tuple[str, str], Counter[tuple[str, str | None]]] = defaultdict(Counter)
+    clients: defaultdict[tuple[str, str], Counter[_Outcome]] = defaultdict(Counter)
     for sums in groups:
         for (client, strategy, outcome, explanation), count in sums.agreement.items():
             clients[client, strategy][outcome, explanation] += count
@@ -355,9 +357,9 @@ def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     )
 
 
-def _agreement(client: str, strategy: str, counts: Counter[tuple[str, str | None]]) -> ClientAgreement:
+def _agreement(client: str, strategy: str, counts: Counter[_Outcome]) -> ClientAgreement:
     def total(outcome: CheckOutcome) -> int:
-        return sum(count for (each, _), count in counts.items() if each == outcome.value)
+        return sum(count for (each, _), count in counts.items() if each is outcome)
 
     unchecked = total(CheckOutcome.UNCHECKED)
     return ClientAgreement(
