@@ -130,10 +130,12 @@ def _modes(given: list[str] | None) -> tuple[Mode, ...]:
 
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
-    """Run a replay with progress on stderr. `command` is the command that the user ran, for errors."""
+    """Run a replay, with progress and the names of damaged files on stderr. `command` is the command that the
+    user ran, for errors."""
     spark = engine == "spark"
     with shared.require_replay_extra(command, spark=spark):
         from kafka_assignors_replay.replay import run_replay
+        from kafka_assignors_replay.replay_tables import damage_lines
 
     def on_choice(choice: Choice) -> None:
         note(f"engine: {choice.name} ({choice.why})")
@@ -146,15 +148,10 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
         def on_progress(step: Progress) -> None:
             progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
 
-        return run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
-
-
-def note_damage(result: ReplayResult) -> None:
-    """Name the damaged files that were left out, on stderr."""
-    from kafka_assignors_replay.replay_tables import damage_lines
-
+        result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
     for line in damage_lines(result):
         note(line)
+    return result
 
 
 def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
@@ -162,7 +159,6 @@ def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> No
     from kafka_assignors_replay.report.as_html import html_report
     from kafka_assignors_replay.report.as_json import json_report_lines
 
-    note_damage(result)
     if not is_stdout(json_file):
         print_replay(result)
     if html is not None:

@@ -18,7 +18,7 @@ from kafka_assignors_cli.console import (
     indented,
     printable,
 )
-from kafka_assignors_replay.history.measures import Figure, Mode, Shown, Verdict
+from kafka_assignors_replay.history.measures import COLUMNS, Figure, Mode, Shown, Verdict
 from kafka_assignors_replay.report.findings import (
     GroupFinding,
     find,
@@ -26,7 +26,6 @@ from kafka_assignors_replay.report.findings import (
     leading_mode,
     reasons_not_replayed,
     sentence,
-    shown_columns,
     strategies_in_order,
     totals,
     verdicts_by_group,
@@ -123,9 +122,7 @@ class _Strategies:
         self._modes = [mode for mode in Mode if mode in result.options.modes]
         self._failures = any(verdict.failed for verdict in result.verdicts)
         self._figures = [
-            (figure, shown)
-            for figure, shown in shown_columns()
-            if shown.on_terminal and figure.name != "moved"
+            (figure, shown) for figure, shown in COLUMNS if shown.on_terminal and figure.name != "moved"
         ]
         columns = [Column(name, ColumnKind.NAME) for name in names]
         for mode in self._modes:
@@ -208,8 +205,7 @@ def _left_out(result: ReplayResult) -> list[RenderableType]:
         *result.warnings,
         *damage_lines(result),
         *failure_lines(result.verdicts),
-        *_not_replayed(result),
-        *_history_gaps(result),
+        *_gap_lines(result),
     ]
     return [Text("Excluded data"), *indented(lines), Text()] if lines else []
 
@@ -238,25 +234,21 @@ def failure_lines(verdicts: Iterable[Verdict]) -> Iterator[str]:
             yield f"{strategy} failed in {where}: {'; '.join(verdict.failures)}"
 
 
-def _not_replayed(result: ReplayResult) -> Iterator[str]:
-    undecodable = result.history.undecodable
+def _gap_lines(result: ReplayResult) -> Iterator[str]:
+    history = result.history
     if result.undecodable:
         records = ", ".join(
             f"{record.partition}/{record.offset} ({record.reason})"
             for record in result.undecodable[:_SHOWN_RECORDS]
         )
-        more = ", …" if undecodable > _SHOWN_RECORDS else ""
-        yield f"{counted(undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
-    if others := result.history.other_records:
-        yield f"{counted(others, 'record')} of share or streams groups, or of other topics"
-    if duplicates := result.history.duplicates:
-        yield f"{counted(duplicates, 'record')} found again at the same partition and offset"
+        more = ", …" if history.undecodable > _SHOWN_RECORDS else ""
+        yield f"{counted(history.undecodable, 'undecodable record')}, by partition/offset: {records}{more}"
+    if history.other_records:
+        yield f"{counted(history.other_records, 'record')} of share or streams groups, or of other topics"
+    if history.duplicates:
+        yield f"{counted(history.duplicates, 'record')} found again at the same partition and offset"
     for reason, count in sorted(reasons_not_replayed(result.groups).items()):
         yield f"{counted(count, 'rebalance')} not replayed: {reason}"
-
-
-def _history_gaps(result: ReplayResult) -> Iterator[str]:
-    history = result.history
     inferred = sorted({topic for group in result.groups for topic in group.inferred_topics})
     if inferred:
         topics = ", ".join(inferred)

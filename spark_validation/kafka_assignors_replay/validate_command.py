@@ -17,7 +17,7 @@ from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTabl
 from kafka_assignors_cli.files import parse_toml, read_document, read_file
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
 from kafka_assignors_replay import command_options as shared
-from kafka_assignors_replay.replay_command import note_damage, run_replay_with_progress
+from kafka_assignors_replay.replay_command import run_replay_with_progress
 
 if TYPE_CHECKING:
     from kafka_assignors_replay.policy import GroupJudgement, Judgement, PolicyRule, RuleJudgement
@@ -100,9 +100,7 @@ def validate(
     else:
         # A replay needs a strategy, also if all rules are about the recorded assignments.
         asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
-        result = run_replay_with_progress(asked, "validate", engine)
-        note_damage(result)
-        report = read_report(to_json(result))
+        report = read_report(to_json(run_replay_with_progress(asked, "validate", engine)))
     judgement = judge(rules, report)
     document = json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1)
     ci.write_result(

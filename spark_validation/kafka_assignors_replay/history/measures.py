@@ -133,22 +133,11 @@ def _spread(measures: Measures) -> int:
 class Verdict:
     """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
 
-    `moved` sums the partitions that went from one live member to another; `least_moved` the fewest moves that
-    any optimally balanced assignment would have needed from the same starting points. A `moved` below it
-    means worse balance. `stickiness` is the share of the partitions that could have stayed that did, 1.0 if
-    none could. The three balance figures are means over the rebalances of each assignment's own figure, the
-    `worst_` one is the largest. `second_rounds` counts the rebalances after which the cooperative protocol
-    needs another round to hand partitions over; it is 0 for a strategy that runs eagerly. `rack_misses` sums
-    the partitions that a member consumes from another rack after each rebalance, `least_rack_misses` the
-    fewest of any optimally balanced assignment, regardless of its moves; both are None where no racks are
-    known. `vacated` sums the partitions whose owner had left.
-
-    The paused partition-seconds come from a model (`history.pause_model`), not a measurement:
-    `paused_s` for the protocol of the replay, the others for the protocol in their name, None where the
-    strategy cannot run under it.
-
-    `failed` counts rebalances where the strategy raised or returned an invalid assignment, `failures` gives
-    the first few reasons; no other figure covers these rebalances.
+    `stickiness` is 1.0 if no partition could have stayed, and `second_rounds` 0 for a strategy that runs
+    eagerly. Rack misses are None where no racks are known, and the paused partition-seconds of a protocol
+    under which the strategy cannot run; they come from a model (`history.pause_model`), not a measurement.
+    `failures` gives the first few reasons of the `failed` rebalances, where the strategy raised or returned
+    an invalid assignment.
     """
 
     group: str
@@ -240,7 +229,11 @@ FIGURES: dict[str, Figure] = {
 }
 """The figures of a verdict that are made of the measures of each rebalance, in its order."""
 
-COLUMNS = ("moved", "stickiness", "max_over_mean", "second_rounds", "paused_s", "rack_misses")
+COLUMNS = [
+    (FIGURES[name], shown)
+    for name in ("moved", "stickiness", "max_over_mean", "second_rounds", "paused_s", "rack_misses")
+    if (shown := FIGURES[name].shown) is not None
+]
 """The figures in the tables of the reports, in their order."""
 
 _ADDED = [

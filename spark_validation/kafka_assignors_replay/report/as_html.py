@@ -21,7 +21,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_assignors_replay.history.faults import FaultKind
-from kafka_assignors_replay.history.measures import Mode
+from kafka_assignors_replay.history.measures import COLUMNS, Mode
 from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.findings import (
     PLOTTED_GROUPS,
@@ -34,7 +34,6 @@ from kafka_assignors_replay.report.findings import (
     period,
     reasons_not_replayed,
     sentence,
-    shown_columns,
     strategies_in_order,
     totals,
     verdicts_by_group,
@@ -74,7 +73,7 @@ def html_report(result: ReplayResult) -> str:
         RECORDED=RECORDED,
         result=result,
         mode=mode,
-        columns=shown_columns(),
+        columns=COLUMNS,
         modes=sorted((each for each in Mode if each in result.options.modes), key=lambda each: each != mode),
         totals={each: totals(result, each) for each in Mode},
         bars=plots.bars([total.verdict for total in totals(result, mode)], names),

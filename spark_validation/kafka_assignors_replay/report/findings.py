@@ -27,22 +27,14 @@ consumer.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple, TypeVar
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
-from kafka_assignors_replay.history.measures import (
-    COLUMNS,
-    FIGURES,
-    Figure,
-    Mode,
-    Shown,
-    Verdict,
-    total_of,
-)
+from kafka_assignors_replay.history.measures import FIGURES, Mode, Verdict, total_of
 from kafka_assignors_replay.history.records import EAGER_CLIENTS
 from kafka_assignors_replay.result import RECORDED, GroupSummary, HistorySummary, ReplayResult
 
@@ -213,11 +205,6 @@ def verdicts_by_group(verdicts: Iterable[Verdict]) -> Mapping[str, Mapping[str, 
     return found
 
 
-def shown_columns() -> list[tuple[Figure, Shown]]:
-    """The figures in the tables of the reports."""
-    return [(FIGURES[name], shown) for name in COLUMNS if (shown := FIGURES[name].shown)]
-
-
 def leading_mode(result: ReplayResult) -> Mode:
     """The mode of the leading figures: steady-state, which shows the effect of a change of strategy, if it
     was replayed.
@@ -273,57 +260,69 @@ def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSumma
 
 def sentence(finding: GroupFinding) -> str:
     """The finding in words, without the group's name."""
-    recorded, best, summary = finding.recorded, finding.best, finding.summary
+    return " ".join(_sentences(finding))
+
+
+def _sentences(finding: GroupFinding) -> Iterator[str]:
+    summary, moved = finding.summary, finding.recorded.moved
     ran = f"production ({', '.join(summary.protocols)})" if summary and summary.protocols else "production"
-    if best.strategy == RECORDED:
-        return (
-            f"Nothing to gain: {ran} moved {_partitions(recorded.moved)}, and no strategy here does better."
-            + _with_cooperative_consumer(finding)
+    if finding.best.strategy == RECORDED:
+        yield f"Nothing to gain: {ran} moved {_partitions(moved)}, and no strategy here does better."
+    else:
+        yield from _of_change(finding, ran)
+    if finding.cooperative is not None and finding.consumer_saves:
+        yield (
+            f"With the cooperative consumer, {finding.cooperative.strategy} would have paused "
+            f"{finding.cooperative_paused_s_per_day:,.0f} partition-seconds {period(finding.days)} "
+            f"instead of {finding.paused_s_per_day[0]:,.0f}."
         )
-    fullest = (
-        f"the fullest member would have had {best.max_over_mean:.2f} times the mean instead of "
-        f"{recorded.max_over_mean:.2f}"
-    )
-    if f"{best.max_over_mean:.2f}" == f"{recorded.max_over_mean:.2f}":
-        fullest = (
+
+
+def _of_change(finding: GroupFinding, ran: str) -> Iterator[str]:
+    recorded, best = finding.recorded, finding.best
+    fullest, was_fullest = f"{best.max_over_mean:.2f}", f"{recorded.max_over_mean:.2f}"
+    balance = f"the fullest member would have had {fullest} times the mean instead of {was_fullest}"
+    if fullest == was_fullest:
+        balance = (
             f"loads would have spread by {best.load_stddev:.2f} partitions instead of "
             f"{recorded.load_stddev:.2f} (standard deviation)"
         )
-    instead = (
-        f"{finding.change_to} would have moved {_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
+    moves = (
+        f"{'A trade-off: ' if finding.worse else ''}{finding.change_to} would have moved "
+        f"{_partitions(best.moved)} where {ran} moved {recorded.moved:,}"
     )
     if finding.saved_moves < 0:
-        text = f"{instead}. That buys better balance: {fullest}."
+        yield f"{moves}. That buys better balance: {balance}."
     else:
         fewer = f" ({finding.saved_moves / recorded.moved:.0%} fewer)" if finding.saved_moves else ""
-        text = f"{instead}{fewer}; {fullest if finding.better_balance else 'balance is equally good'}."
+        yield f"{moves}{fewer}; {balance if finding.better_balance else 'balance is equally good'}."
     if best.second_rounds:
-        text += f" {best.second_rounds} of {best.rebalances} rebalances would need a second round."
-    text += _savings(finding)
+        yield f"{best.second_rounds} of {best.rebalances} rebalances would need a second round."
+    if not finding.pauses_as_long:
+        paused, would_be = finding.paused_s_per_day
+        yield (
+            f"By the model, {would_be:,.0f} partition-seconds {period(finding.days)} would have been paused "
+            f"instead of {paused:,.0f}."
+        )
+    if finding.saved_rack_misses:
+        yield (
+            f"{best.rack_misses:,} instead of {recorded.rack_misses:,} partitions would have been consumed "
+            f"across racks; the least is {best.least_rack_misses:,}."
+        )
     if finding.worse:
-        text = f"A trade-off: {text} Worse than recorded: {', '.join(finding.worse)}."
+        yield f"Worse than recorded: {', '.join(finding.worse)}."
+    cooperative = runs_cooperatively(best.strategy)
     if finding.equals:
-        several = len(finding.equals) > 1
-        text += f" {' and '.join(finding.equals)} {'move' if several else 'moves'} equally few"
-        stops = runs_cooperatively(best.strategy) and not any(map(runs_cooperatively, finding.equals))
-        text += f", but {'stop' if several else 'stops'} every member in each rebalance." if stops else "."
-    eager = EAGER_CLIENTS.intersection(summary.clients if summary else ())
-    if eager and runs_cooperatively(best.strategy):
-        text += (
-            f" Clients of this group ({', '.join(sorted(eager))}) are eager: they stop in each rebalance "
+        move, stop = ("move", "stop") if len(finding.equals) > 1 else ("moves", "stops")
+        stops = cooperative and not any(map(runs_cooperatively, finding.equals))
+        but = f", but {stop} every member in each rebalance" if stops else ""
+        yield f"{' and '.join(finding.equals)} {move} equally few{but}."
+    eager = EAGER_CLIENTS.intersection(finding.summary.clients if finding.summary else ())
+    if eager and cooperative:
+        yield (
+            f"Clients of this group ({', '.join(sorted(eager))}) are eager: they stop in each rebalance "
             f"under {best.strategy} too, until they use a cooperative consumer."
         )
-    return text + _with_cooperative_consumer(finding)
-
-
-def _with_cooperative_consumer(finding: GroupFinding) -> str:
-    if finding.cooperative is None or not finding.consumer_saves:
-        return ""
-    return (
-        f" With the cooperative consumer, {finding.cooperative.strategy} would have paused "
-        f"{finding.cooperative_paused_s_per_day:,.0f} partition-seconds {period(finding.days)} instead of "
-        f"{finding.paused_s_per_day[0]:,.0f}."
-    )
 
 
 def headline(found: Sequence[GroupFinding]) -> str:
@@ -337,24 +336,6 @@ def headline(found: Sequence[GroupFinding]) -> str:
         ),
     )
     return ", ".join(f"{count} {what}" for count, what in counts if count) or "none would gain from a change"
-
-
-def _savings(finding: GroupFinding) -> str:
-    """Sentences on pauses and racks, where a change makes a difference to them."""
-    recorded, best = finding.recorded, finding.best
-    text = ""
-    paused, would_be = finding.paused_s_per_day
-    if not finding.pauses_as_long:
-        text += (
-            f" By the model, {would_be:,.0f} partition-seconds {period(finding.days)} would have been paused "
-            f"instead of {paused:,.0f}."
-        )
-    if finding.saved_rack_misses:
-        text += (
-            f" {best.rack_misses:,} instead of {recorded.rack_misses:,} partitions would have been consumed "
-            f"across racks; the least is {best.least_rack_misses:,}."
-        )
-    return text
 
 
 def _paused_s(verdict: Verdict, eager: bool) -> float:
