@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -244,21 +243,15 @@ class CommitFailed(ClientError):
     """The client's CommitFailedError."""
 
 
-@dataclass
-class Outcome:
-    """What `commit` waits for; a timeout is the test's."""
+class Wakeup:
+    """What `commit` waits with; a timeout is the test's."""
 
-    ended: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    def __init__(self) -> None:
+        self._notified = asyncio.Event()
+        self.notify = self._notified.set
 
-    def resolve(self, error: Exception | None = None) -> None:
-        if not self.ended.done():
-            if error is None:
-                self.ended.set_result(None)
-            else:
-                self.ended.set_exception(error)
-
-    async def wait(self, timeout_s: float | None) -> None:
-        await self.ended
+    async def __call__(self, timeout_s: float | None = None, /) -> None:
+        await self._notified.wait()
 
 
 class Committer:
@@ -303,8 +296,8 @@ class Committer:
 
     # ---- the client's requests
 
-    def outcome(self) -> Outcome:
-        return Outcome()
+    def wakeup(self) -> Wakeup:
+        return Wakeup()
 
     def spawn(self, task: Coroutine[Any, Any, None]) -> object:
         started = asyncio.ensure_future(task)

@@ -91,9 +91,6 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
     def wakeup(self) -> _Wakeup:
         return _Wakeup()
 
-    def outcome(self) -> _Outcome:
-        return _Outcome()
-
     async def back_off(self) -> None:
         await asyncio.sleep(self._retry_backoff_ms / 1000)
 
@@ -322,27 +319,6 @@ class _Wakeup:
 
     def notify(self) -> None:
         self._event.set()
-
-
-class _Outcome:
-    """A success or an error that one caller waits for."""
-
-    def __init__(self) -> None:
-        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-    def resolve(self, error: Exception | None = None) -> None:
-        if self._ended.done():
-            return
-        if error is None:
-            self._ended.set_result(None)
-        else:
-            self._ended.set_exception(error)
-
-    async def wait(self, timeout_s: float | None) -> None:
-        try:
-            await wait_for(self._ended, timeout_s)
-        except asyncio.TimeoutError:
-            raise Errors.KafkaTimeoutError(f"not committed within {timeout_s:g} s") from None
 
 
 def close_silent_connections(client: Any, retry_backoff_s: float) -> None:

@@ -29,9 +29,6 @@ from typing import Any
 
 from kafka import errors as Errors
 from kafka.coordinator import base  # where 3.0.0 has them too
-from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
-    WakeupNotifier,
-)
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
@@ -97,7 +94,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         self.listener_calls = ListenerCalls(
             self, self._subscription, self._session, commit=self.config["enable_auto_commit"]
         )
-        self._join_wanted = WakeupNotifier(self._net)
+        self._join_wanted = self.wakeup()
         self.hold = JoinHold(self)
         self._subscribed: object = None
         self._polled_at = _NEVER
@@ -154,7 +151,7 @@ class CooperativeCoordinator(WatchingCoordinator):
     def join_may_be_due(self) -> None:
         """Check whether the machine wants a join. Any thread may call this."""
         if not self._member.closing:  # The joining task may have ended.
-            self._join_wanted.notify()
+            self.start(self._join_wanted.notify)
 
     def start_and_wake(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Run a function on the I/O thread, then wake the user's thread; a future."""
@@ -429,8 +426,8 @@ class CooperativeCoordinator(WatchingCoordinator):
                 self._net.run(self.wait_for, self._session.leave_task, timeout_ms)
             except Errors.KafkaTimeoutError as error:
                 log.info("group %r: leaving was not answered: %s", self.group_id, error)
-        self._join_wanted.notify()
-        self._session.stop()
+        self.on_io_thread(self._join_wanted.notify)
+        self.on_io_thread(self._session.stop)
         self._cluster.remove_listener(WeakMethod(self._handle_metadata_update))
         try:
             self._net.run(self.close_connections)

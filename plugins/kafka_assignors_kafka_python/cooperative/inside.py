@@ -19,7 +19,7 @@ before they are used; network, cluster metadata and requests are its own. Beside
     ClusterMetadata         topics, ids, leaders and their epochs, listeners, requests for metadata, _topics;
                             _partitions (replaced as a whole), unauthorized_topics (while it is updated)
     metrics                 the sensors of kafka-python's coordinator, and `kafka.metrics.stats`
-    others                  WakeupNotifier, Generation, MemberState, requests and responses of the protocol
+    others                  Generation, MemberState, requests and responses of the protocol
 """
 
 from __future__ import annotations

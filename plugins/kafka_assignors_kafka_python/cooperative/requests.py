@@ -17,10 +17,7 @@ from typing import Any
 
 from kafka import errors as Errors
 from kafka.future import Future
-from kafka.net.wakeup_notifier import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
-    WakeupNotifier,
-)
-from kafka.protocol.consumer import (  # pyright: ignore[reportMissingImports]
+from kafka.protocol.consumer import (  # pyright: ignore[reportMissingImports]  # its stubs are of 2.x
     HeartbeatRequest,
     JoinGroupRequest,
     LeaveGroupRequest,
@@ -95,11 +92,8 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
         """Run a function on the I/O thread; a future. Any thread may call this."""
         return self._manager.call_soon(function, *arguments)
 
-    def wakeup(self) -> Any:
-        return WakeupNotifier(self._net)
-
-    def outcome(self) -> _Outcome:
-        return _Outcome(self)
+    def wakeup(self) -> _Wakeup:
+        return _Wakeup(self)
 
     async def back_off(self) -> None:
         await self._net.sleep(self.config["retry_backoff_ms"] / 1000)
@@ -375,23 +369,21 @@ def _end(returned: Any, called: futures.Future[Any]) -> None:
         returned.failure(error)
 
 
-class _Outcome:
-    """A success or an error that one caller waits for."""
+class _Wakeup:
+    """Lets one task at a time wait for `notify`, which the I/O thread alone calls, or for a timeout."""
 
     def __init__(self, coordinator: RequestingCoordinator) -> None:
         self._coordinator = coordinator
-        self._ended = Future()
+        self._notified = Future()
 
-    def resolve(self, error: Exception | None = None) -> None:
-        if self._ended.is_done:
-            return
-        if error is None:
-            self._ended.success(None)
-        else:
-            self._ended.failure(error)
+    async def __call__(self, timeout_s: float | None = None, /) -> None:
+        with suppress(Errors.KafkaTimeoutError):
+            await self._coordinator.wait_for(self._notified, None if timeout_s is None else timeout_s * 1000)
+        self._notified = Future()
 
-    async def wait(self, timeout_s: float | None) -> None:
-        await self._coordinator.wait_for(self._ended, None if timeout_s is None else timeout_s * 1000)
+    def notify(self) -> None:
+        if not self._notified.is_done:
+            self._notified.success(None)
 
 
 def _joining_node(cluster: Any, coordinator_id: str) -> str:

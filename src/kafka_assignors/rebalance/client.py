@@ -34,16 +34,28 @@ class Wakeup(Protocol):
         ...
 
 
-class Outcome(Protocol):
-    """The result of an operation that one caller waits for."""
+class Outcome:
+    """The result of an operation that one caller waits for, such as a commit."""
+
+    def __init__(self, client: Client) -> None:
+        self._ended = client.wakeup()
+        self._errors = client.errors
+        self._is_open = True
+        self._error: Exception | None = None
 
     def resolve(self, error: Exception | None = None) -> None:
         """End the operation, with an error if one is given. Only the first call has an effect."""
-        ...
+        if self._is_open:
+            self._is_open, self._error = False, error
+            self._ended.notify()
 
     async def wait(self, timeout_s: float | None) -> None:
         """Wait for the end; raises its error, or the client's KafkaTimeoutError."""
-        ...
+        await self._ended(timeout_s)
+        if self._is_open:
+            raise self._errors.KafkaTimeoutError(f"not committed within {timeout_s:g} s")
+        if self._error is not None:
+            raise self._error
 
 
 class Client(Protocol):
@@ -132,10 +144,6 @@ class Client(Protocol):
 
     def wakeup(self) -> Wakeup:
         """A new wakeup."""
-        ...
-
-    def outcome(self) -> Outcome:
-        """A new outcome."""
         ...
 
     async def back_off(self) -> None:

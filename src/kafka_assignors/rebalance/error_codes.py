@@ -149,6 +149,7 @@ class Errors(Protocol):
 
     KafkaError: type[Exception]
     CommitFailedError: type[Exception]
+    KafkaTimeoutError: type[Exception]
 
     def for_code(self, error_code: int, /) -> Any:
         """The exception class of an error code."""

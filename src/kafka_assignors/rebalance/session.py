@@ -398,7 +398,7 @@ class Session:
         member = client.member
         is_leaving = member.closing or not member.topics
         if is_leaving and member.owned and member.in_group and not member.has_lease(lease.clock()):
-            answered = client.outcome()
+            answered = Outcome(client)
             client.spawn(self._ask(answered))
             with suppress(client.errors.KafkaError):
                 await answered.wait(LOOKUP_BEFORE_LEAVING_S)

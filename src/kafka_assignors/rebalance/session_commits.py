@@ -107,7 +107,7 @@ class SessionCommits:
         if not self._client.member.committable.isdisjoint(offsets):
             self._client.check_offsets(offsets)
         self._last += 1
-        opened = _Open(self._last, offsets, self._client.outcome(), set(offsets))
+        opened = _Open(self._last, offsets, Outcome(self._client), set(offsets))
         for partition in offsets:
             self._lines.setdefault(partition, _Line(partition)).waiting[opened.number] = opened
         try:
