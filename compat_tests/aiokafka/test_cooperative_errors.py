@@ -116,7 +116,7 @@ def test_an_error_that_comes_while_a_call_looks_for_records_is_raised_in_it(
             # The call has been woken, and is about to look for records.
             for waiter in (*state._fetch_waiters, *state._assignment_waiters):
                 waiter.set_result(None)
-            consumer._coordinator.tell_user(KafkaError("what it has to know"))
+            consumer._subscription.tell(KafkaError("what it has to know"))
             with pytest.raises(KafkaError, match="what it has to know"):
                 await asyncio.wait_for(waiting, HANG_S)
             assert await consumer.getmany() == {}
@@ -131,7 +131,7 @@ def test_an_error_before_the_first_subscription_is_not_lost(kafka: Kafka) -> Non
         await asyncio.wait_for(consumer.start(), HANG_S)
         try:
             await asyncio.sleep(0)  # The fetcher waits for an assignment.
-            consumer._coordinator.tell_user(KafkaError("what it has to know"))
+            consumer._subscription.tell(KafkaError("what it has to know"))
             with pytest.raises(KafkaError, match="what it has to know"):
                 await asyncio.wait_for(consumer.getmany(), HANG_S)
         finally:

@@ -16,13 +16,9 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
-from kafka_assignors.arguments import (
-    require_client_rack,
-    require_group,
-    require_intervals,
-    require_reason,
-)
+from kafka_assignors.arguments import require_client_rack, require_group, require_intervals, require_reason
 from kafka_assignors.assignor import Assignor, require_cooperative
+from kafka_assignors.rebalance.events import RejoinRequested
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
@@ -257,17 +253,16 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
 
     async def _stop(self) -> None:
         failure: Exception | None = None
-        for close in (self._close_coordinator, self._close_fetcher, self._client.close):
+        closes = [self._close_fetcher, self._client.close]
+        if self._coordinator is not None:
+            closes.insert(0, self._coordinator.close)
+        for close in closes:
             try:
                 await close()
             except Exception as error:
                 failure = failure or error
         if failure is not None:
             raise failure
-
-    async def _close_coordinator(self) -> None:
-        if self._coordinator is not None:
-            await self._coordinator.close()
 
     async def _close_fetcher(self) -> None:
         """End all tasks, then close. aiokafka's `close` stops at a task that is cancelled before it runs."""
@@ -289,9 +284,9 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         event loop. Before the first join it does nothing. `reason` is for the log; TypeError if it is not a
         str.
         """
-        told = require_reason(reason)
+        asked = RejoinRequested(require_reason(reason))
         if isinstance(self._coordinator, CooperativeCoordinator):
-            self._coordinator.enforce_rebalance(told)
+            self._coordinator.handle(asked)
 
     def _cooperative(self, stock: GroupCoordinator) -> CooperativeCoordinator:
         end_stock(stock)

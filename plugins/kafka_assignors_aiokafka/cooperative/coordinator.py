@@ -188,7 +188,8 @@ class CooperativeCoordinator(WatchingCoordinator):
         try:
             super()._handle_metadata_update(cluster)
         except Exception as error:  # Otherwise it would end the client's task.
-            self.tell_user(self._session.log_and_wrap("the metadata of its topics could not be read", error))
+            failure = self._session.log_and_wrap("the metadata of its topics could not be read", error)
+            self._subscription.tell(failure)
 
     def _on_metadata_change(self) -> None:
         # A leader that waits for SyncGroup compares in `assigned`.
@@ -198,10 +199,6 @@ class CooperativeCoordinator(WatchingCoordinator):
     def request_rejoin(self) -> None:
         """Ask the machine to join again: topics of the group have changed."""
         self.handle(events.RejoinRequested("topics of the group have changed"))
-
-    def enforce_rebalance(self, reason: str) -> None:
-        """Ask the machine to join again, for the `reason` of the user."""
-        self.handle(events.RejoinRequested(reason))
 
     def reset_generation(self) -> None:
         """Do nothing: the machine resets the generation."""
@@ -238,16 +235,12 @@ class CooperativeCoordinator(WatchingCoordinator):
         if (error := self._subscription.take_error()) is not None:
             raise error
 
-    def tell_user(self, error: Exception) -> None:
-        """Raise this error in the waiting call for records, or else in the next one."""
-        self._subscription.tell(error)
-
     async def raise_to_user(self, error: Exception) -> None:
-        """Raise an error as `tell_user` does, and wait for the next call of the user.
+        """Raise an error as `_subscription.tell` does, and wait for the next call of the user.
 
         By then the user may have corrected the cause.
         """
-        self.tell_user(error)
+        self._subscription.tell(error)
         if self._member.closing:  # No call comes any more.
             return
         if self._user_called is None:
@@ -256,7 +249,7 @@ class CooperativeCoordinator(WatchingCoordinator):
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
         if error is not None:
-            self.tell_user(error)
+            self._subscription.tell(error)
 
     # ---- background tasks
 
@@ -271,7 +264,7 @@ class CooperativeCoordinator(WatchingCoordinator):
                 await self._raise_from_refresh_task()
             except Exception as error:
                 await self.raise_to_user(self._session.log_and_wrap("a join could not begin", error))
-                await asyncio.sleep(self._retry_backoff_ms / 1000)
+                await self.back_off()
                 self._changed.set()
             await self._changed.wait()
 
@@ -364,18 +357,11 @@ class CooperativeCoordinator(WatchingCoordinator):
         except Errors.KafkaError as error:
             log.warning("group %r: automatic commit failed: %s", self.group_id, error)
             if not error.retriable:
-                self.tell_user(error)
+                self._subscription.tell(error)
         except Exception as error:
-            self.tell_user(self._session.log_and_wrap("the automatic commit failed", error))
+            self._subscription.tell(self._session.log_and_wrap("the automatic commit failed", error))
 
     # ---- leaving
-
-    async def _lose_everything(self) -> None:
-        """Tell the listener that all partitions are lost, and leave: the machine has failed."""
-        member = self._member
-        if member.owned:
-            await self._listener_calls.tell_lost(member.owned)
-        self._session.leave_in_any_case()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for a condition that only a join, a call of the listener, or a close brings about."""
@@ -400,7 +386,9 @@ class CooperativeCoordinator(WatchingCoordinator):
                 await wait_for(closed, self._session_timeout_ms / 1000)
             except Exception as error:
                 self._session.log_and_wrap("the close failed, so the consumer leaves at once", error)
-                await self._lose_everything()
+                if lost := self._member.owned:
+                    await self._listener_calls.tell_lost(lost)
+                self._session.leave_in_any_case()
         self._enable_auto_commit = False
         self._subscription.stop()
         leaving = self._session.leave_task

@@ -100,25 +100,24 @@ class ListenerCalls:
         While the consumer is being stopped, a listener that hangs is given up. It would keep this member in
         the group for ever: heartbeats go on, and the poll interval no longer counts.
         """
-        coordinator = self._coordinator
         try:
             await asyncio.wait([calling, self._is_closing], return_when=asyncio.FIRST_COMPLETED)
+            patience_s = self._coordinator.longest_call_s
             if not calling.done():
-                await asyncio.wait([calling], timeout=coordinator.longest_call_s)
+                await asyncio.wait([calling], timeout=patience_s)
             if not calling.done():
-                patience_s = coordinator.longest_call_s
                 raise Errors.KafkaTimeoutError(
                     f"the consumer stops, and waited for {patience_s:g} s (max_poll_interval_ms)"
                 )
             calling.result()
         except (Exception, asyncio.CancelledError) as error:
-            if coordinator.is_closed:
+            if self._coordinator.is_closed:
                 raise
             if call.asked is None:
                 failed = "the call of the listener did not begin"
             else:
                 failed = f"{method_of(call.asked, call.listener)} of {call.listener!r} failed"
-            coordinator.tell_user(self._session.log_and_wrap(failed, error))
+            self._subscription.tell(self._session.log_and_wrap(failed, error))
         finally:
             calling.cancel()
 

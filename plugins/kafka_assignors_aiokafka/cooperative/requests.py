@@ -6,7 +6,8 @@ Up to aiokafka 0.12 a request is a list of its versions; the newest is used, whi
 Heartbeat and OffsetCommit requests that carry the instance id of a static member (KIP-345) are declared here:
 no release of aiokafka has them. From 0.10 to 0.14 Heartbeat ends with version 1 and OffsetCommit with version
 3. Without the id, a broker cannot tell a member that another process has fenced it. The fields are those of
-`HeartbeatRequest.json` and `OffsetCommitRequest.json` in Kafka's `clients/src/main/resources/common/message`.
+`HeartbeatRequest.json` and `OffsetCommitRequest.json` in Kafka's `clients/src/main/resources/common/message`;
+the fields of the responses are those of aiokafka's latest versions.
 Every broker that knows a JoinGroup with an instance id (version 5, Kafka 2.3) knows these versions too.
 LeaveGroup needs no id, since static members do not leave.
 """
@@ -27,8 +28,8 @@ from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.coordinator.protocol import ConsumerProtocol
-from aiokafka.protocol import api, group
-from aiokafka.protocol.types import Array, Int16, Int32, Int64, Schema, String
+from aiokafka.protocol import api, commit, group
+from aiokafka.protocol.types import Array, Int32, Int64, Schema, String
 from aiokafka.util import wait_for
 
 from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
@@ -44,11 +45,7 @@ _BEYOND_REBALANCE_S = 5.0
 """How much longer than `rebalance_timeout_ms` a join may take, for the way of the response; as in Java."""
 
 _JOINING = 2
-"""The connection of joins alone, in addition to those of `aiokafka.client.ConnectionGroup`.
-
-A broker answers the requests of a connection in order, and JoinGroup only when the last member has joined.
-Heartbeats and commits on the same connection would have to wait for that.
-"""
+"""The connection of joins alone (see `Client.join_group`), in addition to those of `ConnectionGroup`."""
 
 _UNKNOWN_LEADER_EPOCH = -1
 _OFFSET_FETCH = 9
@@ -97,8 +94,6 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
     # ---- the coordinator
 
     async def find_coordinator(self, timeout_s: float) -> None:
-        if self.coordinator_id is not None:
-            return
         try:
             await wait_for(self.ensure_coordinator_known(), timeout_s)
         except asyncio.TimeoutError:
@@ -284,15 +279,13 @@ class RequestingCoordinator(GroupCoordinator):  # type: ignore[misc]  # aiokafka
     async def _error_codes(
         self, node_id: Any, connection: Any, writer: Any, response: Awaitable[Any]
     ) -> Mapping[Partition, int]:
-        """Without a response the connection is closed, and what it has not sent of the request is dropped."""
         try:
             answered = await response
         except (asyncio.TimeoutError, Errors.KafkaError) as error:
             writer.transport.abort()
             connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
-            if isinstance(error, Errors.KafkaError):
-                self._does_not_answer(node_id, error)
-            self._does_not_answer(node_id, Errors.RequestTimedOutError())
+            is_known = isinstance(error, Errors.KafkaError)
+            self._does_not_answer(node_id, error if is_known else Errors.RequestTimedOutError())
         drop_unsent(writer.get_extra_info("socket"), when_closed=False)
         return {(topic, number): code for topic, partitions in answered.topics for number, code in partitions}
 
@@ -353,8 +346,6 @@ def close_silent_connections(client: Any, retry_backoff_s: float) -> None:
 _Struct: Any = getattr(api, "RequestStruct", api.Request)
 """From aiokafka 0.13 on, a `Request` chooses one of several structs."""
 
-_Response: Any = api.Response
-
 _NAME = String("utf-8")
 _OF_MEMBER = (
     ("group", _NAME),
@@ -371,7 +362,7 @@ class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
     API_KEY = -1
     API_VERSION = -1
     SCHEMA = Schema()
-    RESPONSE_TYPE = _Response
+    RESPONSE_TYPE: Any = api.Response
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> _OneVersion:
         """Check that the broker knows this version; aiokafka calls it from 0.13 on."""
@@ -384,29 +375,11 @@ class _OneVersion(_Struct):  # type: ignore[misc]  # aiokafka has no types
         return self
 
 
-class HeartbeatResponse_v3(_Response):  # type: ignore[misc]
-    API_KEY = 12
-    API_VERSION = 3
-    SCHEMA = Schema(("throttle_time_ms", Int32), ("error_code", Int16))
-
-
 class HeartbeatRequest_v3(_OneVersion):
     API_KEY = 12
     API_VERSION = 3
-    RESPONSE_TYPE = HeartbeatResponse_v3
+    RESPONSE_TYPE = group.HeartbeatResponse_v1
     SCHEMA = Schema(*_OF_MEMBER)
-
-
-class OffsetCommitResponse_v7(_Response):  # type: ignore[misc]
-    API_KEY = 8
-    API_VERSION = 7
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        (
-            "topics",
-            Array(("topic", _NAME), ("partitions", Array(("partition", Int32), ("error_code", Int16)))),
-        ),
-    )
 
 
 _COMMITTED_FIELDS = (
@@ -421,14 +394,8 @@ _COMMITTED = Schema(*_COMMITTED_FIELDS)
 class OffsetCommitRequest_v7(_OneVersion):
     API_KEY = 8
     API_VERSION = 7
-    RESPONSE_TYPE = OffsetCommitResponse_v7
+    RESPONSE_TYPE = commit.OffsetCommitResponse_v3
     SCHEMA = Schema(
         *_OF_MEMBER,
-        (
-            "topics",
-            Array(
-                ("topic", _NAME),
-                ("partitions", Array(*_COMMITTED_FIELDS)),
-            ),
-        ),
+        ("topics", Array(("topic", _NAME), ("partitions", Array(*_COMMITTED_FIELDS)))),
     )

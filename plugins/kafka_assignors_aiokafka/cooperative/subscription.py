@@ -170,8 +170,8 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         super().__init__(loop=loop)
         self.lease_until = -math.inf
-        self.on_change: Callable[[frozenset[str]], None] | None = None
-        self.on_listener: Callable[[], None] | None = None
+        self.on_change: Callable[[frozenset[str]], None] = lambda topics: None
+        self.on_listener: Callable[[], None] = lambda: None
         self.was_assigned = False
         self._needs_lease = False
         self._listener_call: object = None
@@ -359,19 +359,16 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
     def subscribe(self, topics: set[str], listener: Any = None) -> None:
         """Subscribe to these topics."""
         super().subscribe(topics, listener)
-        self._named_listener()
+        self.on_listener()
 
     def subscribe_pattern(self, pattern: Any, listener: Any = None) -> None:
         """Subscribe to the topics that match."""
         super().subscribe_pattern(pattern, listener)
-        self._named_listener()
-
-    def _named_listener(self) -> None:
-        if self.on_listener is not None:
-            self.on_listener()
+        self.on_listener()
 
     def paused_partitions(self) -> set[TopicPartition]:
-        return {tp for tp in self.assigned_partitions() if _is_paused_by_user(self._assigned_state(tp))}
+        states = {tp: self._assigned_state(tp) for tp in self.assigned_partitions()}
+        return {tp for tp, state in states.items() if getattr(state, "paused_by_user", state.paused)}
 
     def unsubscribe(self) -> None:
         """Drop the subscription; partitions and listener stay until the partitions are revoked."""
@@ -398,8 +395,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
             subscription._assignment = assignment
         self._needs_lease = managed and bool(subscription.topics)
         super()._change_subscription(subscription)
-        if self.on_change is not None:
-            self.on_change(frozenset(subscription.topics) if managed else frozenset())
+        self.on_change(frozenset(subscription.topics) if managed else frozenset())
 
     def _assigned_state(self, tp: TopicPartition) -> Any:
         if not self.is_assigned(tp):
@@ -426,7 +422,3 @@ def again(error: Error) -> Error:
     copied = copy.copy(error)
     copied.__cause__ = error.__cause__
     return copied
-
-
-def _is_paused_by_user(state: Any) -> bool:
-    return bool(state.paused_by_user if isinstance(state, _PartitionState) else state.paused)

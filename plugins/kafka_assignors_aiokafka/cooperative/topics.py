@@ -15,6 +15,7 @@ from aiokafka.errors import KafkaError
 from kafka_assignors.group import Topic
 from kafka_assignors.messages import MOST_MISSING_TOPICS, RackWatch, topics_from, watched_topics
 from kafka_assignors.rebalance import events
+from kafka_assignors.rebalance.session import MOST_PAUSE_S
 from kafka_assignors_aiokafka.cooperative.requests import RequestingCoordinator
 
 _REFRESH_TIMEOUT_S = 1.0
@@ -22,9 +23,6 @@ _REFRESH_TIMEOUT_S = 1.0
 
 A broker that does not answer must not stop the group. Metadata that arrive later make a leader rejoin.
 """
-
-_MOST_PAUSE_S = 1.0
-"""The longest pause between two questions for missing topics, as `retry.backoff.max.ms` of Java."""
 
 
 class WatchingCoordinator(RequestingCoordinator):
@@ -114,7 +112,7 @@ class WatchingCoordinator(RequestingCoordinator):
             pause_s = self._retry_backoff_ms / 1000
             while missing := frozenset(self._group_subscription or ()).difference(self._cluster._partitions):
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _MOST_PAUSE_S)
+                pause_s = min(2 * pause_s, MOST_PAUSE_S)
                 if await _any_exists(self._client, missing):
                     await self._client.force_metadata_update()
             self._metadata_changed.clear()

@@ -4,7 +4,7 @@ consumer        what the user sees
 coordinator     carries out the machine's actions, and reports events to it
 requests        the requests to the group's coordinator, for `kafka_assignors.rebalance.session`
 topics          the topics that make a member join again when their metadata change
-commits         `commit_async`; joins wait while a transaction may be open
+transactions    `commit_async`; joins wait while a transaction may be open
 metrics         the metrics of the coordinator, in the registry of the client
 user_thread     calls of the user's listener, and errors, in `poll`
 fetching        subscription, assignment, start positions, and the fetcher, which can be woken up

@@ -16,13 +16,9 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.arguments import (
-    require_client_rack,
-    require_group,
-    require_intervals,
-    require_reason,
-)
+from kafka_assignors.arguments import require_client_rack, require_group, require_intervals, require_reason
 from kafka_assignors.assignor import Assignor, require_cooperative
+from kafka_assignors.rebalance.events import RejoinRequested
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
@@ -239,7 +235,8 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         call it, but not a signal handler, which may have interrupted a thread that it waits for. Before the
         first `poll` it does nothing. `reason` is for the log; TypeError if it is not a str.
         """
-        self._coordinator.enforce_rebalance(require_reason(reason))
+        coordinator, asked = self._coordinator, RejoinRequested(require_reason(reason))
+        coordinator.start(coordinator.handle, asked)
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """As KafkaConsumer's."""

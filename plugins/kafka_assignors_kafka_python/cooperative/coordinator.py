@@ -158,7 +158,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         return self.start(function, *arguments).add_both(lambda _: self._fetcher.wake())
 
     def spawn(self, task: Coroutine[Any, Any, None]) -> Any:
-        """Run a task that reports its own errors: any other error ends the consumer."""
         return self._manager.call_soon(task).add_errback(self._broken)
 
     def _broken(self, error: BaseException) -> None:
@@ -222,7 +221,7 @@ class CooperativeCoordinator(WatchingCoordinator):
             return by_hand
         # At most half of the poll interval, which this wait must not use up.
         wait_ms = min(self.config["heartbeat_interval_ms"], self.config["max_poll_interval_ms"] / 2)
-        if self._fetcher.is_validating:
+        if self._subscription.partitions_in_validation():  # Its end does not call `wake`.
             wait_ms = min(wait_ms, self.config["retry_backoff_ms"])
         wait_s: float = wait_ms / 1000
         if self.config["enable_auto_commit"]:
@@ -259,7 +258,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         return bool(self._subscription.has_all_fetch_positions())
 
     def group_metadata(self) -> Any:
-        """As kafka-python's, but valid until the next `poll` begins: see `commits`."""
+        """As kafka-python's, but valid until the next `poll` begins: see `transactions`."""
         if self._subscription.partitions_auto_assigned() and not self._member.closing:
             self.hold.begin()
         return super().group_metadata()
@@ -360,7 +359,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         return time.monotonic() - self._polled_at
 
     async def raise_to_user(self, error: Exception) -> None:
-        """Raise an error in `poll`, and wait until it was raised."""
         await self.told.raise_in_poll(error)
 
     def heartbeat_ended(self, error: Exception | None, *, accepted: bool) -> None:
@@ -401,10 +399,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         # A leader that waits for SyncGroup compares in `assigned`, after its assignment.
         if self._member.phase is not Phase.SYNCING:
             self.rejoin_if_topics_changed()
-
-    def enforce_rebalance(self, reason: str) -> None:
-        """Ask the machine to join again, for the `reason` of the user."""
-        self.start(self.handle, events.RejoinRequested(reason))
 
     # ---- leaving
 

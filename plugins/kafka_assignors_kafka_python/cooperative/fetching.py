@@ -253,11 +253,6 @@ class CooperativeFetcher(Fetcher):  # type: ignore[misc]
             self._reset_task.add_both(lambda _: self.wake())
         return reset
 
-    @property
-    def is_validating(self) -> bool:
-        """Whether positions are being validated (KIP-320), whose end does not call `wake`."""
-        return bool(self._subscriptions.partitions_in_validation())
-
     def _keep_newer_leaders(self, cluster: Any) -> None:
         """Restore leaders that metadata have replaced by leaders of an older epoch.
 

@@ -330,7 +330,6 @@ class RequestingCoordinator(ConsumerCoordinator):  # type: ignore[misc]
     async def _error_codes(
         self, node_id: str, request: Any, connected: Any, response: Any
     ) -> Mapping[Partition, int]:
-        """Without a response the connection is closed, and what it has not sent of the request is dropped."""
         try:
             answered = await response
         except Errors.KafkaError as error:
@@ -387,11 +386,9 @@ class _Wakeup:
 
 
 def _joining_node(cluster: Any, coordinator_id: str) -> str:
-    """The node id of the coordinator for joins alone, which gives them a connection of their own.
+    """The node id of the coordinator for joins alone (see `Client.join_group`).
 
-    A broker answers the requests of a connection in order, and JoinGroup only when the last member has
-    joined. Heartbeats and commits on the same connection would have to wait for that. kafka-python has a
-    connection for each node id, and gives coordinators ids of their own.
+    kafka-python has a connection for each node id, and gives coordinators ids of their own.
     """
     joining_id = f"joining-{coordinator_id}"
     broker = cluster.broker_metadata(coordinator_id)

@@ -42,7 +42,6 @@ class WatchingCoordinator(RequestingCoordinator):
         super().__init__(*arguments, **settings)
 
     def stop_leading(self) -> None:
-        """Stop watching topics of other members: a join begins, and only its leader watches them."""
         self._assignment_snapshot = self._unknown_topics = None
         self._subscription.reset_group_subscription()
         self._partitions_at_join = self._partitions()

@@ -99,12 +99,10 @@ class ListenerCalls:
             try:
                 self._tell(asked)
             finally:
-                if self._is_under_way:  # Otherwise `end_if_under_way` has ended it.
-                    self._is_under_way = False
-                    self._coordinator.on_io_thread(self._returned)
+                self.end_if_under_way()
 
     def end_if_under_way(self) -> None:
-        """End the current call early: the listener itself closes the consumer, and further calls follow."""
+        """End the current call; early if the listener itself closes the consumer, and calls follow."""
         if self._is_under_way:
             self._is_under_way = False
             self._coordinator.on_io_thread(self._returned)

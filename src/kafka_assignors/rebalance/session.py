@@ -443,7 +443,8 @@ def _by_topic(partitions: Partitions) -> Mapping[str, list[int]]:
 
 
 MOST_PAUSE_S = 1.0
-"""The longest pause between joins that the coordinator refuses, as `retry.backoff.max.ms` of Java."""
+"""The longest pause between joins that are refused, or requests for topics that are missing, as
+`retry.backoff.max.ms` of Java."""
 
 _AFTER_AN_ASSIGNMENT_S = 0.02
 """The second round of a cooperative rebalance begins when the old owners have revoked, most of them within
