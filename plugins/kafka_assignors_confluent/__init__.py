@@ -1,1 +1,1 @@
-"""Connections to a running cluster with confluent-kafka: `connection` with its errors, and `topics`."""
+"""Connections to a running cluster with confluent-kafka: `connection`, and `topic_metadata`."""

@@ -1,3 +1,4 @@
+# pyright: reportPrivateImportUsage=false
 """An admin client with a bound on every wait, and errors of one line."""
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ _JAVA_NAMES = {
     "ssl.keystore.certificate.chain": "ssl.certificate.pem",
 }
 """Names in the properties file of a Java client, with librdkafka's names for them."""
-
 
 _NO_ANSWER = frozenset(
     {"_TIMED_OUT", "_TIMED_OUT_QUEUE", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_DESTROY"}
@@ -99,7 +99,11 @@ class Connection:
         try:
             self.admin: AdminClient = AdminClient(properties)
         except KafkaException as error:
-            raise ConfigurationError(self._configuration_problem(error.args[0].str())) from None
+            text = _one_line(error.args[0].str())
+            for name, ours in _JAVA_NAMES.items():
+                if f'"{name}"' in text:
+                    text += f": this is a Java client's name, give {ours}"
+            raise ConfigurationError(self.without_secrets(f"client properties: {text}")) from None
 
     def gather(self, futures: Mapping[_Key, concurrent.futures.Future[Any]]) -> dict[_Key, Any]:
         """The result of each future, or the `KafkaError` that it ended with.
@@ -110,19 +114,16 @@ class Connection:
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self.timeout_s + _SLACK_S
+        while concurrent.futures.wait(futures.values(), timeout=_STEP_S).not_done:
+            self.raise_if_refused()
+            if time.monotonic() > deadline:
+                raise self.unreachable()
         found: dict[_Key, Any] = {}
         for key, future in futures.items():
-            while True:
-                try:
-                    found[key] = future.result(timeout=_STEP_S)
-                except concurrent.futures.TimeoutError:
-                    self.raise_if_refused()
-                    if time.monotonic() > deadline:
-                        raise self.unreachable() from None
-                    continue
-                except KafkaException as error:
-                    found[key] = error.args[0]
-                break
+            try:
+                found[key] = future.result()
+            except KafkaException as error:
+                found[key] = error.args[0]
         return found
 
     def result(self, what: str, future: concurrent.futures.Future[Any], right: str = "") -> Any:
@@ -152,10 +153,7 @@ class Connection:
 
     def settings(self, kind: Literal["topic", "broker"], name: str) -> dict[str, str | None]:
         """The settings of a topic or a broker; `NotAuthorizedError` names the right for them."""
-        from confluent_kafka.admin import (
-            ConfigResource,  # pyright: ignore[reportPrivateImportUsage]
-            ResourceType,  # pyright: ignore[reportPrivateImportUsage]
-        )
+        from confluent_kafka.admin import ConfigResource, ResourceType
 
         resource = ConfigResource(ResourceType[kind.upper()], name)
         future = self.admin.describe_configs([resource], request_timeout=self.timeout_s)[resource]
@@ -167,12 +165,7 @@ class Connection:
 
     def unreachable(self) -> UnreachableError:
         """The error for no answer, with librdkafka's last complaint as the reason."""
-        self._listen()
-        said = [
-            text
-            for text in (_one_line(one.str()) for one in self._complaints)
-            if not re.search(r"brokers? are down", text)
-        ]
+        said = [_one_line(one.str()) for one in self._heard() if one.name() != "_ALL_BROKERS_DOWN"]
         why = said[-1] if said else "look at the address, and at security.protocol"
         return UnreachableError(
             self.without_secrets(f"no answer from {self.servers} within {self.timeout_s:g} s: {why}")
@@ -180,8 +173,7 @@ class Connection:
 
     def raise_if_refused(self) -> None:
         """Raise `AuthenticationError` if a broker refused this client, or this client a broker."""
-        self._listen()
-        for complaint in self._complaints:
+        for complaint in self._heard():
             if advice := _REFUSALS.get(complaint.name()):
                 text = _one_line(complaint.str())
                 message = f"{self.servers} and this client do not accept each other: {text}: {advice}"
@@ -189,23 +181,18 @@ class Connection:
 
     def forget_complaints(self) -> None:
         """Forget earlier errors, so that later ones belong to the next request."""
-        self._listen()
-        self._complaints.clear()
+        self._heard().clear()
 
-    def _listen(self) -> None:
-        """Collect librdkafka's complaints: each `poll` passes one to `error_cb`."""
+    def _heard(self) -> deque[KafkaError]:
+        """librdkafka's latest complaints: each `poll` passes one to `error_cb`."""
         while self.admin.poll(0):
             pass
+        return self._complaints
 
     def without_secrets(self, text: str) -> str:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
-
-    def _configuration_problem(self, text: str) -> str:
-        name = next((name for name in _JAVA_NAMES if f'"{name}"' in text), None)
-        hint = f": this is a Java client's name, give {_JAVA_NAMES[name]}" if name else ""
-        return self.without_secrets(f"client properties: {_one_line(text)}{hint}")
 
 
 def _is_authorization(error: KafkaError) -> bool:

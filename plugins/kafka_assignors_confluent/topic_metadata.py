@@ -71,15 +71,10 @@ def describe_topics(connection: Connection, names: Iterable[str]) -> DescribedTo
     return described
 
 
-def replica_racks(description: Any) -> Iterator[list[str | None]]:
-    """The racks of the replicas of each partition; None for a broker that has no rack or is down."""
-    for partition in sorted(description.partitions, key=lambda partition: int(partition.id)):
-        yield [node.rack for node in partition.replicas]
-
-
 def topic_of(name: str, description: Any) -> Topic:
     """The description as a `Topic`, with its id as Kafka prints it."""
-    racks = tuple(frozenset(rack for rack in replicas if rack) for replicas in replica_racks(description))
+    partitions = sorted(description.partitions, key=lambda partition: int(partition.id))
+    racks = tuple(frozenset(node.rack for node in one.replicas if node.rack) for one in partitions)
     # librdkafka's base64 is not the URL-safe one.
     topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
     return Topic(name, len(racks), racks if any(racks) else None, topic_id)
@@ -103,11 +98,14 @@ def live_topics(connection: Connection) -> Iterator[LiveTopic]:
     except KafkaException as error:
         raise connection.failure("cannot list the topics", error.args[0]) from None
     described = describe_topics(connection, names).found
-    racks = {name: list(replica_racks(one)) for name, one in described.items() if not one.is_internal}
-    has_racks = any(rack for replicas in racks.values() for each in replicas for rack in each)
-    for name, replicas in racks.items():
-        complete = not has_racks or all(rack for each in replicas for rack in each)
-        yield LiveTopic(topic_of(name, described[name]), complete)
+    found = {name: one for name, one in described.items() if not one.is_internal}
+    # A broker that has no rack, or is down, gives None.
+    racks = {
+        name: {node.rack for each in one.partitions for node in each.replicas} for name, one in found.items()
+    }
+    has_racks = any(map(any, racks.values()))
+    for name, one in found.items():
+        yield LiveTopic(topic_of(name, one), complete=not has_racks or all(racks[name]))
 
 
 # ---- the offsets topic
