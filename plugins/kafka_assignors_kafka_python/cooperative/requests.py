@@ -24,9 +24,7 @@ from kafka.protocol.consumer import (  # pyright: ignore[reportMissingImports]  
     OffsetCommitRequest,
     SyncGroupRequest,
 )
-from kafka.protocol.consumer.metadata import (  # pyright: ignore[reportMissingImports]
-    ConsumerProtocolType,
-)
+from kafka.protocol.consumer.metadata import ConsumerProtocolType  # pyright: ignore[reportMissingImports]
 from kafka.protocol.metadata import MetadataResponse  # pyright: ignore[reportMissingImports]
 
 from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
