@@ -38,13 +38,7 @@ from kafka_assignors_confluent.topic_metadata import (
     live_topics,
     reader_config,
 )
-from kafka_assignors_ops.watch.fleet import (
-    Counts,
-    Fleet,
-    FleetLimits,
-    FleetSnapshot,
-    WatchedTopics,
-)
+from kafka_assignors_ops.watch.fleet import Counts, Fleet, FleetLimits, FleetSnapshot, WatchedTopics
 from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.records import millis_to_micros
@@ -348,11 +342,9 @@ class Watcher:
                 self._seen, _ = self._look()
                 self._look_at_topics()
                 reader.down = False
-            except UnreachableError:
+            except ClusterError as error:
                 # librdkafka says once that all brokers are down, and records that came before may follow.
-                reader.down = True
-            except ClusterError:
-                pass
+                reader.down = reader.down or isinstance(error, UnreachableError)
             self._next_look = time.monotonic() + (_LOOK_DOWN_S if reader.down else self._options.look_s)
         if now >= self._next_save:
             self._save()
