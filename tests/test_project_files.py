@@ -34,6 +34,30 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
 
 
+def test_the_pages_that_other_files_name_exist() -> None:
+    """Plain text such as `docs/production.md` in a docstring or a comment is no link that a build checks."""
+    folders = (
+        "src",
+        "plugins",
+        "spark_validation",
+        "compat_tests",
+        "tests",
+        "benchmarks",
+        "examples",
+        "tools",
+    )
+    files = [*ROOT.glob("*"), *(each for folder in folders for each in (ROOT / folder).rglob("*"))]
+    texts = {".py", ".md", ".yaml", ".yml", ".toml", ".ini", ""}
+    missing = {
+        f"{file.relative_to(ROOT)}: {page}"
+        for file in files
+        if file.suffix in texts and file.is_file()
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", file.read_text(encoding="utf-8", errors="replace"))
+        if not (ROOT / page).is_file()
+    }
+    assert missing == set()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_within_the_repository_lead_to_a_file_and_a_heading(page: Path) -> None:
     for link in _LINK.findall(_CODE.sub("", page.read_text(encoding="utf-8"))):

@@ -72,6 +72,14 @@ class Scene:
         assert code == ("error" in severities.values())
         return severities
 
+    def refused(self, *options: str) -> str:
+        """What lint says of the live group when it refuses these options."""
+        printed = io.StringIO()
+        with contextlib.redirect_stderr(printed):
+            code = main(["lint", "--bootstrap-server", self.kafka.bootstrap, "--group", self.group, *options])
+        assert code == 2, printed.getvalue()
+        return printed.getvalue()
+
     # ---- the group on the broker
 
     def described(self) -> LiveGroup:

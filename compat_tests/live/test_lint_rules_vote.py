@@ -105,12 +105,14 @@ def test_lint_refuses_a_change_of_strategy_in_one_roll_and_accepts_it_in_two(kaf
             assert "no-common-strategy" not in await asyncio.to_thread(
                 scene.lint, live=True, options=first_roll
             )
+            listed = ("--change-to", "cooperative-sticky", "--from", "cooperative-sticky,sticky")
+            refused = await asyncio.to_thread(scene.refused, *listed)
+            assert "runs 'sticky', so not every member has this list" in refused
             async with scene.aiokafka(aiokafka("cooperative-sticky", "sticky")) as rolled:
                 await rolled.until(lambda: len(rolled.owned) == 2 == len(old.owned))
 
                 await old.__aexit__(None, None, None)
                 await rolled.until(lambda: len(rolled.owned) == 4)
-                listed = ("--change-to", "cooperative-sticky", "--from", "cooperative-sticky,sticky")
                 assert "no-common-strategy" not in await asyncio.to_thread(
                     scene.lint, live=True, options=listed
                 )

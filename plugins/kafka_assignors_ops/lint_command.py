@@ -131,13 +131,16 @@ def lint_members(
         address = options.cluster_address(bootstrap_server, command_config, timeout)
         listed = [strategy_use(Client.UNKNOWN, None, name, load_strategy) for name in old_names]
         live = read_live(address, group, listed)
+        runs = live.live.protocol if live.live and live.live.group_type == CLASSIC else None
+        if listed and runs and runs != listed[0].name:
+            raise UserError(
+                f"--from begins with {listed[0].name!r}, and group {group!r} runs {runs!r}, so not every "
+                "member has this list: finish the restart that gives it to all, or give the list they have"
+            )
         facts = _with_live(facts, live, strategies_assumed=not old_names, is_change=bool(files or change_to))
     if new_names:
-        facts = dataclasses.replace(
-            facts,
-            before=facts.before or facts.after,
-            after=tuple(_changed(one, new_names) for one in facts.after),
-        )
+        changed = tuple(_changed(one, new_names) for one in facts.after)
+        facts = dataclasses.replace(facts, before=facts.before or facts.after, after=changed)
 
     report = lint(facts, ignored)
     failed = bool(report.of(Severity.ERROR)) or (strict and bool(report.of(Severity.WARNING)))

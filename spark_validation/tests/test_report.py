@@ -307,8 +307,8 @@ def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
     [finding] = find(result)
     of_aiokafka = replace(result.groups[0], clients=("java", "aiokafka with kafka-assignors"))
     assert sentence(replace(finding, summary=of_aiokafka)).endswith(
-        "Clients of this group (aiokafka with kafka-assignors) are eager: they stop in each rebalance under "
-        "cooperative-sticky too, until they use a cooperative consumer."
+        "Unless they use a cooperative consumer, clients of this group (aiokafka with kafka-assignors) are "
+        "eager: they stop in each rebalance under cooperative-sticky too."
     )
     assert "eager" not in sentence(finding)
 

@@ -320,8 +320,8 @@ def _of_change(finding: GroupFinding, ran: str) -> Iterator[str]:
     eager = EAGER_CLIENTS.intersection(finding.summary.clients if finding.summary else ())
     if eager and cooperative:
         yield (
-            f"Clients of this group ({', '.join(sorted(eager))}) are eager: they stop in each rebalance "
-            f"under {best.strategy} too, until they use a cooperative consumer."
+            f"Unless they use a cooperative consumer, clients of this group ({', '.join(sorted(eager))}) are "
+            f"eager: they stop in each rebalance under {best.strategy} too."
         )
 
 
