@@ -23,7 +23,7 @@ export AIOKAFKA := $(if $(AIOKAFKA),$(abspath $(AIOKAFKA)))
 
 SOURCES := pyproject.toml $(shell find src plugins spark_validation/kafka_assignors_replay -type f ! -name '*.pyc')
 
-.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos upstream-aiokafka lint record needs-aiokafka needs-python needs-java needs-maven pysparks clean
+.PHONY: help demo sample-report report-picture see see-picture watch-picture broker docs test test-all chaos upstream-aiokafka lint record dist needs-aiokafka needs-python needs-java needs-maven pysparks clean
 
 help:
 	@echo "make demo         replay the recorded history of real consumer groups in local Spark"
@@ -40,6 +40,7 @@ help:
 	@echo "make upstream-aiokafka  aiokafka's own tests with both consumers (AIOKAFKA=folder, a checkout)"
 	@echo "make lint         ruff, mypy, pyright, import-linter, and the check of words (tools/plain_words.py)"
 	@echo "make record       record a new history on a local three-broker cluster (about a quarter of an hour)"
+	@echo "make dist         the archive and the wheel of a release in dist, built twice, checked, installed with each extra"
 	@echo "make clean        remove the environments and what was built in them"
 
 demo: needs-java .venv-demo/ok
@@ -96,6 +97,9 @@ lint: .wheels/pyspark-4.3.ok
 
 record: needs-java needs-maven .wheels/pyspark-4.3.ok
 	.tools/bin/tox run -e record $(TOX_ARGS)
+
+dist: .wheels/pyspark-4.3.ok
+	@.tools/bin/python -m tools.dist
 
 needs-aiokafka:
 	@test -d "$(AIOKAFKA)" || { echo "AIOKAFKA=folder is needed: a checkout of aiokafka, of the newest supported release" >&2; exit 1; }

@@ -70,7 +70,8 @@ def run_without(module: str, *arguments: str) -> subprocess.CompletedProcess[str
 
 def without_progress(stderr: str) -> str:
     """The lines but those of progress, which a slow machine adds to what a quick one writes."""
-    return "".join(line for line in stderr.splitlines(keepends=True) if not line.endswith("…\n"))
+    lines = stderr.splitlines(keepends=True)
+    return "".join(line for line in lines if not line.endswith(" …\n") or ": error: " in line)
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:

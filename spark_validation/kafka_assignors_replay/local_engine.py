@@ -228,6 +228,9 @@ def _collided(contents: ArrowFiles) -> Iterator[tuple[int, int]]:
 
 # The processes
 
+_ENDS_S = 10.0
+"""How long a process may take to end after the pool is broken."""
+
 _Task = tuple[str, str, str | None]
 """The file of records, the file for details, and the folder for tables."""
 
@@ -237,23 +240,29 @@ _work: FoldWork
 def _in_processes(work: FoldWork, tasks: list[_Task]) -> Iterator[list[GroupSums]]:
     """The sums of each task, in any order. `ReplayError` if a process ends: a strategy of a user may end it,
     so that it never runs in this one."""
-    others = set(multiprocessing.active_children())
+    others, own = set(multiprocessing.active_children()), set()
     spawn = multiprocessing.get_context("spawn")
     processes = max(1, min(os.cpu_count() or 1, len(tasks)))
     with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
         try:
             with _alone():
                 waiting: set[Future[list[GroupSums]]] = {pool.submit(_fold_file, *task) for task in tasks}
+            own = set(multiprocessing.active_children()) - others
             for done in as_completed(waiting):
                 waiting.remove(done)
                 yield done.result()
-        except BaseException as error:
+        except BrokenProcessPool:
+            # The pool hears of it a moment before the process has ended, and ends the others by SIGTERM.
+            for process in own:
+                process.join(_ENDS_S)
+                if process.exitcode == -signal.SIGTERM:
+                    work.guard.forget(process.pid)
+            why = "a strategy ended it, or there was too little memory"
+            raise ReplayError(f"a process that replayed groups ended: {why}") from None
+        except BaseException:
             for process in set(multiprocessing.active_children()) - others:
                 process.kill()
             pool.shutdown(wait=False, cancel_futures=True)
-            if isinstance(error, BrokenProcessPool):
-                why = "a strategy ended it, or there was too little memory"
-                raise ReplayError(f"a process that replayed groups ended: {why}") from None
             raise
 
 

@@ -94,6 +94,19 @@ class KillsItsProcess(_Own):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class KillsOneOfTwo(Strategy):
+    """Ends the process of one group while that of another one is busy."""
+
+    name = "own"
+
+    def assign(self, group: Group) -> Assignment:
+        if any("checkout" in member_id for member_id in group.members):
+            time.sleep(3)
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+        return Range().assign(group)
+
+
 FAILURES = {
     Endless: "StrategyTimeout: no assignment within 0.5 s",
     Asleep: "StrategyTimeout: no assignment within 0.5 s",
@@ -146,6 +159,16 @@ def test_a_strategy_that_ends_its_process_is_named_with_its_group_and_offset(
         verdicts(recorded, engine, "sticky", spec(strategy))
     assert f"ended while it ran strategy '{spec(strategy)}', group 'checkout', offset " in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two processes")
+def test_a_process_that_ends_because_another_one_did_is_not_named(recorded: str) -> None:
+    own = f"{__name__}:KillsOneOfTwo"
+    options = ReplayOptions(path=recorded, strategies=(own,), groups=("checkout", "billing"))
+    with pytest.raises(ReplayError) as error:
+        run_replay(options, lambda _: None, engine="local")
+    assert f"while it ran strategy '{own}', group 'checkout'" in str(error.value)
+    assert "billing" not in str(error.value)
 
 
 @pytest.fixture

@@ -107,6 +107,11 @@ class StrategyGuard:
             if note is not None:
                 note[0] = 0
 
+    def forget(self, process: int | None) -> None:
+        """Drop the note of a process, which was ended by another one."""
+        if self.notes is not None:
+            Path(self.notes, str(process)).unlink(missing_ok=True)
+
     def _opened(self) -> mmap.mmap | None:
         if self._note is None and self._may_note:
             try:
