@@ -62,7 +62,8 @@ def main() -> int:
             print(f"tools/dist.py does not try the extras {extras.keys() ^ _USES.keys()}", file=sys.stderr)
             return 1
         (wheel,) = (DIST / name for name in files if name.endswith(".whl"))
-        for extra, requirements in extras.items():
+        for extra, named in extras.items():
+            requirements = [one for each in named for one in extras.get(_extra_of(each), [each])]
             added = _try(wheel, extra, requirements, Path(folder) / f"with-{extra}")
             if added != {"kafka-assignors"}:
                 print(f"[{extra}] installs more than it needs: {sorted(added)}", file=sys.stderr)
@@ -77,13 +78,17 @@ def _try(wheel: Path, extra: str, requirements: list[str], environment: Path) ->
     python = environment / "bin" / "python"
     _run(str(_UV), "venv", "-q", "--python", sys.executable, str(environment))
     install = (str(_UV), "pip", "install", "-q", "--python", str(python))
-    others = [each for each in requirements if not each.startswith("kafka-assignors[")]
-    if others:
-        _run(*install, *others)
+    if requirements:
+        _run(*install, *requirements)
     before = _installed(python)
     _run(*install, f"{wheel}[{extra}]" if extra else str(wheel))
     _run(str(python), "-I", "-c", _USES[extra], cwd=environment)
-    return _installed(python) - before if len(others) == len(requirements) else {"kafka-assignors"}
+    return _installed(python) - before
+
+
+def _extra_of(requirement: str) -> str:
+    """The extra of ours that a requirement names; the requirement itself if it is of another package."""
+    return requirement.removeprefix("kafka-assignors[").removesuffix("]")
 
 
 def _installed(python: Path) -> set[str]:
