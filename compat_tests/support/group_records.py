@@ -10,8 +10,8 @@ import struct
 
 from kafka_assignors.wire.writer import Writer
 from kafka_assignors_replay.history.consumer_offsets import (
+    PART_OF,
     ConsumerGroupKey,
-    ConsumerGroupRecord,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
@@ -21,18 +21,23 @@ __all__ = ["RecordWriter", "encode_group_metadata", "encode_key"]
 
 _NEWEST_VERSION = 4
 _FIRST_FLEXIBLE_VERSION = 4
-
-_PART_OF = {
-    ConsumerGroupRecord.MEMBER_METADATA: "member_id",
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: "member_id",
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: "member_id",
-    ConsumerGroupRecord.REGULAR_EXPRESSION: "regular_expression",
-}
-"""The field after the group in a key, for the kinds that have one."""
+"""Of generations of classic groups, and of offset commits."""
 
 
 class RecordWriter(Writer):
     """Writes the types too that only records of brokers have."""
+
+    @classmethod
+    def of_version(cls, subject: str, version: int) -> RecordWriter:
+        """A writer of a value of this version, which it has written; `ProtocolError` for an unknown one."""
+        writer = cls(subject)
+        if not 0 <= version <= _NEWEST_VERSION:
+            raise writer.error(
+                "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_VERSION}"
+            )
+        writer.flexible = version >= _FIRST_FLEXIBLE_VERSION
+        writer.int16("version", version)
+        return writer
 
     def int64(self, _: str, value: int) -> None:
         self.raw(struct.pack(">q", value))
@@ -63,7 +68,7 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> by
         writer.int16("type", key.type)
         writer.string("group_id", key.group)
         for part, value in (("member_id", key.member_id), ("regular_expression", key.regular_expression)):
-            is_due = _PART_OF.get(key.type) == part
+            is_due = PART_OF.get(key.type) == part
             if (value is not None) != is_due:
                 wanted = f"{'a' if is_due else 'no'} {part.replace('_', ' ')}"
                 raise writer.error(part, 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
@@ -78,13 +83,7 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
     Fields that the version lacks are left out, as in a broker that writes an older version.
     """
     version = value.version
-    writer = RecordWriter("group metadata")
-    if not 0 <= version <= _NEWEST_VERSION:
-        raise writer.error(
-            "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_VERSION}"
-        )
-    writer.flexible = version >= _FIRST_FLEXIBLE_VERSION
-    writer.int16("version", version)
+    writer = RecordWriter.of_version("group metadata", version)
     writer.string("protocol_type", value.protocol_type)
     writer.int32("generation", value.generation)
     writer.nullable_string("protocol", value.protocol)

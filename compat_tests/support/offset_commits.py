@@ -62,13 +62,7 @@ def decode_offset_commit(data: bytes | bytearray | memoryview) -> OffsetCommit:
 def encode_offset_commit(value: OffsetCommit) -> bytes:
     """The bytes of `value` in its own version; fields that the version lacks are left out."""
     version = value.version
-    writer = RecordWriter(_COMMIT_SUBJECT)
-    if not 0 <= version <= _NEWEST_COMMIT_VERSION:
-        raise writer.error(
-            "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_COMMIT_VERSION}"
-        )
-    writer.flexible = version >= _FIRST_FLEXIBLE_COMMIT_VERSION
-    writer.int16("version", version)
+    writer = RecordWriter.of_version(_COMMIT_SUBJECT, version)
     writer.int64("offset", value.offset)
     if version >= 3:
         writer.int32("leader_epoch", value.leader_epoch)

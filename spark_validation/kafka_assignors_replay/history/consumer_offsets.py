@@ -38,7 +38,7 @@ class ConsumerGroupRecord(enum.IntEnum):
     REGULAR_EXPRESSION = 16
 
 
-_PART_OF = {
+PART_OF = {
     ConsumerGroupRecord.MEMBER_METADATA: "member_id",
     ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: "member_id",
     ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: "member_id",
@@ -102,7 +102,7 @@ def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
         reader.finish("group")
     elif kind in _CONSUMER_GROUP_TYPES:
         record = ConsumerGroupRecord(kind)
-        group, part = reader.string("group_id"), _PART_OF.get(record)
+        group, part = reader.string("group_id"), PART_OF.get(record)
         key = ConsumerGroupKey(record, group, **({part: reader.string(part)} if part else {}))
         reader.finish(part or "group_id")
     else:
