@@ -157,7 +157,9 @@ class GroupSummary:
     """One group's history, and how much of it can be replayed.
 
     `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
-    protocols (eager, cooperative, kip-848) that they imply. `rebalances` counts logical ones: the two or more
+    protocols (eager, cooperative, kip-848) that they imply. `eager_clients` are those of the `clients` whose
+    stock consumer is eager, and of which no member joined with partitions that it kept, as a cooperative
+    consumer does. `rebalances` counts logical ones: the two or more
     generations of a cooperative hand-over are one. `replayed_rebalances` counts those with all the facts,
     `not_replayed` the others by reason. The generations lie in `partition` of the offsets topic, from
     `first_offset` to `last_offset`.
@@ -174,6 +176,7 @@ class GroupSummary:
     protocols: tuple[str, ...]
     rebalance_protocols: tuple[str, ...]
     clients: tuple[str, ...]
+    eager_clients: tuple[str, ...]
     min_members: int
     max_members: int
     topics: tuple[str, ...]

@@ -91,6 +91,7 @@ def summary(group: str) -> GroupSummary:
         protocols=("range",),
         rebalance_protocols=("eager",),
         clients=("java", HOSTILE),
+        eager_clients=(),
         min_members=2,
         max_members=6,
         topics=("orders", BREAKING_OUT),

@@ -9,7 +9,9 @@ import pytest
 
 from kafka_assignors_replay.history.group_fold import fold_sorted, read_detail
 from kafka_assignors_replay.history.measures import Mode, Sums, total_of
+from kafka_assignors_replay.history.sums import group_summary
 from spark_validation.tests.folding import collect, sorted_records, work_on
+from spark_validation.tests.groups import Log, member
 from spark_validation.tests.report_sample import timeline
 from spark_validation.tests.test_bad_histories import bad
 from spark_validation.tests.test_kip848_fold import ORDERS
@@ -52,6 +54,26 @@ def test_copies_of_a_record_count_once_and_are_told() -> None:
     assert once.tables == twice.tables
     for group, sums in once.sums.items():
         assert twice.sums[group].records.duplicates == sums.records.records > 0
+
+
+def test_a_member_that_keeps_partitions_while_it_joins_shows_a_cooperative_consumer() -> None:
+    log, both = Log(), {"orders": (0, 1)}
+    for group, client, kept in (
+        ("keeps", "aiokafka", both),
+        ("revokes", "aiokafka", {}),
+        ("java", "java", {}),
+    ):
+        for number, owned in ((1, {}), (2, kept)):
+            joins = member("m", gets=both, owned=owned, generation=number - 1, client=client)
+            log.generation(group, number, joins, protocol="cooperative-sticky")
+    records = sorted_records(log.records)
+    sums = collect(fold_sorted(records, work_on(records, ORDERS))).sums
+    summaries = {group: group_summary(sums[group]) for group in ("keeps", "revokes", "java")}
+    assert {group: each.eager_clients for group, each in summaries.items()} == {
+        "keeps": (),
+        "revokes": ("aiokafka",),
+        "java": (),
+    }
 
 
 def test_failures_of_one_kind_are_one_text() -> None:

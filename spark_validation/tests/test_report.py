@@ -101,7 +101,7 @@ def test_a_client_that_is_eager_all_the_same_saves_no_pauses() -> None:
         verdict("g", RECORDED, moved=3, paused_s=240.0),
         verdict("g", "cooperative-sticky", moved=3, paused_s=30.0),
     )
-    stops = replace(result, groups=(replace(result.groups[0], clients=("aiokafka",)),))
+    stops = replace(result, groups=(replace(result.groups[0], eager_clients=("aiokafka",)),))
     [finding] = find(stops)
     assert (finding.best.strategy, finding.saved_paused_s_per_day) == (RECORDED, 0.0)
     assert (finding.gains, finding.trades, finding.suggests) == (False, False, True)
@@ -305,7 +305,7 @@ def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
 def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
     result = result_of(verdict("g", RECORDED, moved=9), verdict("g", "cooperative-sticky", moved=1))
     [finding] = find(result)
-    of_aiokafka = replace(result.groups[0], clients=("java", "aiokafka with kafka-assignors"))
+    of_aiokafka = replace(result.groups[0], eager_clients=("aiokafka with kafka-assignors",))
     assert sentence(replace(finding, summary=of_aiokafka)).endswith(
         "Unless they use a cooperative consumer, clients of this group (aiokafka with kafka-assignors) are "
         "eager: they stop in each rebalance under cooperative-sticky too."

@@ -69,7 +69,8 @@ def test_a_change_of_the_consumer_alone_is_neither_a_gain_nor_a_trade_off() -> N
         verdict("g", "cooperative-sticky", moved=3, paused_s=30.0),
     )
     first = section(
-        html_report(replace(result, groups=(replace(result.groups[0], clients=("aiokafka",)),))), "verdict"
+        html_report(replace(result, groups=(replace(result.groups[0], eager_clients=("aiokafka",)),))),
+        "verdict",
     )
     assert "<li><details>" in first
 

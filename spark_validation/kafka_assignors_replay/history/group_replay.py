@@ -68,9 +68,7 @@ def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
     if rebalance.type != CLASSIC:
         return (Consumption.BROKER_ASSIGNED,)
     nothing_held = not any(rebalance.prior.get(member_id) for member_id in rebalance.members)
-    cooperative = rebalance.protocol not in EAGER_STRATEGIES and (
-        nothing_held or any(member.owned and not member.revoked for member in rebalance.members.values())
-    )
+    cooperative = rebalance.protocol not in EAGER_STRATEGIES and (nothing_held or rebalance.holds)
     return (Consumption.COOPERATIVE, Consumption.EAGER) if cooperative else (Consumption.EAGER,)
 
 

@@ -139,7 +139,7 @@ class Generation:
     @property
     def holds(self) -> bool:
         """Whether a member has partitions that it did not revoke before it joined."""
-        return any(member.owned and not member.revoked for member in self.members.values())
+        return any(member.holds for member in self.members.values())
 
     @property
     def assigned(self) -> set[tuple[str, int]]:

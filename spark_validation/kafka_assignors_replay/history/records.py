@@ -89,6 +89,11 @@ class MemberRecord:
     def client(self) -> str:
         return client_of(self.client_id)
 
+    @property
+    def holds(self) -> bool:
+        """Whether it has partitions that it did not revoke before it joined."""
+        return bool(self.owned) and not self.revoked
+
 
 @dataclass(slots=True)
 class DecodedRecord:
@@ -261,7 +266,7 @@ LIBRDKAFKA = "librdkafka"
 UNKNOWN = "unknown"
 
 EAGER_CLIENTS = frozenset({AIOKAFKA, AIOKAFKA_OURS, KAFKA_PYTHON_OURS})
-"""Clients whose members revoke all partitions in every rebalance, regardless of the strategy."""
+"""Clients whose stock consumers revoke all partitions in every rebalance, regardless of the strategy."""
 
 _CLIENT_IDS = (
     (re.compile(r"aiokafka-ours\b"), AIOKAFKA_OURS),

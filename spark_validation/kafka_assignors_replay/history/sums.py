@@ -20,6 +20,7 @@ from kafka_assignors_replay.history.measures import Mode, Sums, Verdict
 from kafka_assignors_replay.history.rebalances import CLASSIC, CONSUMER, EAGER_STRATEGIES, Cause, Generation
 from kafka_assignors_replay.history.records import (
     CONSUMER_PROTOCOL_TYPE,
+    EAGER_CLIENTS,
     DecodedRecord,
     RecordKind,
     from_micros,
@@ -97,7 +98,7 @@ class GroupFacts:
     protocol_type: str | None = None
     protocols: dict[str, bool] = field(default_factory=dict)  # whether a classic generation had it
     kip848: bool = False
-    cooperative: bool = False
+    cooperative: set[str] = field(default_factory=set)  # clients with a member that kept partitions
     clients: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
     min_members: int | None = None
@@ -136,9 +137,10 @@ class GroupFacts:
         self.min_members = count if self.min_members is None else min(self.min_members, count)
         self.max_members = max(self.max_members, count)
         self.protocols[record.protocol] = self.protocols.get(record.protocol, False) or record.type == CLASSIC
-        self.cooperative = self.cooperative or record.holds
         for member in record.members.values():
             self.clients.add(member.client)
+            if member.holds:
+                self.cooperative.add(member.client)
             self.topics.update(member.topics)
 
 
@@ -297,6 +299,7 @@ def group_summary(sums: GroupSums) -> GroupSummary:
         + (("cooperative",) if facts.cooperative else ())
         + (("kip-848",) if facts.kip848 else ()),
         clients=tuple(sorted(facts.clients)),
+        eager_clients=tuple(sorted(EAGER_CLIENTS & facts.clients - facts.cooperative)),
         min_members=facts.min_members or 0,
         topics=tuple(sorted(facts.topics)),
         max_partitions=judged.max_partitions,

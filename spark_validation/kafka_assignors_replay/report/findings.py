@@ -35,7 +35,6 @@ from typing import NamedTuple, TypeVar
 
 from kafka_assignors.strategies import RebalanceProtocol, StrategyError, load_strategy
 from kafka_assignors_replay.history.measures import FIGURES, Mode, Verdict, total_of
-from kafka_assignors_replay.history.records import EAGER_CLIENTS
 from kafka_assignors_replay.result import RECORDED, GroupSummary, HistorySummary, ReplayResult
 
 PLOTTED_GROUPS = 20
@@ -230,7 +229,7 @@ def find(result: ReplayResult) -> list[GroupFinding]:
 
 
 def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSummary | None) -> GroupFinding:
-    eager = summary is not None and not EAGER_CLIENTS.isdisjoint(summary.clients)
+    eager = summary is not None and bool(summary.eager_clients)
     best = _best(recorded, of_group, eager)
     cooperative = _best(recorded, of_group, eager=False) if eager else None
     if cooperative is not None and not runs_cooperatively(cooperative.strategy):
@@ -317,10 +316,10 @@ def _of_change(finding: GroupFinding, ran: str) -> Iterator[str]:
         stops = cooperative and not any(map(runs_cooperatively, finding.equals))
         but = f", but {stop} every member in each rebalance" if stops else ""
         yield f"{' and '.join(finding.equals)} {move} equally few{but}."
-    eager = EAGER_CLIENTS.intersection(finding.summary.clients if finding.summary else ())
+    eager = finding.summary.eager_clients if finding.summary else ()
     if eager and cooperative:
         yield (
-            f"Unless they use a cooperative consumer, clients of this group ({', '.join(sorted(eager))}) are "
+            f"Unless they use a cooperative consumer, clients of this group ({', '.join(eager)}) are "
             f"eager: they stop in each rebalance under {best.strategy} too."
         )
 
