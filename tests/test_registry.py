@@ -289,3 +289,14 @@ def test_a_strategy_that_cannot_be_loaded_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(StrategyError, match=message):
         load_strategy(spec)
+
+
+def test_a_file_named_without_its_ending_is_recognised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "racks_for_test.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        StrategyError, match=r"but racks_for_test.py is here: name .* as racks_for_test.py:Mine"
+    ):
+        load_strategy("racks_for_test:Mine")

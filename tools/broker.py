@@ -17,7 +17,7 @@ import time
 from confluent_kafka import Producer
 
 from compat_tests.support.jvm import JvmError
-from compat_tests.support.kafka_cluster import KafkaCluster, KafkaError, free_ports
+from compat_tests.support.kafka_cluster import RACKS, KafkaCluster, KafkaError, free_ports
 from compat_tests.support.member_reports import sigterms
 
 INTERVAL_S = 0.02
@@ -34,13 +34,13 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    print("starting a broker …", flush=True)
+    print("starting a broker; the first time Maven fetches Kafka, which takes a minute …", flush=True)
     try:
         with KafkaCluster(ports=lambda count: [options.port, *free_ports(count - 1)]) as kafka:
             kafka.create_topic(options.topic, options.partitions)
             print(
-                f"broker {kafka.bootstrap}, topic {options.topic} with {options.partitions} partitions, "
-                f"a record every {INTERVAL_S * 1000:.0f} ms; Ctrl-C ends it",
+                f"broker {kafka.bootstrap} in rack {RACKS[0]}, topic {options.topic} with "
+                f"{options.partitions} partitions, a record every {INTERVAL_S * 1000:.0f} ms; Ctrl-C ends it",
                 flush=True,
             )
             _produce(kafka.bootstrap, options.topic, options.partitions, stopping)

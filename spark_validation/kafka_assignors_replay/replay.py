@@ -123,7 +123,7 @@ def _archived(options: ReplayOptions, on_progress: Callable[[Progress], None]) -
 
     def tell(step: ArchiveProgress) -> None:
         total = step.counts.offsets + (step.lag_offsets or 0)
-        on_progress(Progress("reading the topic", 1, len(PHASES), step.counts.offsets, total))
+        on_progress(Progress("reading the topic", 1, len(PHASES), step.counts.offsets, total, "offsets"))
 
     servers, source = options.bootstrap_servers or "", _source(options)
     with temporary_folder() as folder:

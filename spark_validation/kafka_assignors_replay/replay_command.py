@@ -146,7 +146,8 @@ def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | N
     ):
 
         def on_progress(step: Progress) -> None:
-            progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total)
+            unit = f" {step.unit}" if step.total else ""
+            progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total, unit)
 
         result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
     for line in damage_lines(result):

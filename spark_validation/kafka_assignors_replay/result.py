@@ -92,7 +92,7 @@ class Progress:
     """One report of a replay's progress.
 
     `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1.
-    `done` of `total` are the tasks of the phase so far; `total` is 0 while it is not known.
+    `done` of `total` are the units of the phase so far; `total` is 0 while it is not known.
     """
 
     phase: str
@@ -100,6 +100,7 @@ class Progress:
     phases: int
     done: int = 0
     total: int = 0
+    unit: str = "tasks"
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,6 +165,8 @@ def _imported(target: str, spec: str) -> object:
             problem = f"importing {module_name!r} failed: {error}"
             if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
                 problem = f"there is no module {module_name!r}"
+                if (file := Path(f"{module_name.replace('.', '/')}.py")).is_file():
+                    problem += f", but {file} is here: name the strategy as {file}:{attribute}"
         raise StrategyError(f"strategy {spec!r}: {problem}") from error
     return _attribute(found, attribute, module_name, spec)
 
