@@ -119,7 +119,8 @@ def nothing_is_committed_after_its_revocation(part: Ledger) -> Found:
     """The coordinator accepts no explicit commit of a member that was told before that the partition is gone.
 
     Neither before the partition comes back, nor after it. Excepted is what may have been on its way when the
-    member was told: while the network or a broker was away, or because the commit timed out.
+    member was told: while the network or a broker was away, because the commit timed out, or on a busy
+    machine, up to the next generation, in which the partition may have an owner.
     """
     for commit in part.commits:
         if not commit.member:
@@ -144,12 +145,19 @@ def _was_on_its_way(part: Ledger, commit: Commit, gone: Ownership) -> bool:
         failure.member == commit.member and gone.covers(failure.at) and "Timeout" in failure.error
         for failure in part.failures
     )
-    return timed_out or any(
+    no_answer = any(
         outage.since <= commit.at
         and gone.until <= outage.until + _TAKING_OVER_S
         and outage.member in ("", commit.member)
         for outage in part.outages
     )
+    has_new_owner = any(gone.until < generation.at <= commit.at for generation in part.generations)
+    was_slow = commit.at <= gone.until + _ON_ITS_WAY_S and not has_new_owner
+    return timed_out or no_answer or was_slow
+
+
+_ON_ITS_WAY_S = 1.0
+"""The time in which a broker on a busy machine stores a request that was written."""
 
 
 # ---- owners

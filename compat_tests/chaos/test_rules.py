@@ -113,7 +113,8 @@ def test_no_commit_of_a_member_is_accepted_after_it_was_told_that_the_partition_
     ending: Ending,
 ) -> None:
     rule = RULES["nothing is committed after its revocation"]
-    ledger = Ledger(ownerships=[owns("a", 1, 4, ending), owns("b", 5), owns("a", 8, number=3)])
+    ownerships = [owns("a", 1, 4, ending), owns("b", 5), owns("a", 8, number=3)]
+    ledger = Ledger(ownerships=ownerships, generations=[generation(4.4, 2, a=None, b=P)])
 
     def late(at: float, number: int, member: str = "a", **changes: Any) -> list[str]:
         commits = [Commit(at, 1, P, 9, member, number)]
@@ -125,6 +126,9 @@ def test_no_commit_of_a_member_is_accepted_after_it_was_told_that_the_partition_
     assert late(8.5, 2)
     assert not late(3.9, 1)
     assert not late(4.01, 1)  # The clocks differ by so much.
+    assert not late(4.3, 1)  # It was on its way, and the partition has no owner yet.
+    assert not late(4.9, 1, generations=())
+    assert late(5.1, 1, generations=())
     assert not late(8.5, 3)
     assert not late(8.5, 4)
     assert not late(4.5, 0, "")  # An automatic commit, or one of another client.
