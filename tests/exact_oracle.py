@@ -10,21 +10,20 @@ levels and no network.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from math import lcm
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from kafka_assignors.criteria import PLAIN, Scale
-from kafka_assignors.group import Group
-from tests.exact_score import Order, Partition, Score, misses, prior_owners, readers, score
+from kafka_assignors.criteria import PLAIN, Criteria, Scale
+from kafka_assignors.group import Assignment, Group
+from tests.exact_score import Partition, Score, misses, owners_of, prior_owners, readers, score
 
-__all__ = ["Oracle"]
+__all__ = ["Oracle", "assert_best"]
 
 
 class Oracle:
-    """The exact optimum of one group on a scale, in any order of wishes."""
+    """The exact optimum of one group on a scale, by any criteria."""
 
     def __init__(self, group: Group, scale: Scale = PLAIN) -> None:
         self.group, self.scale = group, scale
@@ -48,7 +47,7 @@ class Oracle:
         # A member needs at most as many slots as there are partitions that it may get.
         slots = np.minimum(np.array(self._most_slots(), dtype=int), allowed.sum(axis=0))
         self._member_of_slot = np.repeat(np.arange(len(self.members)), slots)
-        self._costs = {"moved": moves, "rack_misses": missed}
+        self._moves, self._missed = moves, missed
         self._forbidden = np.where(allowed, 0.0, np.inf)[:, self._member_of_slot]
         self._squares = np.array(
             [
@@ -82,32 +81,20 @@ class Oracle:
             most.append(max(0, (dearest - first) // step + 1))
         return most
 
-    def best(self, order: Order) -> Score:
+    def best(self, criteria: Criteria) -> Score:
         """The score of an optimal assignment."""
-        return score(self.group, self.best_owners(order), self.prior, self.scale)
+        return score(self.group, self.best_owners(criteria), self.prior, self.scale)
 
-    def best_traded(self, moves: int, misses: int) -> Score:
-        """The score of an optimal assignment if `moves` moves weigh as much as `misses` rack misses.
-
-        Among equals it is one with the fewest moves.
-        """
-        owners = self._seated([{"moved": misses, "rack_misses": moves}, {"moved": 1}])
-        return score(self.group, owners, self.prior, self.scale)
-
-    def best_owners(self, order: Order) -> dict[Partition, str]:
+    def best_owners(self, criteria: Criteria) -> dict[Partition, str]:
         """An optimal assignment: the owner of each partition."""
-        return self._seated([{wish: 1} for wish in order.value])
-
-    def _seated(self, wishes: Sequence[Mapping[str, int]]) -> dict[Partition, str]:
-        """The owner of each partition; the wishes come in order of priority, each a sum of weighted costs."""
         if not self.partitions:
             return {}
         weight = 1.0
         seat = np.zeros((len(self.partitions), len(self.members)))
-        for wish in reversed(wishes):
-            for cost, units in wish.items():
-                seat += weight * units * self._costs[cost]
-            weight *= len(self.partitions) * sum(wish.values()) + 1
+        for each in reversed(criteria[1:]):
+            move, miss = each.count(1, 0), each.count(0, 1)
+            seat += weight * (move * self._moves + miss * self._missed)
+            weight *= len(self.partitions) * (move + miss) + 1
         # The sum of all costs stays far below 2 ** 53, so floats are exact.
         assert weight * self._squares.max() * len(self.partitions) < 2**53
         costs = seat[:, self._member_of_slot] + weight * self._squares + self._forbidden
@@ -116,3 +103,10 @@ class Oracle:
             partition: self.members[self._member_of_slot[column]]
             for partition, column in zip(self.partitions, seats, strict=True)
         }
+
+
+def assert_best(group: Group, assignment: Assignment, criteria: Criteria, scale: Scale = PLAIN) -> None:
+    """Check that the assignment is valid, and that none is better."""
+    oracle = Oracle(group, scale)
+    reached = score(group, owners_of(group, assignment), oracle.prior, scale)
+    assert reached.by(criteria) == oracle.best(criteria).by(criteria)

@@ -6,17 +6,15 @@ library only.
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from kafka_assignors.criteria import PLAIN, Scale
+from kafka_assignors.criteria import PLAIN, Criteria, Scale
 from kafka_assignors.group import Assignment, Group
 
 __all__ = [
-    "Order",
     "Partition",
     "Score",
     "load_histogram",
@@ -28,14 +26,6 @@ __all__ = [
 ]
 
 Partition = tuple[str, int]
-
-
-class Order(enum.Enum):
-    """The criteria after balance, most important first."""
-
-    MOVEMENT = ("moved",)
-    MOVEMENT_RACKS = ("moved", "rack_misses")
-    RACKS_MOVEMENT = ("rack_misses", "moved")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +40,9 @@ class Score:
     moved: int
     rack_misses: int
 
-    def in_order(self, order: Order) -> tuple[int | Fraction, ...]:
-        return (self.sum_of_squares, *(getattr(self, wish) for wish in order.value))
-
-    def traded(self, moves: int, misses: int) -> tuple[int | Fraction, ...]:
-        """The cost if `moves` moves weigh as much as `misses` misses; the tie-breaker is fewer moves."""
-        return self.sum_of_squares, misses * self.moved + moves * self.rack_misses, self.moved
+    def by(self, criteria: Criteria) -> tuple[int | Fraction, ...]:
+        """The value of each criterion; the first of them is balance."""
+        return self.sum_of_squares, *(one.count(self.moved, self.rack_misses) for one in criteria[1:])
 
 
 def prior_owners(group: Group) -> dict[Partition, str]:

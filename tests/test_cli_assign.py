@@ -439,3 +439,8 @@ def test_the_example_of_weights_in_the_documentation_is_what_comes_out(assign: A
 def test_without_weights_nothing_is_said_of_loads(assign: Assign) -> None:
     for strategy in ("cooperative-sticky", "weighted"):
         assert "loads" not in assign(MOVING, "--strategy", strategy).lines[0]
+
+
+def test_what_a_strategy_finds_is_in_the_answer(assign: Assign) -> None:
+    [answer] = assign(MOVING, "--strategy", "capacity").lines
+    assert answer["findings"] == ["2 of 2 members announce no capacity and count as 1, the first being 'm1'"]

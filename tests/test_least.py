@@ -17,7 +17,7 @@ from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky, moves_l
 from kafka_assignors_ops.comparison import compare_strategies
 from tests.exact_groups import Limits, random_group
 
-GROUPS = 1500
+GROUPS = 400
 WIDE = Limits(members=20, topics=6, partitions=40)
 
 

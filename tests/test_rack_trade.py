@@ -22,11 +22,10 @@ from kafka_assignors_strategies.rules import (
     RackTrade,
     StandbyLast,
 )
-from tests.certificate import Certificate
-from tests.certificate.reduced import reduced_form
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
-from tests.exact_score import Order, Score, owners_of, score
+from tests.exact_score import Score, owners_of, prior_owners, score
+from tests.reduced import reduced_form
 
 LARGER = Limits(members=25, topics=15, partitions=12)
 RATIOS = tuple(map(Fraction, ("1/100", "1/3", "1/2", "1", "3/2", "2", "5/2", "3", "7", "100")))
@@ -47,43 +46,38 @@ def groups_with_racks(name: str, count: int) -> list[Group]:
 
 
 def reached(group: Group, racks: Criteria) -> Score:
-    oracle_prior = Oracle(group).prior
-    return score(group, owners_of(group, solve(group, group.claims, criteria=racks)), oracle_prior)
+    assignment = solve(group, group.claims, criteria=racks)
+    return score(group, owners_of(group, assignment), prior_owners(group))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.timeout(1200)
-def test_no_assignment_costs_less_in_thousands_of_groups() -> None:
+def test_no_assignment_costs_less() -> None:
     moves_decided = misses_decided = 0
-    for number, group in enumerate(groups_with_racks("trade", 2500)):
+    for number, group in enumerate(groups_with_racks("trade", 600)):
         ratio = RATIOS[number % len(RATIOS)]
         oracle = Oracle(group)
-        best = oracle.best_traded(ratio.numerator, ratio.denominator)
-        found = solve(group, group.claims, criteria=traded(ratio))
-        ours = score(group, owners_of(group, found), oracle.prior)
-        assert ours.traded(ratio.numerator, ratio.denominator) == best.traded(
-            ratio.numerator, ratio.denominator
-        ), (number, ratio)
-        moves_decided += ours.moved < oracle.best(Order.RACKS_MOVEMENT).moved
-        misses_decided += ours.rack_misses < oracle.best(Order.MOVEMENT_RACKS).rack_misses
+        ours = reached(group, traded(ratio))
+        assert ours.by(traded(ratio)) == oracle.best(traded(ratio)).by(traded(ratio)), (number, ratio)
+        moves_decided += ours.moved < oracle.best(RACKS_THEN_MOVES).moved
+        misses_decided += ours.rack_misses < oracle.best(MOVES_THEN_RACKS).rack_misses
     # If the trade equalled a limit in every group, this test would show nothing.
-    assert moves_decided > 100
-    assert misses_decided > 100
+    assert moves_decided > 24
+    assert misses_decided > 24
 
 
 class TestLimits:
     def test_a_miss_worth_less_than_all_partitions_can_add_up_to_is_racks_among_equals(self) -> None:
-        for group in groups_with_racks("low", 150):
+        for group in groups_with_racks("low", 60):
             partitions = sum(topic.partitions for topic in group.topics.values())
             low = reached(group, traded(Fraction(1, partitions + 1)))
             first = reached(group, MOVES_THEN_RACKS)
-            assert low.in_order(Order.MOVEMENT_RACKS) == first.in_order(Order.MOVEMENT_RACKS)
+            assert low.by(MOVES_THEN_RACKS) == first.by(MOVES_THEN_RACKS)
 
     def test_a_miss_worth_more_moves_than_there_are_members_is_racks_first(self) -> None:
-        for group in groups_with_racks("high", 150):
+        for group in groups_with_racks("high", 60):
             high = reached(group, traded(len(group.members) + 1))
             first = reached(group, RACKS_THEN_MOVES)
-            assert high.in_order(Order.RACKS_MOVEMENT) == first.in_order(Order.RACKS_MOVEMENT)
+            assert high.by(RACKS_THEN_MOVES) == first.by(RACKS_THEN_MOVES)
 
     def test_the_limits_themselves_are_the_two_orders(self) -> None:
         assert traded(0) is MOVES_THEN_RACKS
@@ -149,17 +143,6 @@ class TestWhatItDecides:
         assert measure(group, RackAwareSticky(1.01).assign(group)).moved == 4
         assert RackAwareSticky(1.01).follows_racks()
 
-    def test_an_assignment_of_the_trade_stays_when_no_move_improves_it(self) -> None:
-        for number, group in enumerate(groups_with_racks("rest", 60)):
-            strategy = RackAwareSticky(RATIOS[number % len(RATIOS)])
-            first = strategy.assign(group)
-            members = [
-                Member(m.id, m.topics, m.instance_id, m.rack, first.members[m.id], 9)
-                for m in group.members.values()
-            ]
-            again = strategy.assign(Group.of(group.topics.values(), members, 10))
-            assert owners_of(group, again) == owners_of(group, first)
-
 
 class TestWhatIsRefused:
     @pytest.mark.parametrize(
@@ -190,7 +173,7 @@ class TestWhatIsRefused:
         strategy = Composed("mine", (StandbyLast(), LevelPartitions(), RackTrade(5)))
         reduced = reduced_form(strategy, ring(4))
         assert reduced.criteria == (Criterion.BALANCE, Trade(moves=5, misses=1), Criterion.MOVEMENT)
-        assert isinstance(reduced.proof(), Certificate)
+        reduced.assert_best()
 
 
 class TestMembersThatDiffer:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.announcements import Facts, decode_facts, encode_facts
@@ -21,8 +18,7 @@ from kafka_assignors.strategy import MemberContext
 from kafka_assignors_strategies import Rollout
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules import KeepTogether
-from tests.certificate import Certificate
-from tests.certificate.reduced import reduced_form
+from tests.reduced import reduced_form
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
 ORDERS = frozenset({"orders"})
@@ -267,21 +263,8 @@ def groups(draw: st.DrawFn) -> Group:
 
 
 @given(groups())
-def test_every_group_is_assigned_completely(group: Group) -> None:
-    check_assignment(group, target(group))
-
-
-@given(groups())
-@settings(max_examples=300)
-def test_an_assignment_comes_back_unchanged(group: Group) -> None:
-    after = target(group)
-    settled = claiming(group, after)
-    assert moved(settled, target(settled)) == 0
-
-
-@given(groups())
 def test_no_assignment_of_what_the_shares_leave_is_better(group: Group) -> None:
-    assert isinstance(reduced_form(Rollout(), group).proof(), Certificate)
+    reduced_form(Rollout(), group).assert_best()
 
 
 @given(groups())
@@ -291,19 +274,6 @@ def test_a_second_round_hands_over_and_moves_nothing(group: Group) -> None:
     second = claiming(group, first.assignment)
     assert moved(second, lead(Rollout(), second, COOPERATIVE).target) == 0
     assert not lead(Rollout(), second, COOPERATIVE).withheld
-
-
-@given(groups())
-def test_the_order_of_members_and_topics_means_nothing(group: Group) -> None:
-    shuffled = Group(
-        dict(reversed(group.topics.items())),
-        {
-            id: replace(member, owned=dict(reversed(member.owned.items())))
-            for id, member in reversed(group.members.items())
-        },
-    )
-    assert plain(target(shuffled)) == plain(target(group))
-    assert Rollout().findings(shuffled) == Rollout().findings(group)
 
 
 @given(groups())
@@ -368,24 +338,6 @@ def test_ten_thousand_releases_without_a_share_keep_what_they_have() -> None:
     group = assigned(members, {"orders": 500})
     assert moved(group, target(group)) == 0
     assert max(map(len, Rollout().findings(group))) < 1000
-
-
-def test_the_hash_seed_means_nothing() -> None:
-    program = (
-        "from tests.test_rollout import *\n"
-        "topics = {f't{n}': 7 for n in range(9)}\n"
-        "members = [a_member(f'm{n}', f'r{n % 4}', [None, 2500, 1000, None][n % 4],\n"
-        "                    topics=frozenset(f't{(n + i) % 9}' for i in range(5))) for n in range(12)]\n"
-        "group = assigned(members[:7], topics)\n"
-        "print(sorted((id, sorted((t, list(p)) for t, p in of.items()))\n"
-        "             for id, of in target(joined_by(group, *members[7:])).members.items()))\n"
-    )
-    answers = set()
-    for seed in ("0", "1", "2"):
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        command = [sys.executable, "-c", program]
-        answers.add(subprocess.run(command, env=environment, check=True, capture_output=True).stdout)
-    assert len(answers) == 1
 
 
 # ---- the strategy as an object

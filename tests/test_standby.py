@@ -11,17 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.announcements import Facts, encode_facts, facts_of
+from kafka_assignors.criteria import MOVES_THEN_RACKS
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies import RebalanceProtocol
 from kafka_assignors_strategies import Standby
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
-from tests.certificate import Certificate
-from tests.certificate.reduced import claimed_group, reduced_form
 from tests.exact_groups import random_group
-from tests.exact_oracle import Oracle
-from tests.exact_score import Order, owners_of, score
+from tests.exact_oracle import assert_best
+from tests.exact_score import owners_of
+from tests.reduced import claimed_group
 
 PASSIVE = encode_facts(Facts(standby=True))
 ORDERS = [Topic("orders", 6)]
@@ -160,13 +160,6 @@ class TestWhoKeeps:
         assert lighter.moved() == 2
 
 
-class TestProven:
-    def test_a_certificate_is_about_the_reduced_group(self) -> None:
-        reduced = reduced_form(Standby(), Group.of(ORDERS, [active("a"), standby("b")]))
-        assert reduced.group.members["b"].topics == frozenset()
-        assert isinstance(reduced.proof(), Certificate)
-
-
 class TestHostileAndOdd:
     def test_bytes_that_mean_nothing_make_an_active_member_that_is_named(self) -> None:
         group = Group.of(ORDERS, [active("a", data=b"\x00\x01\xff"), standby("b")])
@@ -227,36 +220,4 @@ class TestWhateverTheGroup:
         strategy = Standby(active_at_least=at_least)
         # If a standby member may not keep a partition that it owned, the partition has no other owner.
         left = claimed_group(strategy.problem(group))
-        oracle = Oracle(left)
-        ours = score(left, owners_of(left, strategy.assign(group)), oracle.prior)
-        order = Order.MOVEMENT_RACKS
-        assert ours.in_order(order) == oracle.best(order).in_order(order)
-
-    @given(lives(), st.randoms(use_true_random=False))
-    def test_assigning_again_in_any_order_changes_nothing(
-        self, life: tuple[Group, int], rng: random.Random
-    ) -> None:
-        group, at_least = life
-        strategy = Standby(active_at_least=at_least)
-        first = strategy.assign(group)
-        members = [
-            replace(member, owned=first.members[member.id], generation=9) for member in group.members.values()
-        ]
-        topics = list(group.topics.values())
-        again = Group.of(rng.sample(topics, len(topics)), rng.sample(members, len(members)), 10)
-        assert owners_of(again, strategy.assign(again)) == owners_of(group, first)
-
-    @given(lives(), st.randoms(use_true_random=False))
-    def test_the_order_of_members_and_topics_means_nothing(
-        self, life: tuple[Group, int], rng: random.Random
-    ) -> None:
-        group, at_least = life
-        strategy = Standby(active_at_least=at_least)
-        topics, members = list(group.topics.items()), list(group.members.items())
-        same = Group(
-            dict(rng.sample(topics, len(topics))),
-            dict(rng.sample(members, len(members))),
-            group.generation,
-        )
-        assert owners_of(same, strategy.assign(same)) == owners_of(group, strategy.assign(group))
-        assert strategy.findings(same) == strategy.findings(group)
+        assert_best(left, strategy.assign(group), MOVES_THEN_RACKS)

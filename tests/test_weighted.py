@@ -134,24 +134,10 @@ class TestBounds:
 
 class TestRest:
     @given(weighed_groups(), THRESHOLDS)
-    def test_a_second_assignment_moves_nothing(self, group: Group, threshold: float) -> None:
-        strategy = Weighted(threshold)
-        first = assigned(strategy, group)
-        assert assigned(strategy, after(group, first)) == first
-
-    @given(weighed_groups(), THRESHOLDS)
     def test_a_cooperative_group_comes_to_rest_soon(self, group: Group, threshold: float) -> None:
         strategy = Weighted(threshold)
         group, _ = settled(strategy, group, 4)
         assert moved(group, assigned(strategy, group)) == 0
-
-    @given(weighed_groups(), st.randoms(use_true_random=False))
-    def test_the_order_of_things_means_nothing(self, group: Group, rng: random.Random) -> None:
-        topics, members = list(group.topics.values()), list(group.members.values())
-        rng.shuffle(topics)
-        rng.shuffle(members)
-        again = assigned(Weighted(), Group.of(topics, members, group.generation))
-        assert again.members == assigned(Weighted(), group).members
 
 
 class TestWhatMoves:

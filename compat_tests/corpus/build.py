@@ -15,9 +15,10 @@ from compat_tests.corpus.life import Situation
 from compat_tests.corpus.scenario import Best, Scenario, write_family
 from compat_tests.corpus.situations import changes, claims, fresh, mixed, racks, static, topics
 from compat_tests.peers.asking import Peer, Peers
+from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES
 from kafka_assignors.group import Assignment, Group
 from tests.exact_oracle import Oracle
-from tests.exact_score import Order, load_histogram, score
+from tests.exact_score import load_histogram, score
 
 __all__ = ["FAMILIES", "best_of", "build"]
 
@@ -36,7 +37,7 @@ def best_of(group: Group) -> Best:
     """The optimum of a group, from the independent solver."""
     oracle = Oracle(group)
     by_movement, by_racks = (
-        oracle.best_owners(order) for order in (Order.MOVEMENT_RACKS, Order.RACKS_MOVEMENT)
+        oracle.best_owners(criteria) for criteria in (MOVES_THEN_RACKS, RACKS_THEN_MOVES)
     )
     moved_first, missed_first = (score(group, owners, oracle.prior) for owners in (by_movement, by_racks))
     loads = load_histogram(group, by_movement)

@@ -1,4 +1,4 @@
-"""The reduced group that a strategy of rules assigns in the place of a group, to prove its assignment."""
+"""What a strategy of rules assigns in the place of a group: the reduced group, compared with its optimum."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules.priority import LevelByPriority, one_by_one
 from kafka_assignors_strategies.rules.rule import Problem
-from tests.certificate.check import Certificate
-from tests.certificate.prove import Improvement, among, prove
+from tests.exact_oracle import assert_best
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +22,9 @@ class Reduced:
     criteria: Criteria
     scale: Scale
 
-    def proof(self) -> Certificate | Improvement:
-        """The certificate of the assignment, or how to improve it."""
-        return prove(self.group, self.assignment, self.criteria, scale=self.scale)
+    def assert_best(self) -> None:
+        """Check that the exact solver finds no better assignment."""
+        assert_best(self.group, self.assignment, self.criteria, self.scale)
 
 
 def claimed_group(problem: Problem) -> Group:
@@ -42,7 +41,7 @@ def claimed_group(problem: Problem) -> Group:
 def reduced_form(strategy: Composed, group: Group) -> Reduced:
     """What is left of the group for the balance rule, and the assignment of the rule."""
     problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
-    scale = among(balance.scale(problem), problem.group)
+    scale = balance.scale(problem)
     return Reduced(claimed_group(problem), balance.balance(problem, criteria), criteria, scale)
 
 
@@ -55,4 +54,4 @@ def layers(strategy: Composed, group: Group) -> Iterator[Reduced]:
     for solved, scale in one_by_one(parts, classes, problem.fixed_loads, criteria):
         names = {name for held in solved.members.values() for name in held}
         topics = {name: topic for name, topic in whole.topics.items() if name in names}
-        yield Reduced(Group(topics, whole.members), solved, criteria, among(scale, whole))
+        yield Reduced(Group(topics, whole.members), solved, criteria, scale)

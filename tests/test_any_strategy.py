@@ -1,0 +1,102 @@
+"""What holds of the assignments of every strategy that remembers, for any group."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_assignors.announcements import Facts, encode_facts
+from kafka_assignors.group import Group, Topic
+from kafka_assignors.strategies import Capacity, CooperativeSticky, RackAwareSticky, Sticky
+from kafka_assignors_strategies import CoPartitioned, Priority, Rollout, Standby, Weighted
+from tests.exact_comparison import owning, plain, shuffled
+from tests.exact_groups import random_group
+from tests.exact_score import owners_of
+
+STRATEGIES = {
+    "sticky": Sticky(),
+    "cooperative-sticky": CooperativeSticky(),
+    "rack-aware-sticky": RackAwareSticky(),
+    "racks traded": RackAwareSticky(2.5),
+    "capacity": Capacity(),
+    "co-partitioned": CoPartitioned([{"topic-0", "topic-1"}, {"topic-3", "topic-2"}]),
+    "priority": Priority([["topic-0", ("topic-1", [0, 2])], ["topic-1", "topic-5"]]),
+    "rollout": Rollout(),
+    "standby": Standby(active_at_least=2),
+    "weighted": Weighted(),
+}
+each_strategy = pytest.mark.parametrize("name", STRATEGIES)
+
+
+def announcing(seed: int) -> Group:
+    """A random group whose members announce facts, and whose topics have weights."""
+    rng = random.Random(seed)
+    group = random_group(rng)
+
+    def facts() -> bytes:
+        release, capacity = rng.choice([None, "1", "2"]), rng.choice([None, 1, 3])
+        share = rng.choice([None, None, 0, 1000, 5000])
+        draining, standby = rng.random() < 0.2, rng.random() < 0.3
+        data = encode_facts(Facts(release, share, draining, capacity=capacity, standby=standby))
+        return data if rng.random() < 0.95 else b"\x00\x01\xff"
+
+    def weighed(topic: Topic) -> Topic:
+        weights = tuple(rng.choice([None, 0, 1, 7, 40]) for _ in range(topic.partitions))
+        return replace(topic, weights=weights) if rng.random() < 0.7 else topic
+
+    return Group(
+        {name: weighed(topic) for name, topic in group.topics.items()},
+        {id: replace(member, data=facts()) for id, member in group.members.items()},
+        group.generation,
+    )
+
+
+@each_strategy
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_every_partition_has_one_owner_and_a_second_assignment_moves_nothing(name: str, seed: int) -> None:
+    strategy, group = STRATEGIES[name], announcing(seed)
+    first = strategy.assign(group)
+    owners = owners_of(group, first)  # Checks that the assignment is valid.
+    again = shuffled(random.Random(seed), owning(group, first))
+    assert owners_of(again, strategy.assign(again)) == owners
+
+
+@each_strategy
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32))
+def test_the_order_of_members_topics_and_claims_means_nothing(name: str, seed: int) -> None:
+    strategy, group = STRATEGIES[name], announcing(seed)
+    same = shuffled(random.Random(seed), group)
+    assert plain(strategy.assign(same)) == plain(strategy.assign(group))
+    assert list(strategy.findings(same)) == list(strategy.findings(group))
+
+
+def fingerprint() -> str:
+    digest = hashlib.sha256(STRATEGIES["co-partitioned"].digest().encode())  # type: ignore[attr-defined]
+    for seed in range(20):
+        group = announcing(seed)
+        for strategy in STRATEGIES.values():
+            shares = {
+                id: sorted((topic, list(numbers)) for topic, numbers in share.items())
+                for id, share in sorted(strategy.assign(group).members.items())
+            }
+            digest.update(repr([shares, list(strategy.findings(group))]).encode())
+    return digest.hexdigest()
+
+
+def test_the_seed_of_hashes_means_nothing() -> None:
+    program = "from tests.test_any_strategy import fingerprint; print(fingerprint())"
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, check=True, capture_output=True, text=True
+    )
+    assert ran.stdout.strip() == fingerprint()
