@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import subprocess
-import sys
-from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from kafka_assignors.group import Topic
 from kafka_assignors.group_json import parse_group
 from kafka_assignors.strategies import Sticky
-from kafka_assignors_cli import main
 from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.groups_view import describe_json, description, group_list, summary_json
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
@@ -30,77 +25,6 @@ LIVE = LiveGroup(
     ),
     topics={"orders": Topic("orders", 3)},
 )
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(["groups", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "part"),
-    [
-        ([], "give --bootstrap-server"),
-        (["describe", "g"], "give --bootstrap-server"),
-        (["describe"], "missing argument"),
-        (["describe", "g", "--strategy", "rnge", "--bootstrap-server", "b:1"], "did you mean 'range'"),
-        (["--bootstrap-server", "b:1", "--command-config", "/nowhere/x"], "/nowhere/x: No such file"),
-        (["orders"], "to look at a group: kafka-assignors groups describe GROUP"),
-    ],
-)
-def test_wrong_arguments_end_in_one_line(
-    arguments: list[str], part: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert part in refusal(capsys, *arguments)
-
-
-@pytest.mark.parametrize("option", [["--bootstrap-server", "b:1"], ["--matching", "old-*"], ["--json", "-"]])
-def test_options_of_the_list_are_refused_before_a_subcommand(
-    option: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    error = refusal(capsys, *option, "describe", "g")
-    assert f"{option[0]}: no effect before the command: it belongs after" in error
-    assert "'kafka-assignors groups describe'" in error
-
-
-@pytest.mark.parametrize("command", [(), ("describe",)])
-def test_every_command_explains_itself_with_examples(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["groups", *command, "--help"]) == 0
-    examples = capsys.readouterr().out.partition("Examples")[2]
-    assert " ".join(["kafka-assignors groups", *command]) in examples
-
-
-def test_without_the_admin_extra_it_says_what_to_install() -> None:
-    code = (
-        "import sys; sys.modules['confluent_kafka'] = None; from kafka_assignors_cli import main; "
-        "sys.exit(main(['groups', '--bootstrap-server', 'b:1']))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 2
-    assert 'pip install "kafka-assignors[cli,admin]"' in done.stderr
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, which Linux has")
-@pytest.mark.parametrize("arguments", [("--version",), ("--help",), ("groups", "--help")])
-def test_help_and_version_on_a_full_disk_are_one_line(arguments: tuple[str, ...]) -> None:
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [sys.executable, "-m", "kafka_assignors_cli", *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-    assert done.returncode == 2
-    assert done.stderr == "kafka-assignors: error: cannot write to stdout: No space left on device\n"
 
 
 def test_a_summary_counts_idle_members_and_the_imbalance() -> None:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from kafka_assignors.arguments import UserError
-from kafka_assignors_cli import main
 from kafka_assignors_ops.watch.fleet import Counts, GroupFigures, GroupSnapshot
 from kafka_assignors_ops.watch_command import group_json, in_order_of_attention, parse_endpoint
 
 CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
-
-
-def run(*arguments: str) -> tuple[int, str]:
-    err = io.StringIO()
-    with contextlib.redirect_stderr(err):
-        code = main(["watch", *arguments])
-    return code, err.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -44,48 +32,6 @@ def test_an_address_to_serve_metrics_on(text: str, endpoint: tuple[str, int]) ->
 def test_what_is_no_address_is_told(text: str) -> None:
     with pytest.raises(UserError, match=r"expected \[HOST\]:PORT, such as :9308"):
         parse_endpoint(text)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (("--state", "/dev/null/state.json"), "cannot write /dev/null/state.json"),
-        (("--max-groups", "0"), "--max-groups"),
-    ],
-)
-def test_options_that_make_no_sense_end_it_before_it_connects(options: tuple[str, ...], said: str) -> None:
-    code, error = run(*CLUSTER, *options)
-    assert code == 2
-    assert said in error
-
-
-def test_without_a_cluster_it_says_how_to_name_one() -> None:
-    assert run() == (
-        2,
-        "kafka-assignors: error: give --bootstrap-server HOST:PORT, or bootstrap.servers in the file of "
-        "--command-config\n",
-    )
-
-
-@pytest.mark.parametrize(
-    ("package", "options"), [("confluent_kafka", ()), ("prometheus_client", ("--prometheus", ":0"))]
-)
-def test_an_extra_that_is_missing_is_named(package: str, options: tuple[str, ...]) -> None:
-    present = "import types; sys.modules['confluent_kafka'] = types.ModuleType('confluent_kafka'); "
-    program = (
-        f"import sys; {present}sys.modules[{package!r}] = None; from kafka_assignors_cli import main; "
-        "sys.exit(main(sys.argv[1:]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program, "watch", *CLUSTER, *options],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert package in line
-    assert line.endswith('pip install "kafka-assignors[cli,watch]"')
 
 
 LAST = GroupFigures(7, 1.5, "classic", "consumer", "range", False, 2, 0, 4, 2, 2, 1.0)

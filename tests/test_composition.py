@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.announcements import Facts, Supposed, decode_facts, encode_facts, facts_of
-from kafka_assignors.group import MOST_WEIGHT, Assignment, Group, InvalidGroupError, Member, Topic
+from kafka_assignors.group import MOST_WEIGHT, Group, InvalidGroupError, Member, Topic
 from kafka_assignors.leader import check_assignment, lead
 from kafka_assignors.strategies import CooperativeSticky, MemberContext, RackAwareSticky, RebalanceProtocol
 from kafka_assignors_strategies import CoPartitioned
@@ -58,8 +57,6 @@ def groups(draw: st.DrawFn) -> Group:
             )
         )
     return Group.of(topics, members)
-
-
 
 
 class TestPlainRules:

@@ -16,7 +16,6 @@ from kafka_assignors.rebalance.error_codes import decisive_error, membership_err
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
-    CommitAbandoned,
     CommitAnswered,
     CommitRefused,
     CommitRequested,
@@ -33,10 +32,8 @@ from kafka_assignors.rebalance.events import (
     RejoinRequested,
     Revoke,
     SendCommit,
-    SendJoin,
     TopicsRecreated,
 )
-from kafka_assignors.rebalance.member import OutOfOrderError
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
@@ -54,49 +51,9 @@ class TestCommits:
         assert self.sent(driver) == SendCommit(A1, orders(*owned))
         return driver
 
-    def crossing(self, *kept: int) -> Driver:
-        """A commit of 0 and 1 was sent in generation 1; in generation 2 the member keeps `kept`."""
-        driver = self.committing(0, 1)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        if driver.assigned(*kept) and driver.member.owned != orders(*kept):
-            driver.tell(ListenerReturned())
-        driver.tell(ListenerReturned())
-        return driver
-
     def sent(self, driver: Driver, *fitting: int) -> Action:
         (action,) = driver.tell(CommitsCanBeSent(orders(*(fitting or range(9)))))
         return action
-
-    def test_a_commit_that_a_rebalance_overtook_is_sent_again_for_the_kept_partitions(self) -> None:
-        driver = self.crossing(0)
-        driver.tell(CommitAnswered(A1, MembershipError.ILLEGAL_GENERATION, orders(0, 1)))
-        assert self.sent(driver) == SendCommit(A2, orders(0))
-
-    def test_a_partition_that_was_given_up_is_refused_at_once(self) -> None:
-        driver = self.committing(0, 1)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        driver.assigned(0)
-        assert CommitRefused(orders(1)) in driver.tell(ListenerReturned())
-
-    def test_a_commit_that_lost_all_its_partitions_is_refused(self) -> None:
-        driver = self.committing(0)
-        assert CommitRefused(orders(0)) in driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        driver.tell(CommitAnswered(A1, MembershipError.UNKNOWN_MEMBER_ID, orders(0)))
-        assert not driver.member.commits
-
-    def test_a_commit_is_never_sent_for_a_partition_that_was_lost_and_assigned_again(self) -> None:
-        driver = self.committing(0)
-        driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
-        driver.tell(AboutToJoin(COOPERATIVE))
-        (_, request) = driver.tell(ListenerReturned())
-        assert isinstance(request, SendJoin)
-        driver.tell(Joined(request.attempt, Membership("a", 3)))
-        driver.assigned(0)
-        driver.tell(ListenerReturned())
-        driver.tell(CommitAnswered(A1, MembershipError.OTHER, orders(0)))
-        assert not driver.member.can_commit
 
     def test_a_commit_requested_during_the_sync_waits_for_its_end(self) -> None:
         driver = Driver().owning(0)
@@ -132,61 +89,11 @@ class TestCommits:
         driver.tell(CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
         assert self.sent(driver) == SendCommit(A1, orders(0))
 
-    def test_the_next_request_waits_for_the_end_of_the_one_under_way(self) -> None:
-        driver = self.committing(0, 1)
-        driver.tell(CommitRequested(orders(1)))
-        assert not driver.member.can_commit
-        with pytest.raises(OutOfOrderError, match="CommitsCanBeSent"):
-            driver.tell(CommitsCanBeSent(orders(1)))
-        driver.tell(CommitAnswered(A1, MembershipError.NONE))
-        assert self.sent(driver) == SendCommit(A1, orders(1))
-
-    def test_a_request_under_way_outlasts_the_membership_and_the_next_one_waits_for_its_end(self) -> None:
-        driver = self.committing(0)
-        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        driver.tell(AboutToJoin(COOPERATIVE))
-        (_, request) = driver.tell(ListenerReturned())
-        assert isinstance(request, SendJoin)
-        driver.tell(Joined(request.attempt, Membership("b", 3)))
-        driver.assigned(0)
-        driver.tell(ListenerReturned())
-        driver.tell(CommitRequested(orders(0)))
-        assert not driver.member.can_commit
-        driver.tell(CommitAnswered(A1, MembershipError.UNKNOWN_MEMBER_ID, orders(0)))
-        assert self.sent(driver) == SendCommit(Membership("b", 3), orders(0))
-
-    def test_only_what_fits_into_the_request_is_sent(self) -> None:
-        driver = Driver().owning(0, 1, 2)
-        driver.tell(CommitRequested(orders(0, 1, 2)))
-        assert self.sent(driver, 0, 2) == SendCommit(A1, orders(0, 2))
-        driver.tell(CommitAnswered(A1, MembershipError.NONE))
-        assert self.sent(driver) == SendCommit(A1, orders(1))
-
-    def test_only_what_needs_another_request_is_sent_again(self) -> None:
-        driver = self.committing(0, 1, 2)
-        driver.tell(CommitAnswered(A1, MembershipError.OTHER, orders(2)))
-        assert self.sent(driver) == SendCommit(A1, orders(2))
-
-    def test_a_commit_of_a_partition_that_is_not_owned_is_refused(self) -> None:
-        assert Driver().owning(0).tell(CommitRequested(orders(0, 7))) == (CommitRefused(orders(7)),)
-
-    def test_an_abandoned_commit_is_not_sent(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(CommitRequested(orders(0)))
-        driver.tell(CommitAbandoned(orders(0)))
-        assert not driver.member.commits
-
     def test_a_commit_of_a_recreated_topic_is_refused(self) -> None:
         driver = Driver().owning(0, 1)
         driver.tell(CommitRequested(orders(0, 1)))
         assert driver.tell(TopicsRecreated(orders(0))) == (CommitRefused(orders(0)),)
         assert self.sent(driver) == SendCommit(A1, orders(1))
-
-    def test_a_membership_refused_in_the_response_is_lost(self) -> None:
-        driver = self.committing(0, 1)
-        refused = driver.tell(CommitAnswered(A1, MembershipError.UNKNOWN_MEMBER_ID, orders(0)))
-        assert CommitRefused(orders(0)) in refused
-        assert not driver.member.in_group
 
 
 class TestCommitResponse:

@@ -63,17 +63,7 @@ def test_a_message_lost_after_the_last_change_may_cost_one_round_more() -> None:
 
 @pytest.mark.parametrize(
     "events",
-    [
-        "close,commit",
-        "commit,partly",
-        "commit,abandon",
-        "late,close",
-        "late,commit",
-        "lose",
-        "poll",
-        "time,load",
-        "time,timeout",
-    ],
+    ["commit,partly", "late,close", "lose", "time,timeout"],
 )
 def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events: str) -> None:
     model = Model(events=frozenset(events.split(",")))
@@ -85,12 +75,12 @@ def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events
     assert max(few.rounds) == max(many.rounds)
 
 
-@pytest.mark.parametrize("events", ["commit,lose,partly", "late,poll", "late,time,load", "late,time,timeout"])
+@pytest.mark.parametrize("events", ["commit,lose,partly", "late,poll", "late,time,load"])
 def test_no_state_that_plain_forms_reach_is_missing_among_the_reduced_ones(events: str) -> None:
     model = Model(events=frozenset(events.split(",")))
     reduced, plain = Exploration(model), Exploration(model, reduce=False)
     assert reduced.run().fixpoint
-    plain.run(max_states=20_000)
+    plain.run(max_states=8_000)
     for world in plain.worlds():
         reduced.find(world)
 

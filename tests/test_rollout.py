@@ -325,16 +325,16 @@ def test_a_share_out_of_bounds_is_no_share() -> None:
     assert "'b'" in findings(group)
 
 
-def test_ten_thousand_releases_are_no_burden() -> None:
-    members = [a_member(f"m{number:05}", f"r{number}", number) for number in range(10_000)]
+def test_thousands_of_releases_are_no_burden() -> None:
+    members = [a_member(f"m{number:05}", f"r{number}", number) for number in range(3_000)]
     group = assigned(members, {"orders": 500})
     check_assignment(group, target(group))
-    assert "10000 releases announce shares: those of the 16 with most members count" in findings(group)
+    assert "3000 releases announce shares: those of the 16 with most members count" in findings(group)
     assert max(map(len, Rollout().findings(group))) < 1000
 
 
-def test_ten_thousand_releases_without_a_share_keep_what_they_have() -> None:
-    members = [a_member(f"m{number:05}", f"r{number}") for number in range(10_000)]
+def test_thousands_of_releases_without_a_share_keep_what_they_have() -> None:
+    members = [a_member(f"m{number:05}", f"r{number}") for number in range(3_000)]
     group = assigned(members, {"orders": 500})
     assert moved(group, target(group)) == 0
     assert max(map(len, Rollout().findings(group))) < 1000

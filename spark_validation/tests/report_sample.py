@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from kafka_assignors_replay.history.faults import FaultKind
@@ -254,4 +255,20 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = G
         warnings=(f"topics of the history are hidden: {HOSTILE!r}",),
         versions={"kafka-assignors": "0.1.0", "python": "3.11"},
         seconds=12.3,
+    )
+
+
+def result_of(*verdicts: Verdict) -> ReplayResult:
+    """A result with these verdicts alone."""
+    strategies = tuple(dict.fromkeys(v.strategy for v in verdicts if v.strategy != RECORDED))
+    groups = tuple(summary(group) for group in dict.fromkeys(v.group for v in verdicts))
+    options = replace(sample().options, strategies=strategies)
+    return replace(
+        sample(),
+        options=options,
+        groups=groups,
+        verdicts=verdicts,
+        timeline=(),
+        ownership=(),
+        culprits=(),
     )

@@ -15,8 +15,7 @@ from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import ExitCode
 from kafka_assignors_replay.engine_choice import ENGINES
-from spark_validation.tests.groups import TOPICS_SCHEMA
-from spark_validation.tests.test_foreign_parquet import TOPIC, not_utf8, retyped, table, with_column
+from spark_validation.tests.test_foreign_parquet import not_utf8, retyped, table, with_column
 from tests.test_cli import without_progress
 
 pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
@@ -64,16 +63,6 @@ def test_replay_names_a_broken_file_in_one_line(
     said = broken(tmp_path, name)
     code = main(["replay", str(tmp_path), "--engine", "local"])
     assert said in refusal(code, *capsys.readouterr())
-
-
-def test_replay_names_a_broken_catalogue_in_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pq.write_table(table(), tmp_path / "raw.parquet")
-    topics, file = pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), tmp_path / "topics.parquet"
-    pq.write_table(topics.set_column(0, "topic", not_utf8(1)), file)
-    code = main(["replay", str(tmp_path), "--engine", "local"])
-    assert f"{file}: cannot be read as Parquet: " in refusal(code, *capsys.readouterr())
 
 
 @pytest.mark.parametrize("engine", ENGINES)

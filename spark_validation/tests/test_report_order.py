@@ -6,16 +6,8 @@ import re
 from dataclasses import replace
 
 from kafka_assignors_replay.report.as_html import html_report
-from kafka_assignors_replay.result import RECORDED, ReplayResult, Verdict
-from spark_validation.tests.report_sample import sample, summary, verdict
-
-
-def result_of(*verdicts: Verdict) -> ReplayResult:
-    groups = tuple(summary(group) for group in dict.fromkeys(v.group for v in verdicts))
-    options = replace(sample().options, strategies=("sticky",))
-    return replace(
-        sample(), options=options, groups=groups, verdicts=verdicts, timeline=(), ownership=(), culprits=()
-    )
+from kafka_assignors_replay.result import RECORDED
+from spark_validation.tests.report_sample import result_of, sample, verdict
 
 
 def section(document: str, name: str) -> str:

@@ -10,7 +10,7 @@ import pytest
 from kafka_assignors_replay.report import plots
 from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.result import RECORDED, Mode, OwnershipSpan, TimelineRow
-from spark_validation.tests.report_sample import sample, summary, timeline, verdict
+from spark_validation.tests.report_sample import result_of, summary, timeline, verdict
 
 BEGIN = datetime(2026, 3, 1, 12, 0, tzinfo=timezone.utc)
 NAMES = (RECORDED, "range", "sticky")
@@ -140,10 +140,7 @@ def test_a_difference_is_the_one_of_the_figures_beside_it() -> None:
         verdict("g", RECORDED, moved=9, paused_s=1000.4, rack_misses=4),
         verdict("g", "range", moved=10, paused_s=900.6, rack_misses=4, load_stddev=-1.0),
     )
-    result = replace(
-        sample(), groups=(summary("g"),), verdicts=figures, timeline=(), ownership=(), culprits=()
-    )
-    document = " ".join(html_report(result).split())
+    document = " ".join(html_report(result_of(*figures)).split())
     assert '9 → 10 <span class="delta not-ok">+1</span>' in document
     assert '1,000 → 901 <span class="delta ok">−99</span>' in document
     assert 'data-label="rack misses">4</td>' in document
