@@ -83,6 +83,13 @@ class TestClaimsThatCount:
     @pytest.mark.parametrize("owned", [[3, 1, 0], (3, 1, 0), range(3, -1, -2), range(0, 4, 3)])
     def test_claims_come_in_any_order_and_leave_ascending(self, owned: Sequence[int]) -> None:
         assert prior(judge(member("a", owned))) == {"a": sorted(owned)}
+        both = Member("a", frozenset({"bills", "orders"}), owned={"bills": [0, 1], "orders": owned})
+        claims = judge_claims(Group.of([Topic("bills", 2), Topic("orders", 6)], [both]))
+        (of_a,) = claims.owners.values()
+        assert {topic: list(numbers) for topic, numbers in of_a.items()} == {
+            "bills": [0, 1],
+            "orders": sorted(owned),
+        }
 
     def test_owners_and_the_unowned_are_every_partition_once(self) -> None:
         claims = judge(member("a", [0, 1, 9]), member("b", [1, 5], 1), member("c", range(2, 4)), partitions=8)

@@ -53,6 +53,12 @@ class TestWithholding:
         led = lead(Always(of_orders(a=[0], b=[1, 2, 3])), group, COOPERATIVE)
         assert led.assignment == of_orders(a=[0], b=[2, 3])
 
+    def test_members_that_exchange_partitions_wait_for_each_other(self) -> None:
+        group = orders(3, member("a", 0, 2), member("b", 1))
+        led = lead(Always(of_orders(a=[1, 2], b=[0])), group, COOPERATIVE)
+        assert led.assignment == of_orders(a=[2], b=[])
+        assert led.withheld == {"a": {"orders": [1]}, "b": {"orders": [0]}}
+
     def test_a_range_of_partitions_is_split_like_a_list(self) -> None:
         answer = Assignment({"a": {}, "b": {"orders": range(3)}})
         led = lead(Always(answer), orders(3, member("a", 1), member("b")), COOPERATIVE)
@@ -141,6 +147,7 @@ class TestCheck:
             ),
             (of_orders(a=[0, 1], b=[3]), "partition 3 of 'orders', which has 3 partitions"),
             (of_orders(a=[0, 1, 2], b=[-1]), "partition -1 of 'orders'"),
+            (of_orders(a=[1, 2], b=[-1]), "partition -1 of 'orders'"),
             (of_orders(a=[0, 1], b=["2"]), "something of 'orders' that is not a partition number"),  # type: ignore[list-item]
             (of_orders(a=[0, 1], b=[2**40]), "something of 'orders' that is not a partition number"),
             (

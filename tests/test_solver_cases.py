@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria
+from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
@@ -100,6 +100,13 @@ class TestMovement:
         assert assigned["n"] == {"b": [0]}
         assert len(assigned["m1"]["a"]) == 2
 
+    def test_of_unlike_members_the_one_that_owns_most_beyond_its_load_keeps_one_more(self) -> None:
+        # The second partition of m costs as much as the first of n, so either may have the second one of both.
+        members = member("m", "a", {"a": [1]}), member("n", "a", {"a": [0]})
+        group = Group.of([Topic("a", 2)], members)
+        assigned = solve(group, group.claims, scale=Scale(capacities={"m": 3}))
+        assert plain(assigned) == {"m": {"a": [1]}, "n": {"a": [0]}}
+
     def test_unchanged_members_keep_the_sequences_they_came_with(self) -> None:
         owned = {"a": (1, 2), "b": [0]}
         group = Group.of(
@@ -138,6 +145,11 @@ class TestRacks:
         topic = in_racks("a", "y", "y", "x", "x")
         members = member("m", "a", {"a": [0, 1]}, rack="x"), member("n", "a", {"a": [2, 3]}, rack="y")
         assert assign([topic], *members, criteria=criteria)["m"] == {"a": of_m}
+
+    def test_the_only_partition_of_a_group_moves_into_its_rack_if_racks_come_first(self) -> None:
+        members = member("m", "a", {"a": [0]}, rack="x"), member("n", "a", rack="y")
+        assert assign([in_racks("a", "y")], *members, criteria=RACKS_THEN_MOVES)["n"] == {"a": [0]}
+        assert assign([in_racks("a", "y")], *members, criteria=MOVES_THEN_RACKS)["m"] == {"a": [0]}
 
     def test_of_the_partitions_that_must_move_those_move_that_gain_a_rack(self) -> None:
         topic = in_racks("a", "x", "y", "x", "x")
