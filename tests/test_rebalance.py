@@ -92,6 +92,18 @@ class TestJoining:
         assert driver.tell(Joined(old.attempt, Membership("a", 2))) == ()
         assert not driver.member.in_group
 
+    def test_the_answer_to_an_abandoned_join_is_not_taken_for_that_of_the_next(self) -> None:
+        driver = Driver().owning()
+        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+        old = driver.join()
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        new = driver.join()
+        assert driver.tell(Joined(old.attempt, Membership("a", 2))) == ()
+        assert driver.tell(JoinFailed(old.attempt, MembershipError.OTHER, given_id="a")) == ()
+        assert not driver.member.must_join
+        membership = Membership("b", 3)
+        assert driver.tell(Joined(new.attempt, membership)) == (SendSync(membership),)
+
     def test_an_assignment_of_an_older_subscription_is_not_installed(self) -> None:
         driver = Driver()
         driver.joined(1)

@@ -363,6 +363,26 @@ class TestCommitsOfASession:
 
         run(scene)
 
+    @pytest.mark.parametrize("code", [22, 25, 82], ids=["generation", "member", "fenced"])
+    def test_a_late_response_about_an_earlier_generation_does_not_cost_the_membership(
+        self, code: int
+    ) -> None:
+        async def scene() -> None:
+            client = Committer(0)
+            commit = client.commit(1, 0)
+            await settled()
+            client.do(client.driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS))
+            client.driver.joined(2)
+            client.do(client.driver.assigned(0))
+            client.handle(ListenerReturned())
+            await client.answers(code)
+            assert (client.member.membership.generation, client.member.owned) == (2, orders(0))
+            assert client.written == [of(1, 0), of(1, 0)]
+            await client.answers()
+            assert await error_of(commit) is None
+
+        run(scene)
+
     def test_a_commit_is_tried_again_when_the_later_one_was_abandoned_before_it_was_written(self) -> None:
         async def scene() -> None:
             client = Committer(0)
