@@ -43,7 +43,9 @@ def recreate(group: GroupOfMembers, consumer: CooperativeKafkaConsumer) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.1)
     cluster.request_update()
-    polling_until(lambda: cluster.topic_id(group.topic("orders")) != old, consumer)
+    states = consumer._subscription.assignment
+    polling_until(lambda: all(state.topic_id != old for state in states.values()), consumer)
+    assert consumer.paused() == consumer.assignment()
     consumer.resume(*consumer.assignment())
 
 

@@ -11,13 +11,15 @@ import aiokafka
 import kafka
 import pytest
 
-from compat_tests.scripted.broker import Never, ScriptedBroker
+from compat_tests.scripted.broker import Code, Held, Never, ScriptedBroker
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+NOT_COORDINATOR = 16
 
 
 def settings_of(broker: ScriptedBroker, group: Group) -> dict[str, Any]:
@@ -106,6 +108,29 @@ def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_member_lea
         assert [each for each in own if each.levelno >= logging.WARNING] == []
 
     caplog.set_level(logging.ERROR, "kafka.net.selector")  # It warns of a task that a busy machine stalls.
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_consumer_that_does_not_know_its_coordinator_looks_it_up_to_leave(client: str) -> None:
+    async def scene() -> None:
+        async with ScriptedBroker() as broker, hang_limit():
+            group = broker.group("closing", {TOPIC: 4})
+            user = User(broker, group, client)
+            await user.start()
+            assert await user.consumes()
+            since, found = len(group.requests), asyncio.Event()
+            group.answer("FindCoordinator", Held(found))
+            group.answer("Heartbeat", Code(NOT_COORDINATOR))
+            await group.until(lambda: group.sent("FindCoordinator", since=since))
+            closing = asyncio.ensure_future(user.close())
+            await group.until(lambda: "revoked" in user.listened)
+            await asyncio.sleep(0.1)  # What does not wait closes the connections meanwhile.
+            found.set()
+            await closing
+            assert len(group.sent("LeaveGroup")) == 1
+            assert not group.has_member
+
     asyncio.run(scene())
 
 

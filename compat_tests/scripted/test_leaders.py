@@ -232,10 +232,15 @@ def test_a_leader_knows_static_members_by_their_instance_ids(client: str) -> Non
             user = User(broker, group, client, group_instance_id="pod-1")
             try:
                 await user.start()
-                await group.until(lambda: group.assigned is not None)
+                assert await user.consumes()
+                assert await user.call("commit", {user.partition("orders", 2): 5}) == "ok"
+                await group.until(lambda: group.sent("Heartbeat"))
             finally:
                 await user.close()
             assert group.member_id < "m" < "pod-1"
+            # Without it, a broker cannot tell this member from one that has replaced it.
+            for api in ("JoinGroup", "SyncGroup", "Heartbeat", "OffsetCommit"):
+                assert {one.body.group_instance_id for one in group.sent(api)} == {"pod-1"}, api
             assert group.assigned == [("orders", 2)]
 
     asyncio.run(run())
