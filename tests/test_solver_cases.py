@@ -101,7 +101,7 @@ class TestMovement:
         assert len(assigned["m1"]["a"]) == 2
 
     def test_of_unlike_members_the_one_that_owns_most_beyond_its_load_keeps_one_more(self) -> None:
-        # The second partition of m costs as much as the first of n, so either may have the second one of both.
+        # The second partition of m costs as much as the first of n, so either may have one more.
         members = member("m", "a", {"a": [1]}), member("n", "a", {"a": [0]})
         group = Group.of([Topic("a", 2)], members)
         assigned = solve(group, group.claims, scale=Scale(capacities={"m": 3}))
