@@ -14,7 +14,6 @@ from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.messages import EncodedAssignments, JoinedMember, encode_assignments, read_members
 from kafka_assignors.strategies import CooperativeSticky, Strategy, load_strategy
-from kafka_assignors.weights import weigh
 from kafka_assignors.wire import Subscription, decode_assignment, encode_subscription
 
 STRATEGIES = [
@@ -100,12 +99,6 @@ class TestTopicsWithoutMetadata:
     def test_core(self, strategy: Strategy) -> None:
         assert loads(strategy, self.group) == {"a": 4, "b": 0}
 
-    def test_leader(self) -> None:
-        found = joined(self.group)
-        assert counts(found.assignments) == {"a": 4, "b": 0}
-        assert len(found.findings) == 1
-        assert "1 subscribed topics get no consumer, the first being 'gone'" in found.findings[0]
-
 
 class TestMembersWithoutSubscriptions:
     group = group_of(member("a"), member("b", 0, topics=""))
@@ -130,13 +123,6 @@ class TestDuplicateMemberIds:
         with pytest.raises(InvalidGroupError, match="member id 'a' appears twice"):
             group_of(member("a"), member("a"))
 
-    def test_leader(self) -> None:
-        # A broker cannot send this: it stores members by their ids.
-        twice = [JoinedMember("a", None, encode_subscription(Subscription(0, ("orders",))))] * 2
-        strategy = CooperativeSticky()
-        with pytest.raises(InvalidGroupError, match="member id 'a' appears twice"):
-            encode_assignments(strategy, read_members(strategy, twice), [Topic("orders", 4)], GENERATION)
-
 
 class TestTwoMembersWithOneInstanceId:
     group = group_of(member("b", instance_id="pod"), member("a", instance_id="pod"), partitions=3)
@@ -148,25 +134,6 @@ class TestTwoMembersWithOneInstanceId:
     def test_leader(self) -> None:
         # A broker does not send this either: the second member fences the first.
         assert counts(joined(self.group).assignments) == {"a": 2, "b": 1}
-
-
-class TestNegativePartitionCounts:
-    def test_core(self) -> None:
-        with pytest.raises(InvalidGroupError, match="topic 'orders' has a negative partition count: -4"):
-            Topic("orders", -4)
-
-
-class TestWeightsThatAreNone:
-    def test_core(self) -> None:
-        with pytest.raises(InvalidGroupError, match="partition 1 of 'orders' has the weight -1"):
-            Topic("orders", 2, weights=(5, -1))
-        with pytest.raises(InvalidGroupError, match="2 partitions but 3 weights"):
-            Topic("orders", 2, weights=(1, 2, 3))
-
-    def test_leader(self) -> None:
-        topics, findings = weigh([Topic("orders", 2)], {"orders": [5, 2**63]})
-        assert topics == [Topic("orders", 2, weights=(5, None))]
-        assert len(findings) == 1
 
 
 class TestAMillionClaimsByOneMember:

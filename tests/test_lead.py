@@ -133,13 +133,6 @@ def test_the_assignment_is_that_of_the_assignor_byte_for_byte() -> None:
     assert lead(Client(), assignor, *PAIR) == direct
 
 
-def test_a_topic_without_metadata_gets_no_consumer_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    outcome = lead(Client(known=TOPICS[:1]), OfTests(CooperativeSticky()), *PAIR)
-    assert partitions_of(outcome) == {"a": {"orders": [0, 1]}, "b": {"orders": [2, 3]}}
-    (warning,) = caplog.messages
-    assert "1 subscribed topics get no consumer, the first being 'bills'" in warning
-
-
 def test_a_member_whose_bytes_do_not_decode_is_named_and_gets_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

@@ -12,7 +12,6 @@ import pytest
 from kafka_assignors.arguments import optional_name
 from kafka_assignors.assignor import Assignor, require_strategy
 from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions
-from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     JoinedMember,
@@ -137,15 +136,6 @@ def test_topics_without_metadata_are_one_finding() -> None:
     assert finding.startswith("2 subscribed topics get no consumer, the first being 'gone'")
 
 
-def test_a_claim_of_a_generation_that_has_not_been_is_found_and_named() -> None:
-    liar = joined(Sticky(), "liar", LastAssignment({"orders": [0, 1, 2, 3]}, 2**31 - 1))
-    owner = joined(Sticky(), "owner", LastAssignment({"orders": [0, 1]}, 8))
-    findings = encode_assignments(Sticky(), read_members(Sticky(), [liar, owner]), [ORDERS], 9).findings
-    assert len(findings) == 1
-    assert "'liar' claims 4 partitions of 'orders'" in findings[0]
-    assert assigned(Sticky(), liar, owner)["owner"] == {"orders": [0, 1]}
-
-
 def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     names = [f"topic-{number}" for number in range(1000)]
     claims = {name: [0] for name in names}
@@ -156,21 +146,6 @@ def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     ).findings
     assert len(findings) == 1
     assert "'liar' claims 1000 partitions of 'topic-0' and 999 other topics" in findings[0]
-
-
-def test_a_member_that_lost_its_session_loses_to_the_one_that_was_given_its_partitions() -> None:
-    back = joined(Sticky(), "back", LastAssignment({"orders": [0, 1]}, 7))
-    since = joined(Sticky(), "since", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
-    after = assigned(Sticky(), back, since)
-    assert [len(share["orders"]) for share in after.values()] == [2, 2]
-    # Both claim 0 and 1, and only the later claim counts, so the strategy chooses which two move.
-    findings = encode_assignments(Sticky(), read_members(Sticky(), [back, since]), [ORDERS], 9).findings
-    assert [finding for finding in findings if "'back' claims 2" in finding] == list(findings)
-
-
-def test_a_lone_claim_counts_however_old_it_is() -> None:
-    back = joined(Sticky(), "back", LastAssignment({"orders": [1, 3]}, 2))
-    assert assigned(Sticky(), back, joined(Sticky(), "a"), generation=50)["back"] == {"orders": [1, 3]}
 
 
 def test_partitions_of_a_cooperative_member_are_withheld_from_an_eager_member() -> None:
@@ -185,12 +160,6 @@ def test_partitions_of_an_eager_member_are_handed_over_at_once() -> None:
     had = joined(CooperativeSticky(), "had", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
     shares = assigned(CooperativeSticky(), had, joined(CooperativeSticky(), "new"))
     assert sorted(len(share["orders"]) for share in shares.values()) == [2, 2]
-
-
-def test_an_invalid_answer_names_the_strategy_and_what_is_wrong() -> None:
-    group = read_members(Told(), [joined(Told(), "m")])
-    with pytest.raises(InvalidAssignmentError, match="'told': left 4 of the 4 partitions of 'orders'"):
-        encode_assignments(Told(), group, [ORDERS], 1)
 
 
 def test_assignments_are_written_so_that_the_oldest_client_reads_them() -> None:

@@ -74,10 +74,6 @@ def test_every_block_of_code_is_closed(page: Path) -> None:
     assert len(re.findall(r"^ *```", page.read_text(encoding="utf-8"), re.MULTILINE)) % 2 == 0
 
 
-def test_the_readme_is_at_most_150_lines() -> None:
-    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 150
-
-
 def test_the_long_description_has_no_relative_links_and_names_one_repository() -> None:
     """Apply the substitutions of pyproject.toml to the README as the build does."""
     configuration = project()
@@ -117,16 +113,6 @@ def test_no_text_that_a_user_of_the_wheel_sees_names_a_file_that_only_the_reposi
 def test_lines_of_code_fit_beside_the_menu_of_a_page(page: Path) -> None:
     blocks = _CODE_BLOCK.findall(page.read_text(encoding="utf-8"))
     assert [line for block in blocks for line in block.splitlines() if len(line) > 120] == []
-
-
-@pytest.mark.parametrize("words", ["getting started", "duplicate records", "troubleshooting", "migrate"])
-def test_a_heading_has_what_people_search_for(words: str) -> None:
-    headings = [
-        heading.lower()
-        for page in PAGES
-        for heading in re.findall(r"^#+ (.*)$", _CODE_BLOCK.sub("", page.read_text("utf-8")), re.MULTILINE)
-    ]
-    assert any(words in heading for heading in headings)
 
 
 def test_an_old_python_is_refused_before_anything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

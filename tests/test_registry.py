@@ -86,11 +86,6 @@ def install(site: Path, package: str, **entry_points: str) -> None:
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
-def test_ours_are_found_by_the_name_members_vote_on(name: str) -> None:
-    assert load_strategy(name).name == name
-
-
-@pytest.mark.parametrize("name", BUILT_IN)
 def test_ours_are_found_without_any_installed_metadata(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [])
     assert load_strategy(name).name == name

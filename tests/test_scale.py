@@ -55,29 +55,7 @@ class TestWhateverTheScale:
         assert assign(group, racks, Scale(dict.fromkeys(IDS, capacity))) == assign(group, racks)
 
 
-def fresh(partitions: int, **capacities: int) -> dict[str, int]:
-    """The loads of a group that reads one topic."""
-    group = Group.of(
-        [Topic("orders", partitions)], [Member(name, frozenset({"orders"})) for name in capacities]
-    )
-    assignment = solve(group, group.claims, scale=Scale(capacities))
-    return {name: assignment.load(name) for name in capacities}
-
-
 class TestProportions:
-    def test_loads_are_in_proportion(self) -> None:
-        assert fresh(70, small=1, medium=2, large=4) == {"small": 10, "medium": 20, "large": 40}
-
-    def test_a_member_with_little_capacity_may_get_nothing(self) -> None:
-        assert fresh(10, small=1, large=100) == {"small": 0, "large": 10}
-        assert fresh(51, small=1, large=100) == {"small": 1, "large": 50}
-
-    def test_partitions_that_members_have_already_count(self) -> None:
-        members = [Member(name, frozenset({"orders"})) for name in ("m1", "m2", "m3")]
-        group = Group.of([Topic("orders", 6)], members)
-        assignment = solve(group, group.claims, scale=Scale(already={"m1": 9, "m2": 2}))
-        assert [assignment.load(name) for name in ("m1", "m2", "m3")] == [0, 2, 4]
-
     def test_a_newcomer_of_twice_the_capacity_takes_what_is_its_own_and_nothing_else_moves(self) -> None:
         owned = {"m1": range(6), "m2": range(6, 12)}
         members = [

@@ -30,49 +30,20 @@ def plain(assignment: Assignment) -> Plain:
     return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
-def loads(assigned: Plain) -> list[int]:
-    return sorted(sum(map(len, by_topic.values())) for by_topic in assigned.values())
-
-
 def in_racks(name: str, *racks: str) -> Topic:
     """A topic with a partition for each string; its letters are the racks of the replicas."""
     return Topic(name, len(racks), tuple(frozenset(letters) for letters in racks))
 
 
 class TestNothingToAssign:
-    def test_no_members(self) -> None:
-        assert assign([Topic("a", 3)]) == {}
-
     def test_members_without_subscriptions(self) -> None:
         assert assign([Topic("a", 3)], member("m", ""), member("n", "a")) == {"m": {}, "n": {"a": [0, 1, 2]}}
-
-    def test_topics_without_metadata_partitions_or_subscribers(self) -> None:
-        assert assign([Topic("empty", 0), Topic("unread", 5)], member("m", "gone empty")) == {"m": {}}
 
     def test_a_topic_without_metadata_does_not_set_its_subscribers_apart(self) -> None:
         assert assign([Topic("a", 2)], member("m", "a gone"), member("n", "a")) == {
             "m": {"a": [0]},
             "n": {"a": [1]},
         }
-
-
-class TestBalance:
-    def test_more_members_than_partitions(self) -> None:
-        assert loads(assign([Topic("a", 2)], *(member(f"m{n}", "a") for n in range(5)))) == [0, 0, 0, 1, 1]
-
-    def test_a_member_that_reads_little_does_not_keep_the_others_from_balance(self) -> None:
-        topics = [Topic("small", 1), Topic("large", 9)]
-        others = (member(f"m{n}", "small large") for n in range(3))
-        assert loads(assign(topics, member("narrow", "small"), *others)) == [1, 3, 3, 3]
-
-    def test_partitions_are_passed_on_along_chains_of_members(self) -> None:
-        topics = [Topic("a", 6), Topic("b", 1), Topic("c", 1)]
-        chain = (member("m1", "a b"), member("m2", "b c"), member("m3", "c"), member("m0", "a"))
-        assert loads(assign(topics, *chain)) == [1, 1, 3, 3]
-
-    def test_balance_comes_before_movement(self) -> None:
-        owner = member("m", "a", {"a": list(range(10))})
-        assert loads(assign([Topic("a", 10)], owner, member("n", "a"))) == [5, 5]
 
 
 class TestMovement:
@@ -89,16 +60,6 @@ class TestMovement:
     def test_partitions_of_a_departed_member_are_shared_out_and_no_others_move(self) -> None:
         assigned = assign([Topic("a", 6)], member("m", "a", {"a": [0, 1]}), member("n", "a", {"a": [2, 3]}))
         assert assigned == {"m": {"a": [0, 1, 4]}, "n": {"a": [2, 3, 5]}}
-
-    def test_a_newcomer_draws_on_members_it_shares_no_topic_with(self) -> None:
-        # n can only get a partition from m2, and m2 then takes one from m1.
-        topics = [Topic("a", 3), Topic("b", 1)]
-        assigned = assign(
-            topics, member("m1", "a", {"a": [0, 1, 2]}), member("m2", "a b", {"b": [0]}), member("n", "b")
-        )
-        assert loads(assigned) == [1, 1, 2]
-        assert assigned["n"] == {"b": [0]}
-        assert len(assigned["m1"]["a"]) == 2
 
     def test_of_unlike_members_the_one_that_owns_most_beyond_its_load_keeps_one_more(self) -> None:
         # The second partition of m costs as much as the first of n, so either may have one more.

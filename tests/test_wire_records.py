@@ -1,8 +1,7 @@
-"""Records of `__consumer_offsets`, compared with bytes that brokers and Java wrote.
+"""Records of `__consumer_offsets`, compared with bytes that a broker wrote.
 
-`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker, with the output of its kafka-dump-log.
-`data/group_metadata_by_java.jsonl` has one generation in every version of the record and of its consumer
-protocol, written by Java's generated classes.
+`data/offsets_topic.jsonl` has records of a Kafka 4.3.1 broker, with the output of its kafka-dump-log. Bytes
+of Java's generated classes, in every version, are in `test_java_bytes`.
 """
 
 from __future__ import annotations
@@ -46,7 +45,6 @@ def lines(name: str) -> list[Json]:
 
 BY_BROKER = lines("offsets_topic.jsonl")
 GENERATIONS = [record for record in BY_BROKER if record["dumped_key"]["type"] == "2" and record["value"]]
-BY_JAVA = lines("group_metadata_by_java.jsonl")
 
 KEYS: list[RecordKey] = [
     OffsetCommitKey("g", "orders", 7, type=0),
@@ -200,31 +198,6 @@ def test_every_member_that_the_broker_stored_can_be_read() -> None:
             assert member.generation < value.generation
             claims += bool(member.owned)
     assert claims >= 4
-
-
-@pytest.mark.parametrize(
-    "written", BY_JAVA, ids=lambda w: f"v{w['version']}-{w['consumer_protocol_version']}"
-)
-def test_every_version_that_java_writes_reads_and_is_written_the_same(written: Json) -> None:
-    data = bytes.fromhex(written["value"])
-    value = decode_group_metadata(data)
-    assert (value.version, value.protocol_type, value.generation) == (written["version"], "consumer", 9)
-    assert (value.protocol, value.leader) == ("range", "m-1")
-    assert value.state_timestamp_ms == (123_456_789 if value.version >= 2 else -1)
-    (member,) = value.members
-    assert (member.member_id, member.client_id, member.client_host) == ("m-1", "c", "/h")
-    assert member.instance_id == ("i-1" if value.version >= 3 else None)
-    assert member.rebalance_timeout_ms == (300 if value.version >= 1 else -1)
-    assert member.session_timeout_ms == 45
-    assert encode_group_metadata(value) == data
-
-    subscription = decode_subscription(member.subscription)
-    assert subscription.version == written["consumer_protocol_version"]
-    assert (subscription.topics, subscription.user_data) == (("orders", "päy"), b"\x01\x02")
-    assert subscription.owned == ({"orders": (3,)} if subscription.version >= 1 else {})
-    assert subscription.generation == (7 if subscription.version >= 2 else -1)
-    assert subscription.rack == ("r1" if subscription.version >= 3 else None)
-    assert encode_subscription(subscription) == member.subscription
 
 
 @pytest.mark.parametrize("version", range(5))
