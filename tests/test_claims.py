@@ -56,25 +56,11 @@ class TestClaimsThatCount:
         assert unowned(claims) == [1, 3, 4, 5]
         assert reasons(claims).keys() == {"a", "b"}
 
-    def test_an_older_third_does_not_profit_when_two_cancel_out(self) -> None:
-        claims = judge(member("a", [0]), member("b", [0]), member("c", [0], generation=2))
-        assert prior(claims) == {}
-
     def test_a_newer_third_wins_over_two_that_cancel_out(self) -> None:
         claims = judge(member("a", [0]), member("b", [0]), member("c", [0], generation=4))
         assert prior(claims) == {"c": [0]}
         newer = (0,), "a member claims them in a later generation"
         assert reasons(claims) == {"a": newer, "b": newer}
-
-    @pytest.mark.parametrize("generation", [-1, 0, 2])
-    def test_a_claim_that_stands_alone_counts_however_old(self, generation: int) -> None:
-        assert prior(judge(member("a", [5], generation), member("b", [0]))) == {"a": [5], "b": [0]}
-
-    def test_a_claim_of_the_generation_being_formed_counts(self) -> None:
-        assert prior(judge(member("a", [5], generation=4), generation=4)) == {"a": [5]}
-
-    def test_without_a_known_generation_no_claim_is_too_late(self) -> None:
-        assert prior(judge(member("a", [5], generation=2**31 - 1), generation=None)) == {"a": [5]}
 
     def test_partitions_that_an_eager_member_revoked_count_as_claims(self) -> None:
         revoked = Member("a", frozenset({"orders"}), owned={"orders": [1]}, generation=3, revoked=True)
@@ -90,11 +76,6 @@ class TestClaimsThatCount:
             "bills": [0, 1],
             "orders": sorted(owned),
         }
-
-    def test_owners_and_the_unowned_are_every_partition_once(self) -> None:
-        claims = judge(member("a", [0, 1, 9]), member("b", [1, 5], 1), member("c", range(2, 4)), partitions=8)
-        partitions = [p for owned in prior(claims).values() for p in owned] + unowned(claims)
-        assert sorted(partitions) == list(range(8))
 
 
 class TestClaimsThatAreDropped:

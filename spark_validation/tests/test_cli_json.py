@@ -169,22 +169,19 @@ def on_terminal(arguments: Sequence[str]) -> str:
     return shown
 
 
-def in_pipe(arguments: Sequence[str]) -> str:
-    return subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, timeout=HANG_S, check=True, encoding="utf-8"
-    ).stdout
-
-
 @pytest.mark.parametrize("command", ADAPTIVE)
-def test_a_terminal_shows_text_and_a_pipe_gets_json(command: str, inputs: Path) -> None:
+def test_a_terminal_shows_text_and_a_pipe_gets_json(
+    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     adaptive = ADAPTIVE[command]
     shown = on_terminal(adaptive.arguments)
     assert adaptive.words in " ".join(shown.split())
     assert not is_json(shown)
-    piped = in_pipe(adaptive.arguments)
+    assert main(adaptive.arguments) == 0
+    piped = capsys.readouterr().out
     assert is_json(piped)
-    assert in_pipe([*adaptive.arguments, "--json", "-"]) == piped
-    assert values(on_terminal([*adaptive.arguments, "--json", "-"])) == values(piped)
+    assert main([*adaptive.arguments, "--json", "-"]) == 0
+    assert capsys.readouterr().out == piped
 
 
 @pytest.mark.parametrize("command", ADAPTIVE)
@@ -218,9 +215,7 @@ def completions(words: str) -> list[str]:
 
 def test_bash_completes_commands_and_strategies() -> None:
     assert set(completions("kafka-assignors ")) == {name for name in (*ARGUMENTS, FOLLOWS) if " " not in name}
-    assert completions("kafka-assignors assign group.json --strategy ra") == ["rack-aware-sticky", "range"]
     assert completions("kafka-assignors replay history -s range,stic") == ["range,sticky"]
-    assert completions("kafka-assignors groups d") == ["describe"]
 
 
 def test_the_completion_script_of_bash_is_printed() -> None:
