@@ -237,23 +237,12 @@ def test_every_value_of_a_consumer_group_reads_back(record: ConsumerGroupRecord)
 
 
 @unhurried
-@given(st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary())
-def test_every_eager_member_reads_back(name: str, context: MemberContext, data: bytes) -> None:
-    sent = encode_member(Talkative(name, data), context, held=False)
-    member = decode_member(name, "m", sent)
+@given(st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary(), st.booleans())
+def test_every_member_reads_back(name: str, context: MemberContext, data: bytes, held: bool) -> None:
+    member = decode_member(name, "m", encode_member(Talkative(name, data), context, held=held))
     assert (member.topics, member.owned, member.data) == (context.topics, context.owned, data)
-    assert member.generation == context.generation
-    assert member.revoked == bool(context.owned)
-    assert member.rack == context.rack
-
-
-@unhurried
-@given(st.sampled_from(["sticky", "cooperative-sticky", "of-our-own"]), contexts, st.binary())
-def test_every_holding_member_reads_back(name: str, context: MemberContext, data: bytes) -> None:
-    sent = encode_member(Talkative(name, data), context, held=True)
-    member = decode_member(name, "m", sent)
-    assert (member.topics, member.owned, member.data) == (context.topics, context.owned, data)
-    assert (member.generation, member.revoked) == (context.generation, False)
+    assert (member.generation, member.rack) == (context.generation, context.rack)
+    assert member.revoked == (bool(context.owned) and not held)
 
 
 # Bytes.

@@ -53,21 +53,6 @@ def test_a_wrong_query_is_found(expression: str, said: str) -> None:
         result_labels(expression)
 
 
-@pytest.mark.parametrize(
-    ("expression", "labels"),
-    [
-        (f"{GROUP}members", {"group", "instance", "job"}),
-        (f"sum({GROUP}members) / 2", set()),
-        (f"topk(2, sum by (group) ({GROUP}members))", {"group"}),
-        (f"sum without (instance, job) (rate({CAUSES}[5m]))", {"group", "cause"}),
-        (f"{GROUP}state == 1 and on (group) {GROUP}members", {"group", "state", "instance", "job"}),
-        (f"{GROUP}members - on (group) {GROUP}idle_members", {"group"}),
-    ],
-)
-def test_the_labels_that_a_query_gives(expression: str, labels: set[str]) -> None:
-    assert result_labels(expression) == labels
-
-
 def test_the_page_has_every_metric() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert page == page_with_metrics(page), "run: python -m tools.watch_docs"
