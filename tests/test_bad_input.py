@@ -140,7 +140,7 @@ class TestAMillionClaimsByOneMember:
     real = group_of(member("a", *range(MILLION)), member("b"), partitions=MILLION)
     false = group_of(member("a", *range(4, MILLION + 4)), member("b", 0))
 
-    @pytest.mark.parametrize("strategy", STRATEGIES[2:], ids=lambda strategy: strategy.name)
+    @pytest.mark.parametrize("strategy", [STRATEGIES[3], STRATEGIES[-1]], ids=lambda strategy: strategy.name)
     def test_core(self, strategy: Strategy) -> None:
         assert loads(strategy, self.real) == {"a": MILLION // 2, "b": MILLION // 2}
         led = lead(strategy, self.false, strategy.protocols[0])

@@ -30,7 +30,6 @@ from kafka_assignors.rebalance.events import (
     SendJoin,
     SendLeave,
     SubscriptionChanged,
-    SyncFailed,
 )
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
@@ -159,38 +158,6 @@ def failed(error: MembershipError, given_id: str = "") -> JoinFailed:
 
 def test_a_join_without_a_response_is_reported_after_the_backoff() -> None:
     assert joining(ClientError()) == ["back off", failed(MembershipError.OTHER)]
-
-
-def test_a_member_id_that_is_required_is_reported_at_once() -> None:
-    assert joining(ID_REQUIRED) == [failed(MembershipError.OTHER, "a")]
-
-
-def test_an_error_about_the_membership_is_reported_at_once() -> None:
-    assert joining(REBALANCE_IN_PROGRESS) == [failed(MembershipError.REBALANCE_IN_PROGRESS)]
-
-
-def test_an_error_that_passes_is_reported_after_the_backoff() -> None:
-    assert joining(LOADING) == ["back off", failed(MembershipError.OTHER)]
-
-
-def test_a_coordinator_that_has_moved_is_looked_up_before_the_next_join() -> None:
-    forgotten = ["forget the coordinator", "back off", failed(MembershipError.OTHER)]
-    assert joining(NOT_COORDINATOR) == forgotten
-
-
-def test_an_error_that_does_not_pass_is_reported_when_the_user_was_told() -> None:
-    assert joining(NOT_AUTHORIZED) == ["tell the user: g", failed(MembershipError.OTHER)]
-
-
-def test_a_sync_without_a_response_is_reported_after_the_backoff() -> None:
-    client = Client([0], sync_error=ClientError())
-    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
-    session = session_of(client)
-    session.carry_out(join)
-    client.member, (sync,) = client.member.handle(client.done.pop(), 0.0)
-    session.carry_out(sync)
-    assert client.done == ["back off", SyncFailed(Membership("a", 1), MembershipError.OTHER)]
 
 
 def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_second() -> None:
