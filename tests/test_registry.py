@@ -140,18 +140,13 @@ def test_an_unknown_name_comes_with_near_ones(name: str, near: str) -> None:
     ("class_name", "strategy"),
     [
         ("org.apache.kafka.clients.consumer.CooperativeStickyAssignor", "cooperative-sticky"),
-        ("org.apache.kafka.clients.consumer.RangeAssignor", "range"),
-        ("org.apache.kafka.clients.consumer.RoundRobinAssignor", "roundrobin"),
         ("org.apache.kafka.clients.consumer.StickyAssignor", "sticky"),
-        ("CooperativeStickyAssignor", "cooperative-sticky"),
         ("StickyAssignor", "sticky"),
         ("RangePartitionAssignor", "range"),
-        ("RackAwareStickyAssignor", "rack-aware-sticky"),
         ("aiokafka.coordinator.assignors.roundrobin.RoundRobinPartitionAssignor", "roundrobin"),
         ("kafka.coordinator.assignors.range:RangePartitionAssignor", "range"),
         ("kafka_assignors_aiokafka:StickyAssignor", "sticky"),
         ("org.apache.kafka.coordinator.group.assignor.UniformAssignor", "kip848-uniform"),
-        ("org.apache.kafka.coordinator.group.assignor.RangeAssignor", "kip848-range"),
     ],
 )
 def test_the_class_of_a_client_is_told_with_its_strategy(class_name: str, strategy: str) -> None:
