@@ -15,6 +15,7 @@ from compat_tests.scripted.broker import Code, Held, Never, ScriptedBroker
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.users import CLIENTS, TOPIC, User
 from compat_tests.support.hang_limit import HANG_S, SOON_S, hang_limit
+from kafka_assignors.rebalance import session
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
@@ -108,11 +109,16 @@ def test_a_listener_that_closes_its_consumer_is_told_the_rest_and_the_member_lea
         assert [each for each in own if each.levelno >= logging.WARNING] == []
 
     caplog.set_level(logging.ERROR, "kafka.net.selector")  # It warns of a task that a busy machine stalls.
+    caplog.set_level(logging.CRITICAL, "kafka.cluster")  # It logs a refresh that the close has cancelled.
     asyncio.run(scene())
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_consumer_that_does_not_know_its_coordinator_looks_it_up_to_leave(client: str) -> None:
+def test_a_consumer_that_does_not_know_its_coordinator_looks_it_up_to_leave(
+    client: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "LOOKUP_BEFORE_LEAVING_S", HANG_S)  # A busy machine stalls for seconds.
+
     async def scene() -> None:
         async with ScriptedBroker() as broker, hang_limit():
             group = broker.group("closing", {TOPIC: 4})
