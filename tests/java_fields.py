@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
+from kafka_assignors.strategies import CooperativeSticky, MemberContext
 from kafka_assignors.wire import (
     ConsumerAssignment,
     Subscription,
@@ -18,11 +19,9 @@ from kafka_assignors.wire import (
     decode_subscription,
     encode_assignment,
     encode_subscription,
+    encode_user_data,
 )
-from kafka_assignors.wire.consumer_protocol import (
-    encode_cooperative_sticky_user_data,
-    encode_sticky_user_data,
-)
+from kafka_assignors.wire.consumer_protocol import encode_sticky_user_data
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     ConsumerGroupRecord,
@@ -55,7 +54,8 @@ def encode_fields(kind: str, version: int, fields: Fields) -> bytes:
     if kind == "sticky":
         return encode_sticky_user_data(fields["owned"], fields["generation"])
     if kind == "cooperative-sticky":
-        return encode_cooperative_sticky_user_data(fields["generation"])
+        context = MemberContext(frozenset(), generation=fields["generation"])
+        return encode_user_data(CooperativeSticky(), context, held=True)
     if kind == "record_key":
         return encode_key(_record_key(version, fields))
     if kind == "consumer_group":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Sequence
 
 from kafka_assignors.wire.writer import Writer
 from kafka_assignors_replay.history.consumer_offsets import (
@@ -41,6 +42,11 @@ class RecordWriter(Writer):
 
     def int64(self, _: str, value: int) -> None:
         self.raw(struct.pack(">q", value))
+
+    def int32s(self, field: str, values: Sequence[int]) -> None:
+        """An array of int32."""
+        for value in self.items(field, values):
+            self.int32("", value)
 
     def uuid(self, _: str, value: str) -> None:
         """An identifier as Kafka prints it: URL-safe base64 without padding."""

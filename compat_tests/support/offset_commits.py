@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from compat_tests.support.group_records import RecordWriter
-from kafka_assignors.wire.reader import Reader
+from kafka_assignors_replay.history.consumer_offsets import RecordReader
 
 _NEWEST_COMMIT_VERSION = 4
 _FIRST_FLEXIBLE_COMMIT_VERSION = 4
@@ -38,7 +38,7 @@ class OffsetCommit:
 
 def decode_offset_commit(data: bytes | bytearray | memoryview) -> OffsetCommit:
     """The commit in the value of a record; `ProtocolError` if the bytes do not follow the schema."""
-    reader = Reader(data, _COMMIT_SUBJECT)
+    reader = RecordReader(data, _COMMIT_SUBJECT)
     version = reader.int16("version")
     if not 0 <= version <= _NEWEST_COMMIT_VERSION:
         raise reader.error(

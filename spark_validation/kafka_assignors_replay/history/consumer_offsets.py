@@ -15,11 +15,32 @@ their format depends on `protocol_type`, and they may be broken without the reco
 
 from __future__ import annotations
 
+import base64
 import enum
 import struct
 from dataclasses import dataclass
 
 from kafka_assignors.wire.reader import Reader
+
+
+class RecordReader(Reader):
+    """Reads the types too that only records of brokers have."""
+
+    __slots__ = ()
+
+    def int64(self, field: str) -> int:
+        (value,) = struct.unpack(">q", self.raw(field, 8))
+        return int(value)
+
+    def uuid(self, field: str) -> str:
+        """An identifier as Kafka prints it: URL-safe base64 without padding."""
+        return base64.urlsafe_b64encode(self.raw(field, 16)).rstrip(b"=").decode("ascii")
+
+    def skip_tagged_fields(self) -> None:
+        """Tagged fields that this version does not know: read over, within their bounds."""
+        for _ in self.tagged_fields("tagged_fields"):
+            pass
+
 
 _KEY_SUBJECT = "record key"
 _OFFSET_COMMIT_TYPES = (0, 1)
@@ -174,7 +195,7 @@ class GroupMetadata:
 
 def decode_group_metadata(data: bytes | bytearray | memoryview) -> GroupMetadata:
     """The generation in the value of a record; `ProtocolError` if the bytes do not follow the schema."""
-    reader = Reader(data, _GROUP_SUBJECT)
+    reader = RecordReader(data, _GROUP_SUBJECT)
     version = reader.int16("version")
     if not 0 <= version <= _NEWEST_VERSION:
         raise reader.error(
@@ -189,12 +210,12 @@ def decode_group_metadata(data: bytes | bytearray | memoryview) -> GroupMetadata
     smallest = _SMALLEST_FLEXIBLE_MEMBER_BYTES if reader.flexible else _SMALLEST_MEMBER_BYTES
     members = tuple([_read_member(reader, version) for _ in reader.items("members", smallest)])
     if reader.flexible:
-        reader.skip_tagged_fields("tagged_fields")
+        reader.skip_tagged_fields()
     reader.finish("tagged_fields" if reader.flexible else "members")
     return GroupMetadata(version, protocol_type, generation, protocol, leader, members, state_timestamp_ms)
 
 
-def _read_member(reader: Reader, version: int) -> GroupMember:
+def _read_member(reader: RecordReader, version: int) -> GroupMember:
     member_id = reader.string("member_id")
     instance_id = reader.nullable_string("group_instance_id") if version >= 3 else None
     client_id = reader.string("client_id")
@@ -204,7 +225,7 @@ def _read_member(reader: Reader, version: int) -> GroupMember:
     subscription = reader.byte_array("subscription")
     assignment = reader.byte_array("assignment")
     if reader.flexible:
-        reader.skip_tagged_fields("tagged_fields")
+        reader.skip_tagged_fields()
     return GroupMember(
         member_id,
         client_id,

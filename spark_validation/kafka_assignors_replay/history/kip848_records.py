@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from kafka_assignors.wire.reader import Reader
-from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
+from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord, RecordReader
 
 NEWEST_VERSION = 0
 
@@ -149,7 +148,7 @@ def decode_consumer_group_value(
 ) -> ConsumerGroupValue:
     """The value of a record of this kind; `ProtocolError` if the bytes do not follow its schema."""
     subject, read = _KINDS[record]
-    reader = Reader(data, subject, flexible=True)
+    reader = RecordReader(data, subject, flexible=True)
     version = reader.int16("version")
     if version != NEWEST_VERSION:
         raise reader.error("version", 0, f"{version} is not known: this reads version {NEWEST_VERSION}")
@@ -161,7 +160,7 @@ def decode_consumer_group_value(
 # Each function reads a struct to its end: the tagged fields, of which the schemas have at most one.
 
 
-def _tagged(reader: Reader, field: str, read: Callable[[Reader, str], _T], absent: _T) -> _T:
+def _tagged(reader: RecordReader, field: str, read: Callable[[RecordReader, str], _T], absent: _T) -> _T:
     """The tagged field 0 of a struct; `absent` if the bytes do not have it."""
     value = absent
     for tag in reader.tagged_fields("tagged_fields"):
@@ -170,30 +169,30 @@ def _tagged(reader: Reader, field: str, read: Callable[[Reader, str], _T], absen
     return value
 
 
-def _group_epoch(reader: Reader) -> GroupEpoch:
+def _group_epoch(reader: RecordReader) -> GroupEpoch:
     epoch = reader.int32("epoch")
-    return GroupEpoch(epoch, _tagged(reader, "metadata_hash", Reader.int64, 0))
+    return GroupEpoch(epoch, _tagged(reader, "metadata_hash", RecordReader.int64, 0))
 
 
-def _partition_metadata(reader: Reader) -> PartitionMetadata:
+def _partition_metadata(reader: RecordReader) -> PartitionMetadata:
     topics = tuple([_topic(reader) for _ in reader.items("topics", 16 + 1 + 4 + 1 + 1)])
-    reader.skip_tagged_fields("tagged_fields")
+    reader.skip_tagged_fields()
     return PartitionMetadata(topics)
 
 
-def _topic(reader: Reader) -> TopicMetadata:
+def _topic(reader: RecordReader) -> TopicMetadata:
     topic = TopicMetadata(
         reader.uuid("topic_id"), reader.string("topic_name"), reader.int32("num_partitions")
     )
     for _ in reader.items("partition_metadata", 4 + 1 + 1):
         reader.int32("partition")
         reader.strings("racks")
-        reader.skip_tagged_fields("tagged_fields")
-    reader.skip_tagged_fields("tagged_fields")
+        reader.skip_tagged_fields()
+    reader.skip_tagged_fields()
     return topic
 
 
-def _member(reader: Reader) -> ConsumerGroupMember:
+def _member(reader: RecordReader) -> ConsumerGroupMember:
     member = ConsumerGroupMember(
         instance_id=reader.nullable_string("instance_id"),
         rack=reader.nullable_string("rack_id"),
@@ -208,20 +207,20 @@ def _member(reader: Reader) -> ConsumerGroupMember:
     return member
 
 
-def _classic_member(reader: Reader, field: str) -> None:
+def _classic_member(reader: RecordReader, field: str) -> None:
     """The data of a member that speaks the classic protocol in the group (online migration), or null."""
     if reader.uvarint(field):
         reader.int32("session_timeout_ms")
         for _ in reader.items("supported_protocols", 1 + 1 + 1):
             reader.string("name")
             reader.byte_array("metadata")
-            reader.skip_tagged_fields("tagged_fields")
-        reader.skip_tagged_fields("tagged_fields")
+            reader.skip_tagged_fields()
+        reader.skip_tagged_fields()
 
 
-def _target_epoch(reader: Reader) -> TargetAssignmentEpoch:
+def _target_epoch(reader: RecordReader) -> TargetAssignmentEpoch:
     epoch = reader.int32("assignment_epoch")
-    _tagged(reader, "assignment_timestamp", Reader.int64, 0)
+    _tagged(reader, "assignment_timestamp", RecordReader.int64, 0)
     return TargetAssignmentEpoch(epoch)
 
 
@@ -229,7 +228,7 @@ _TOPIC_BYTES = 16 + 1 + 1
 """An id, no partitions, and no tagged fields."""
 
 
-def _target_assignment(reader: Reader) -> TargetAssignment:
+def _target_assignment(reader: RecordReader) -> TargetAssignment:
     partitions: dict[str, tuple[int, ...]] = {}
     for _ in reader.items("topic_partitions", _TOPIC_BYTES):
         start = reader.offset
@@ -237,39 +236,46 @@ def _target_assignment(reader: Reader) -> TargetAssignment:
         if topic_id in partitions:
             raise reader.error("topic_id", start, f"{topic_id} is there twice")
         partitions[topic_id] = reader.int32s("partitions")
-        reader.skip_tagged_fields("tagged_fields")
-    reader.skip_tagged_fields("tagged_fields")
+        reader.skip_tagged_fields()
+    reader.skip_tagged_fields()
     return TargetAssignment(partitions)
 
 
-def _current_assignment(reader: Reader) -> CurrentAssignment:
+def _current_assignment(reader: RecordReader) -> CurrentAssignment:
     epoch, previous_epoch = reader.int32("member_epoch"), reader.int32("previous_member_epoch")
     number = reader.int8("state")
     state = ConsumerGroupMemberState(number) if number in _STATES else ConsumerGroupMemberState.UNKNOWN
     assigned = _assigned(reader, "assigned_partitions")
     pending_revocation = _assigned(reader, "partitions_pending_revocation")
-    reader.skip_tagged_fields("tagged_fields")
+    reader.skip_tagged_fields()
     return CurrentAssignment(epoch, previous_epoch, state, assigned, pending_revocation)
 
 
-def _assigned(reader: Reader, field: str) -> Partitions:
+def _assigned(reader: RecordReader, field: str) -> Partitions:
     partitions: dict[str, tuple[int, ...]] = {}
     for _ in reader.items(field, _TOPIC_BYTES):
         topic_id = reader.uuid("topic_id")
         partitions[topic_id] = reader.int32s("partitions")
-        _tagged(reader, "assignment_epochs", Reader.nullable_int32s, None)
+        _tagged(reader, "assignment_epochs", _skip_epochs, None)
     return partitions
 
 
-def _regular_expression(reader: Reader) -> ResolvedRegularExpression:
+def _skip_epochs(reader: RecordReader, field: str) -> None:
+    if reader.starts_with(b"\0"):
+        reader.uvarint(field)  # null
+    else:
+        reader.int32s(field)
+
+
+def _regular_expression(reader: RecordReader) -> ResolvedRegularExpression:
     topics = reader.strings("topics")
     reader.int64("version")
     reader.int64("timestamp")
-    reader.skip_tagged_fields("tagged_fields")
+    reader.skip_tagged_fields()
     return ResolvedRegularExpression(topics)
 
 
-_KINDS: Mapping[ConsumerGroupRecord, tuple[str, Callable[[Reader], ConsumerGroupValue]]] = {
+_KINDS: Mapping[ConsumerGroupRecord, tuple[str, Callable[[RecordReader], ConsumerGroupValue]]] = {
     ConsumerGroupRecord.METADATA: ("consumer group metadata", _group_epoch),
     ConsumerGroupRecord.PARTITION_METADATA: ("consumer group partition metadata", _partition_metadata),
     ConsumerGroupRecord.MEMBER_METADATA: ("consumer group member metadata", _member),

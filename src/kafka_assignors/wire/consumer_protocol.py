@@ -24,20 +24,22 @@ before Java's fields, and expects it there (`StickyAssignorUserData`). This modu
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, detached_partitions, quoted
 from kafka_assignors.wire.reader import Names, ProtocolError, Reader, read_topic_partitions
-from kafka_assignors.wire.writer import Writer, write_topic_partitions
+from kafka_assignors.wire.writer import Writer
 
 if TYPE_CHECKING:
     from kafka_assignors.strategy import MemberContext, Strategy
 
 _STICKY = "sticky"
 _COOPERATIVE_STICKY = "cooperative-sticky"
-_WITHOUT_CLAIMS = frozenset({"range", "roundrobin"})
+_CLAIM_ELSEWHERE = frozenset({_STICKY, "range", "roundrobin"})
+"""The names whose member data have no claim: it is in Java's user data, or counts for nothing."""
 
 
 def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool = False) -> bytes:
@@ -50,21 +52,14 @@ def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool =
     `ProtocolError` if the strategy's `member_data` are not bytes or more than 64 KiB.
     """
     data = _ask(strategy, context)
-    owned = {} if held else sorted_partitions(context.owned)
-    if strategy.name == _STICKY:
-        shared = b""
-        if context.owned or context.generation != NO_GENERATION or data:
-            shared = encode_sticky_user_data(sorted_partitions(context.owned), context.generation)
-        own = MemberData(data=data)
+    shared = b""
+    own = MemberData({} if held else sorted_partitions(context.owned), context.generation, data)
+    if strategy.name == _STICKY and (context.owned or context.generation != NO_GENERATION or data):
+        shared = encode_sticky_user_data(sorted_partitions(context.owned), context.generation)
     elif strategy.name == _COOPERATIVE_STICKY:
-        shared = encode_cooperative_sticky_user_data(context.generation)
-        own = MemberData(owned, context.generation if owned else NO_GENERATION, data)
-    elif strategy.name in _WITHOUT_CLAIMS:
-        shared = b""
+        shared = struct.pack(">i", context.generation)
+    if strategy.name in _CLAIM_ELSEWHERE or (shared and not own.owned):
         own = MemberData(data=data)
-    else:
-        shared = b""
-        own = MemberData(owned, context.generation, data)
     try:
         return shared if own == MemberData() else shared + _encode_member_data(own)
     except ProtocolError as error:
@@ -86,7 +81,7 @@ def _read_user_data(name: str, reader: Reader) -> MemberData:
             owned, generation = _read_cooperative_sticky_user_data(reader)
     except ProtocolError:
         return MemberData()
-    if not _member_data_follow(reader):
+    if not reader.starts_with(_MAGIC):
         return MemberData(owned, generation)
     own = _read_member_data(reader)
     if own.owned or generation == NO_GENERATION:
@@ -133,7 +128,7 @@ def _encode_member_data(member: MemberData) -> bytes:
     """The bytes of `member`; `ProtocolError` if `data` is longer than 64 KiB."""
     body = Writer(_SUBJECT)
     body.int32("generation", member.generation)
-    write_topic_partitions(body, "owned", member.owned)
+    body.topic_partitions("owned", member.owned)
     if len(member.data) > MAX_DATA_BYTES:
         raise body.error(
             "data",
@@ -147,11 +142,6 @@ def _encode_member_data(member: MemberData) -> bytes:
     writer.int16("version", _VERSION)
     writer.byte_array("body", body.getvalue())
     return writer.getvalue()
-
-
-def _member_data_follow(reader: Reader, *, after: int = 0) -> bool:
-    """Whether member data come next, or `after` so many bytes."""
-    return reader.starts_with(_MAGIC, after=after)
 
 
 def _read_member_data(reader: Reader) -> MemberData:
@@ -180,7 +170,7 @@ _KAFKA_PYTHON_VERSION = b"\x00\x01"  # In Java's format, this begins a count of 
 def encode_sticky_user_data(owned: TopicPartitions, generation: int) -> bytes:
     """Version 1 of what `StickyAssignor` sends."""
     writer = Writer("user data of sticky")
-    write_topic_partitions(writer, "previous_assignment", owned)
+    writer.topic_partitions("previous_assignment", owned)
     writer.int32("generation", generation)
     return writer.getvalue()
 
@@ -203,16 +193,9 @@ def _read_claim(reader: Reader) -> tuple[dict[str, Sequence[int]], int]:
     return owned, generation
 
 
-def encode_cooperative_sticky_user_data(generation: int) -> bytes:
-    """The user data of Java's `CooperativeStickyAssignor`."""
-    writer = Writer("user data of cooperative-sticky")
-    writer.int32("generation", generation)
-    return writer.getvalue()
-
-
 def _read_cooperative_sticky_user_data(reader: Reader) -> tuple[dict[str, Sequence[int]], int]:
     """The generation, with the partitions owned in it where a client names them here as well."""
-    if reader.remaining > _INT32_BYTES and not _member_data_follow(reader, after=_INT32_BYTES):
+    if reader.remaining > _INT32_BYTES and not reader.starts_with(_MAGIC, after=_INT32_BYTES):
         attempt = reader.fork()
         try:
             claim = _read_claim(attempt)
@@ -276,37 +259,20 @@ def _read_subscription(reader: Reader) -> tuple[Subscription, int]:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The bytes of `subscription` in its own version.
-
-    `ProtocolError` for a version that this code does not write, and for a field that the version cannot
-    carry.
-    """
+    """The bytes of `subscription` in its own version, without the fields that this version lacks."""
     version = subscription.version
     writer = Writer(_SUBSCRIPTION)
-    if not 0 <= version <= _NEWEST_VERSION:
-        raise writer.error("version", 0, f"{version} is not one of 0 to {_NEWEST_VERSION}")
-    _require(version, 1, "owned_partitions", not subscription.owned)
-    _require(version, 2, "generation_id", subscription.generation == NO_GENERATION)
-    _require(version, 3, "rack_id", subscription.rack is None)
-
     writer.int16("version", version)
     writer.strings("topics", subscription.topics)
     # Never null, since Kafka 0.9 could not read that; librdkafka does the same.
     writer.byte_array("user_data", subscription.user_data)
     if version >= 1:
-        write_topic_partitions(writer, "owned_partitions", subscription.owned)
+        writer.topic_partitions("owned_partitions", subscription.owned)
     if version >= 2:
         writer.int32("generation_id", subscription.generation)
     if version >= 3:
         writer.nullable_string("rack_id", subscription.rack)
     return writer.getvalue()
-
-
-def _require(version: int, since: int, field: str, unset: bool) -> None:
-    if version < since and not unset:
-        raise ProtocolError(
-            field, 0, f"exists since version {since} and cannot be sent in version {version}", _SUBSCRIPTION
-        )
 
 
 def encode_member(strategy: Strategy, context: MemberContext, *, held: bool) -> bytes:
@@ -414,14 +380,9 @@ def decode_assignment(data: bytes | bytearray | memoryview) -> ConsumerAssignmen
 
 
 def encode_assignment(assignment: ConsumerAssignment, *, names: Names | None = None) -> bytes:
-    """The bytes of `assignment` in its own version; `ProtocolError` for a version not written here.
-
-    `names` are shared by the assignments of a group.
-    """
+    """The bytes of `assignment` in its own version; `names` are shared by the assignments of a group."""
     writer = Writer(_ASSIGNMENT, names)
-    if not 0 <= assignment.version <= _NEWEST_VERSION:
-        raise writer.error("version", 0, f"{assignment.version} is not one of 0 to {_NEWEST_VERSION}")
     writer.int16("version", assignment.version)
-    write_topic_partitions(writer, "assigned_partitions", assignment.partitions)
+    writer.topic_partitions("assigned_partitions", assignment.partitions)
     writer.byte_array("user_data", assignment.user_data)
     return writer.getvalue()

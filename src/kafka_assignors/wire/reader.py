@@ -17,7 +17,6 @@ by their bytes, and identical objects compare at once.
 
 from __future__ import annotations
 
-import base64
 import struct
 from collections.abc import Iterator, Sequence
 
@@ -117,10 +116,8 @@ class _Texts(dict[bytes, str]):
 _int8 = struct.Struct(">b").unpack_from
 _int16 = struct.Struct(">h").unpack_from
 _int32 = struct.Struct(">i").unpack_from
-_int64 = struct.Struct(">q").unpack_from
 
 _MAX_VARINT_BYTES = 5
-_UUID_BYTES = 16
 _SMALLEST_STRING_BYTES = 2
 _SMALLEST_COMPACT_STRING_BYTES = 1
 _SMALLEST_NAMED_INT32S_BYTES = 2 + 4  # an empty name and an empty array
@@ -200,17 +197,9 @@ class Reader(FieldPath):
         value: int = _int32(self._data, self._take(field, 4))[0]
         return value
 
-    def int64(self, field: str) -> int:
-        value: int = _int64(self._data, self._take(field, 8))[0]
-        return value
-
     def raw(self, field: str, size: int) -> bytes:
         position = self._take(field, size)
         return self._data[position : position + size]
-
-    def uuid(self, field: str) -> str:
-        """An identifier as Kafka prints it: URL-safe base64 without padding."""
-        return base64.urlsafe_b64encode(self.raw(field, _UUID_BYTES)).rstrip(b"=").decode("ascii")
 
     def uvarint(self, field: str) -> int:
         """An unsigned varint of at most 32 bits."""
@@ -286,15 +275,7 @@ class Reader(FieldPath):
     def int32s(self, field: str) -> tuple[int, ...]:
         """An array of int32, unpacked in one call."""
         start = self.offset
-        return self._int32s(field, start, self._long_length(field))
-
-    def nullable_int32s(self, field: str) -> tuple[int, ...] | None:
-        start = self.offset
-        count = self._long_length(field)
-        return None if count == -1 else self._int32s(field, start, count)
-
-    def _int32s(self, field: str, start: int, count: int) -> tuple[int, ...]:
-        count = self._count(field, start, count, 4)
+        count = self._count(field, start, self._long_length(field), 4)
         return struct.unpack_from(f">{count}i", self._data, self._take(field, 4 * count))
 
     def strings(self, field: str) -> tuple[str, ...]:
@@ -417,11 +398,6 @@ class Reader(FieldPath):
                     self._base + begin,
                     f"has {_size(size)}, but {_size(self._position - begin)} are read",
                 )
-
-    def skip_tagged_fields(self, field: str) -> None:
-        """Tagged fields that this version does not know: read over, within their bounds."""
-        for _ in self.tagged_fields(field):
-            pass
 
 
 def _size(count: int) -> str:

@@ -108,46 +108,30 @@ class Writer(FieldPath):
 
     # Arrays.
 
-    def int32s(self, field: str, values: Sequence[int]) -> None:
-        """An array of int32, packed in one call."""
-        self._long_length(field, len(values))
-        try:
-            self._buffer += struct.pack(f">{len(values)}i", *values)
-        except struct.error:
-            # One by one, so that the error names the value that does not fit.
-            for index, value in enumerate(values):
-                self.int32(f"{field}[{index}]", value)
-            raise
-
     def strings(self, field: str, values: Sequence[str]) -> None:
         for value in self.items(field, values):
             self.string("", value)
 
-    def int32s_by_name(self, names: Sequence[str], values: Mapping[str, Sequence[int]]) -> bool:
-        """An array of (string, array of int32), all packed in one call, in the order of the names.
+    def topic_partitions(self, field: str, partitions: TopicPartitions) -> None:
+        """Topics in ascending order, so that equal values give equal bytes; partitions in their own order.
 
-        False if something does not fit, and then nothing has been written: the caller writes field by field
-        and meets the error.
+        Not of a flexible version. All of it is packed in one call.
         """
         as_bytes = self._names.as_bytes
         layout = [">i"]
-        fields: list[int | bytes] = [len(names)]
+        fields: list[int | bytes] = [len(partitions)]
         try:
-            for name in names:
-                text, numbers = as_bytes(name), values[name]
+            for topic in sorted(partitions):
+                text, numbers = as_bytes(topic), partitions[topic]
                 layout.append(f"h{len(text)}si{len(numbers)}i")
                 fields += (len(text), text, len(numbers), *numbers)
             self._buffer += struct.pack("".join(layout), *fields)
-        except (struct.error, UnicodeEncodeError):
-            return False
-        return True
+        except (struct.error, UnicodeEncodeError) as error:
+            raise self._unfit(field, f"a topic or a partition does not fit: {error}") from None
 
     def items(self, field: str, values: Sequence[T]) -> Iterator[T]:
         """The elements of an array, one at a time; the loop writes them."""
         self._long_length(field, len(values))
-        return self._items(field, values)
-
-    def _items(self, field: str, values: Sequence[T]) -> Iterator[T]:
         self._within.append((field, 0))
         for index, value in enumerate(values):
             self._within[-1] = (field, index)
@@ -161,13 +145,3 @@ class Writer(FieldPath):
             self.uvarint(tag)
             self.uvarint(len(data))
             self._buffer += data
-
-
-def write_topic_partitions(writer: Writer, field: str, partitions: TopicPartitions) -> None:
-    """Topics in ascending order, so that equal values give equal bytes; partitions in their own order."""
-    in_order = sorted(partitions)
-    if writer.int32s_by_name(in_order, partitions):
-        return
-    for topic in writer.items(field, in_order):
-        writer.string("topic", topic)
-        writer.int32s("partitions", partitions[topic])
