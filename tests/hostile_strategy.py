@@ -21,11 +21,12 @@ def ruin(value: Any, seen: set[int] | None = None) -> None:
     seen.add(id(value))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
-        for name in (*names, "_claims"):
-            ruin(getattr(value, name, None), seen)
+        for name in names:
+            ruin(getattr(value, name), seen)
         for name in names:
             had = getattr(value, name)
-            object.__setattr__(value, name, "elsewhere" if had is None else type(had)())
+            if not dataclasses.is_dataclass(had):
+                object.__setattr__(value, name, "elsewhere" if had is None else type(had)())
     elif isinstance(value, dict):
         for part in value.values():
             ruin(part, seen)

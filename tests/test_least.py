@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import pytest
 
 from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES, Scale
-from kafka_assignors.group import Group, Member, Topic
-from kafka_assignors.leader import lead
+from kafka_assignors.group import Group
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, least_rack_misses, solve
 from kafka_assignors.strategies import Capacity, RackAwareSticky, Range
-from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky, moves_least
+from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
 from kafka_assignors_ops.comparison import compare_strategies
+from kafka_assignors_replay.history.group_replay import moves_least
 from tests.exact_groups import Limits, random_group
 
 GROUPS = 400
@@ -62,20 +61,3 @@ def test_a_strategy_that_measures_or_decides_otherwise_does_not_promise_it() -> 
 
     assert not any(map(moves_least, (Range(), RackAwareSticky(), RackAwareSticky(0.5), Capacity(), Idle())))
     assert moves_least(RackAwareSticky(0))  # Racks only break ties.
-
-
-def test_members_that_say_the_same_of_what_they_owned_are_not_judged_again() -> None:
-    topics = frozenset({"orders"})
-    group = Group.of(
-        [Topic("orders", 4)],
-        [Member("a", topics, owned={"orders": [0, 1, 2]}), Member("b", topics, owned={"orders": [2, 3]})],
-    )
-    revoked = {id: replace(member, revoked=True, data=b"x") for id, member in group.members.items()}
-    again = group.with_members(revoked)
-    assert again.claims is group.claims
-    assert again == Group(group.topics, revoked, group.generation)
-    assert again.claims == replace(again).claims
-    strategy = Sticky()
-    assert lead(strategy, again, strategy.protocols[0]) == lead(
-        strategy, replace(again), strategy.protocols[0]
-    )

@@ -12,8 +12,8 @@ from __future__ import annotations
 import copy
 import re
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 from kafka_assignors.claims import Claims, judge_claims
 
@@ -27,7 +27,9 @@ TopicNames = Set[str] | list[str] | tuple[str, ...]
 def detached_partitions(partitions: TopicPartitions) -> TopicPartitions:
     """An equal mapping that shares no mutable value with `partitions`."""
     return {
-        topic: numbers if type(numbers) in (tuple, range) else [*numbers]
+        topic: numbers
+        if type(numbers) in (tuple, range) or not isinstance(numbers, Collection)
+        else [*numbers]
         for topic, numbers in partitions.items()
     }
 
@@ -183,20 +185,8 @@ class Member:
         assign(self, "data", data)
 
 
-class _JudgedClaims:
-    """The slot behind `Group.claims`.
-
-    It is no field of the dataclass, so it takes no part in comparison, repr, `replace`, copying and pickling:
-    each of these gives a group whose claims are judged when they are first asked for.
-    """
-
-    __slots__ = ("_claims",)
-
-    _claims: Claims
-
-
 @dataclass(frozen=True, slots=True)
-class Group(_JudgedClaims):
+class Group:
     """The input of a strategy.
 
     `topics` and `members` are keyed by name and by member id; their order means nothing. A topic that a
@@ -208,6 +198,7 @@ class Group(_JudgedClaims):
     topics: Mapping[str, Topic]
     members: Mapping[str, Member]
     generation: int | None = None
+    _claims: Claims | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def claims(self) -> Claims:
@@ -215,35 +206,10 @@ class Group(_JudgedClaims):
 
         They are judged when they are first asked for, in time linear in the claims, and kept.
         """
-        try:
-            return self._claims
-        except AttributeError:
-            claims = judge_claims(self)
-            object.__setattr__(self, "_claims", claims)  # Another thread would set an equal value.
-            return claims
-
-    def all_revoked(self) -> Group:
-        """The group as its members join under the eager protocol: each has revoked what it claims.
-
-        Claims count for stickiness all the same, so they are not judged again.
-        """
-        members = {
-            name: Member(m.id, m.topics, m.instance_id, m.rack, m.owned, m.generation, True, m.data)
-            if m.owned
-            else m
-            for name, m in self.members.items()
-        }
-        return self.with_members(members)
-
-    def with_members(self, members: Mapping[str, Member]) -> Group:
-        """The group with these members, whose claims are those of this one: they are not judged again.
-
-        Each has the id, topics, generation and owned partitions of the member that it replaces. It may differ
-        in what no claim depends on: rack, instance id, data and `revoked`.
-        """
-        group = Group(self.topics, members, self.generation)
-        object.__setattr__(group, "_claims", self.claims)
-        return group
+        if self._claims is None:
+            object.__setattr__(self, "_claims", judge_claims(self))  # Another thread sets an equal value.
+            assert self._claims is not None
+        return self._claims
 
     def detached(self) -> Group:
         """An equal group with the same judged claims that shares no mutable value with this one.

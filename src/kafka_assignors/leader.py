@@ -23,10 +23,15 @@ from array import array
 from collections.abc import Collection, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
-from kafka_assignors.claims import DroppedClaim
-from kafka_assignors.group import Assignment, Group, Topic, TopicPartitions, quoted
+from kafka_assignors.group import (
+    Assignment,
+    Group,
+    Topic,
+    TopicPartitions,
+    detached_partitions,
+    quoted,
+)
 from kafka_assignors.strategy import RebalanceProtocol, Strategy, is_ours, lent
 
 
@@ -39,14 +44,12 @@ class LeaderResult:
     """The result of `lead`.
 
     `assignment` is what to send to the members now, `target` what the strategy wants in the end, and
-    `withheld` the difference, by the member that will get it. `dropped_claims` are the claims that no honest
-    member could have made, for the log.
+    `withheld` the difference, by the member that will get it.
     """
 
     assignment: Assignment
     target: Assignment
     withheld: Mapping[str, TopicPartitions]
-    dropped_claims: tuple[DroppedClaim, ...]
 
 
 def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> LeaderResult:
@@ -67,7 +70,7 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
         raise InvalidAssignmentError(f"strategy {strategy.name!r}: {error}") from None
     withheld = _still_held(group, target) if protocol is RebalanceProtocol.COOPERATIVE else {}
     assignment = _without(target, withheld) if withheld else target
-    return LeaderResult(assignment, target, withheld, group.claims.dropped)
+    return LeaderResult(assignment, target, withheld)
 
 
 def _detached(answer: Assignment) -> Assignment:
@@ -76,18 +79,10 @@ def _detached(answer: Assignment) -> Assignment:
         return answer
     return Assignment(
         {
-            member_id: {topic: _detached_numbers(numbers) for topic, numbers in assigned.items()}
-            if isinstance(assigned, Mapping)
-            else assigned
+            member_id: detached_partitions(assigned) if isinstance(assigned, Mapping) else assigned
             for member_id, assigned in answer.members.items()
         }
     )
-
-
-def _detached_numbers(numbers: Any) -> Any:
-    if type(numbers) in (tuple, range) or not isinstance(numbers, Collection):
-        return numbers
-    return [*numbers]
 
 
 _SIZED = frozenset({list, range, tuple})

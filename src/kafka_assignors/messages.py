@@ -290,7 +290,7 @@ def encode_assignments(
     }
     findings = (
         *_unknown_topics(members, group),
-        *_claim_findings(result.dropped_claims),
+        *_claim_findings(group.claims.dropped),
         *strategy.findings(lent(strategy, group)),
     )
     return EncodedAssignments(assignments, members.findings + findings, group, result)

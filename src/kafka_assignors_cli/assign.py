@@ -193,8 +193,8 @@ def _answer(request: _Request, group: Group, where: str) -> dict[str, Any]:
         ) from error
     if request.protocol is RebalanceProtocol.COOPERATIVE:
         answer["withheld"] = assignment_to_json(Assignment(result.withheld))
-    if result.dropped_claims:
-        answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in result.dropped_claims]
+    if dropped := group.claims.dropped:
+        answer["dropped_claims"] = [dataclasses.asdict(claim) for claim in dropped]
     return answer
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
+from kafka_assignors.criteria import FEWEST_MOVES
 from kafka_assignors.group import (
     NO_GENERATION,
     Assignment,
@@ -33,8 +34,8 @@ from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, least_rack_misses
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
-from kafka_assignors.strategies.sticky import moves_least
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, runs_on_broker
+from kafka_assignors.strategies.sticky import ExactStrategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, is_ours, runs_on_broker
 from kafka_assignors_replay.catalogue import Catalogue, leader_view
 from kafka_assignors_replay.history.measures import Measures, Mode
 from kafka_assignors_replay.history.pause_model import Consumption, PauseModel
@@ -48,6 +49,20 @@ from kafka_assignors_replay.history.rebalances import (
 )
 from kafka_assignors_replay.history.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_replay.result import RECORDED
+
+
+def moves_least(strategy: Strategy) -> bool:
+    """Whether no assignment with the best balance moves fewer partitions than the strategy's.
+
+    Then the fewest moves of a group are those of the strategy's assignment.
+    """
+    kind = type(strategy)
+    return (
+        isinstance(strategy, ExactStrategy)
+        and kind.assign is ExactStrategy.assign
+        and kind.balance_scale is Strategy.balance_scale
+        and (strategy.criteria or ())[:2] == FEWEST_MOVES
+    )
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
@@ -390,7 +405,7 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
     if type(strategy) in _WITHOUT_CLAIMS:
         return strategy.assign(group), 1  # ours: it needs no check, and sends nothing
     if RebalanceProtocol.COOPERATIVE not in strategy.protocols:
-        eager = _with_data(strategy, group.all_revoked())
+        eager = _with_data(strategy, group if is_ours(type(strategy)) else _all_revoked(group))
         return lead(strategy, eager, RebalanceProtocol.EAGER).assignment, 1
 
     for rounds in range(1, MOST_ROUNDS + 1):
@@ -399,6 +414,12 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
             return led.assignment, rounds
         group = _next_round(group, led.assignment)
     raise NotSettledError(f"still moving partitions in round {MOST_ROUNDS} of one rebalance")
+
+
+def _all_revoked(group: Group) -> Group:
+    """The group as its members join under the eager protocol, for strategies that may look at that."""
+    members = {id: replace(member, revoked=bool(member.owned)) for id, member in group.members.items()}
+    return replace(group, members=members)
 
 
 def _next_round(group: Group, assignment: Assignment) -> Group:

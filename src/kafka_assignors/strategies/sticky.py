@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS
+from kafka_assignors.criteria import MOVES_THEN_RACKS
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.solver import solve
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
@@ -41,17 +41,3 @@ class CooperativeSticky(ExactStrategy):
     """Exactly optimal in balance, then movement, then rack misses, under the cooperative protocol."""
 
     name = "cooperative-sticky"
-
-
-def moves_least(strategy: Strategy) -> bool:
-    """Whether no assignment with the best balance moves fewer partitions than the strategy's.
-
-    Then the fewest moves of a group are those of the strategy's assignment.
-    """
-    kind = type(strategy)
-    return (
-        isinstance(strategy, ExactStrategy)
-        and kind.assign is ExactStrategy.assign
-        and kind.balance_scale is Strategy.balance_scale
-        and (strategy.criteria or ())[:2] == FEWEST_MOVES
-    )
