@@ -22,14 +22,15 @@ kafka-python 3 decodes every field, and what it has decoded encodes to the same 
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from types import CodeType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.assignor import CLASS_GIVEN, Assignor, require_eager, require_unique_names
 from kafka_assignors.group import NO_GENERATION, Topic
-from kafka_assignors.installed_client import caller_of, code_of, variables_of
+from kafka_assignors.installed_client import code_of, variables_of
 from kafka_assignors.messages import JoinedMember, topics_from
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import Subscription, encode_subscription
@@ -72,7 +73,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
         kafka-python 3 calls this while it constructs the consumer, so invalid settings are refused here. A
         `CooperativeKafkaConsumer` has checked its assignors before, and replaces the coordinator.
         """
-        if not getattr(caller_of(KafkaConsumer), "_is_cooperative", False):
+        if not getattr(_caller_of(KafkaConsumer), "_is_cooperative", False):
             self._require_stock(calling_coordinator())
         eager: list[Any] = super().supported_protocols()  # pyright: ignore[reportAttributeAccessIssue]
         return eager
@@ -148,9 +149,17 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 # ---- what is read of the running call
 
 
+def _caller_of(kind: type) -> Any | None:
+    """The nearest `self` of this type in the call stack; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and not isinstance(frame.f_locals.get("self"), kind):
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals["self"]
+
+
 def calling_coordinator() -> Any | None:
     """The ConsumerCoordinator that calls; None outside a consumer."""
-    return caller_of(ConsumerCoordinator)
+    return _caller_of(ConsumerCoordinator)
 
 
 def generation_of(coordinator: object) -> int:

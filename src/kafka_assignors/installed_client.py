@@ -14,9 +14,7 @@ from collections.abc import Iterable, Mapping
 from logging import Logger
 from operator import attrgetter
 from types import CodeType, FrameType
-from typing import Any, TypeVar
-
-Caller = TypeVar("Caller")
+from typing import Any
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
@@ -81,20 +79,6 @@ def require_attributes(user: str, client: str, *touched: tuple[object, Iterable[
                     f"{type(owner).__name__} has no {name}: install a release that it works with, "
                     f"pip install 'kafka-assignors[{client}]'"
                 ) from None
-
-
-def caller_of(kind: type[Caller]) -> Caller | None:
-    """The nearest `self` of this type in the call stack; None if there is none.
-
-    Clients do not tell an assignor which consumer calls it.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        caller = frame.f_locals.get("self")
-        if isinstance(caller, kind):
-            return caller
-        frame = frame.f_back
-    return None
 
 
 def code_of(kind: type, method: str) -> CodeType | None:
