@@ -8,8 +8,9 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
-from kafka_assignors.solver import least_moved, least_rack_misses
+from kafka_assignors.solver import least_moved
 from kafka_assignors.strategies.sticky import CooperativeSticky
+from kafka_assignors_replay.history.group_replay import least_rack_misses
 
 ORDERS = frozenset({"orders"})
 

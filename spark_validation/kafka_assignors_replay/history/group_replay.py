@@ -32,7 +32,8 @@ from kafka_assignors.group import (
 )
 from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, measure
-from kafka_assignors.solver import least_moved, least_rack_misses
+from kafka_assignors.solver import least_moved, racks_matter
+from kafka_assignors.strategies.rack_aware_capacity import RackAwareSticky
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import ExactStrategy
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, is_ours, runs_on_broker
@@ -63,6 +64,14 @@ def moves_least(strategy: Strategy) -> bool:
         and kind.balance_scale is Strategy.balance_scale
         and (strategy.criteria or ())[:2] == FEWEST_MOVES
     )
+
+
+def least_rack_misses(group: Group) -> int | None:
+    """The fewest rack misses of any assignment with the best balance, at any number of moves.
+
+    None if no member names a rack or no topic's racks are known.
+    """
+    return measure(group, RackAwareSticky().assign(group)).rack_misses if racks_matter(group) else None
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:

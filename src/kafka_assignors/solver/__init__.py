@@ -12,9 +12,6 @@ the members. There are four steps, each in a file that begins with its idea:
    a simple rule is enough);
 4. `placement` turns the counts into partitions, and lets members exchange some, so that each topic is spread
    over many.
-
-The fewest moves and the fewest rack misses with the best balance follow from the counts of step 3: no
-partition is placed for them.
 """
 
 from __future__ import annotations
@@ -23,16 +20,15 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from kafka_assignors.claims import Claims
-from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES, AnyCriterion, Scale
+from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, AnyCriterion, Scale
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.solver.classes import classify
 from kafka_assignors.solver.flow import share_out
 from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.solver.placement import place
 
-__all__ = ["least_moved", "least_rack_misses", "racks_matter", "solve"]
+__all__ = ["least_moved", "racks_matter", "solve"]
 
-_NO_CLAIMS = Claims({}, (), {})
 _RACK = attrgetter("rack")
 
 
@@ -59,7 +55,10 @@ def solve(
 
 
 def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
-    """The fewest moves that any assignment with the best balance needs (racks not considered)."""
+    """The fewest moves that any assignment with the best balance needs (racks not considered).
+
+    They follow from the counts of step 3: no partition is placed.
+    """
     claims = group.claims
     if not claims.owners:
         return 0
@@ -69,25 +68,6 @@ def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
         max(0, owned - share.get(member, 0))
         for part, share in zip(classes.partition_classes, shares, strict=True)
         for member, owned in part.owned_counts.items()
-    )
-
-
-def least_rack_misses(group: Group, *, scale: Scale = PLAIN) -> int | None:
-    """The fewest rack misses of any assignment with the best balance, at any number of moves.
-
-    None if no member names a rack or no topic's racks are known. `rack-aware-sticky` reaches it. It does not
-    depend on what members own.
-    """
-    if not racks_matter(group):
-        return None
-    classes = classify(group, _NO_CLAIMS, scale, by_racks=True)
-    shares = share_out(classes, find_levels(classes), RACKS_THEN_MOVES)
-    return sum(
-        count
-        for part, share in zip(classes.partition_classes, shares, strict=True)
-        if part.racks is not None
-        for member, count in share.items()
-        if part.misses(classes.racks[member])
     )
 
 
