@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors.rebalance import MemberState
-from kafka_assignors.rebalance.error_codes import decisive_error, membership_error, read_commit_response
+from kafka_assignors.rebalance.error_codes import commit_error, membership_error, read_commit_response
 from kafka_assignors.rebalance.events import (
     AboutToJoin,
     Action,
@@ -133,11 +133,16 @@ class TestCommitResponse:
     def test_the_error_of_the_group_comes_before_one_of_a_partition_and_the_topics_not_allowed_last(
         self,
     ) -> None:
-        a, b, c = (("orders", number) for number in range(3))
-        assert decisive_error({a: 29, b: 12, c: 30}) == (30, (c,))
-        assert decisive_error({a: 29, b: 12, c: 28}) == (12, (b,))
-        assert decisive_error({a: 29}) == (29, (a,))
-        assert decisive_error({c: 12, b: 29, a: 12}) == (12, (a, c))
+        def told(failed: dict[int, int]) -> str:
+            errors: Any = SimpleNamespace(for_code=lambda code: lambda text: ClientError(f"{code}"))
+            return str(
+                commit_error({("orders", number): code for number, code in failed.items()}, "g", errors)
+            )
+
+        assert told({0: 29, 1: 12, 2: 30}) == "30"
+        assert told({0: 29, 1: 12, 2: 28}) == "12; not committed: orders-1"
+        assert told({0: 29}) == "29"
+        assert told({2: 12, 1: 29, 0: 12}) == "12; not committed: orders-0, orders-2"
 
 
 class ClientError(Exception):

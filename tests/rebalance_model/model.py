@@ -31,7 +31,6 @@ from kafka_assignors.rebalance.events import (
     Lose,
     MembershipError,
     Partitions,
-    Polled,
     PollIntervalChecked,
     Revoke,
     SendCommit,
@@ -303,7 +302,7 @@ class Model:
             after = self._tell(here, AboutToJoin(self.protocol(here.index)))
             yield self._at_once(Step(f"{name} is about to join", after, True))
         if member.poll_interval_exceeded:
-            yield Step(f"{name} polls again", self._tell(here, Polled()), True)
+            yield Step(f"{name} polls again", self._tell(here, PollIntervalChecked(NOW)), True)
         if "commit" in self.events:
             yield from self._callers_steps(here, member)
         if member.closing:

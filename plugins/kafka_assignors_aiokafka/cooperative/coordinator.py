@@ -228,7 +228,7 @@ class CooperativeCoordinator(WatchingCoordinator):
     def check_errors(self) -> None:
         """Raise the user's pending error; each call for records begins with it."""
         if self._member.poll_interval_exceeded:
-            self.handle(events.Polled())
+            self.handle(events.PollIntervalChecked(lease.clock()))
         if self._user_called is not None:
             self._user_called.set_result(None)
             self._user_called = None

@@ -204,7 +204,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         self.told.raise_next()
         self.subscription_may_have_changed()
         if self._member.poll_interval_exceeded:
-            self.on_io_thread(self.handle, events.Polled())
+            self.on_io_thread(self.handle, events.PollIntervalChecked(lease.clock()))
         self.listener_calls.call()
         if self._member.closing:  # The listener has closed the consumer.
             return False

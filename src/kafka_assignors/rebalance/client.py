@@ -100,16 +100,14 @@ class Client(Protocol):
     async def watch(self, topics: Set[str], /, *, racks: bool, waits: bool) -> None:
         """As the leader, watch the topics of the group, with `racks` the racks of their replicas too.
 
-        Returns when the client has asked for those that it did not know. With `waits` it also waits for newer
-        metadata of the others, for a moment.
+        Returns when it knows the unknown ones, and `waits` a moment for newer metadata of the others.
         """
         ...
 
     def remember_topics(self) -> Callable[[Iterable[str]], list[Topic]]:
         """From here on a change of the watched topics makes the member join again.
 
-        Returns a function, for any thread, that gives the topics of these names as the client knows them at
-        this moment, without those that it knows nothing of.
+        Returns a function, for any thread, that gives those topics of these names that the client knows now.
         """
         ...
 
@@ -211,8 +209,8 @@ class Client(Protocol):
         """Wait no longer for the response to a JoinGroup or SyncGroup, nor for calls of `in_thread`.
 
         `join` is what `spawn` returned. The member is out of the group, and a coordinator never answers its
-        SyncGroup then (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`). What was
-        sent after that on the same connection would wait as well.
+        SyncGroup then (`removeCurrentMemberFromClassicGroup` in Kafka's `GroupMetadataManager`), nor what is
+        sent later on the same connection.
         """
         ...
 

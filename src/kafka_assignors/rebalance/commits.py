@@ -13,9 +13,8 @@ later one.
 
 **Held.** Between the responses to JoinGroup and SyncGroup the coordinator accepts no commit.
 
-`OpenCommits` knows partitions alone. `kafka_assignors.rebalance.session_commits` has the commits and their
-offsets; `kafka_assignors.rebalance.member` decides *when* they may be sent. `OpenCommits` is immutable; its
-methods return the next value. Each takes time in proportion to the partitions of the member."""
+`OpenCommits` knows partitions alone; `session_commits` has commits and their offsets, and `member` decides
+*when* they may be sent. It is immutable: its methods return the next value."""
 
 from __future__ import annotations
 
@@ -45,11 +44,6 @@ class OpenCommits:
 
     def __bool__(self) -> bool:
         return bool(self.waiting) or self.is_under_way
-
-    @property
-    def can_be_sent(self) -> bool:
-        """Whether there is something to send, and no request under way."""
-        return bool(self.waiting) and not self.is_under_way
 
     def request(self, wanted: Partitions, committable: Partitions) -> CommitStep:
         """The user commits offsets of the `wanted` partitions."""

@@ -195,8 +195,13 @@ def _no_common_strategy(offered: str) -> str:
 
 
 def commit_error(failed: Mapping[Partition, int], group_id: str, errors: Errors) -> Any:
-    """The client's exception for a commit whose partitions failed for good with these error codes."""
-    code, partitions = decisive_error(failed)
+    """The client's exception for a commit whose partitions failed for good with these error codes.
+
+    The choice of one of them is Java's: an error of the whole group, else the first one; topics that the user
+    may not read come last.
+    """
+    code = min(failed.items(), key=lambda one: (_PRECEDENCE.get(one[1], 1), one[0]))[1]
+    partitions = sorted(partition for partition, other in failed.items() if other == code)
     if code == _TOPIC_AUTHORIZATION_FAILED:
         return errors.for_code(code)({topic for topic, _ in partitions})
     error = error_of("OffsetCommit", code, group_id, errors)
@@ -246,16 +251,6 @@ def read_commit_response(sent: Partitions, codes: Mapping[Partition, int]) -> Co
         },
         coordinator_moved=not found.isdisjoint(_COMMIT_FAILS_ELSEWHERE),
     )
-
-
-def decisive_error(failed: Mapping[Partition, int]) -> tuple[int, tuple[Partition, ...]]:
-    """Of the error codes of partitions that failed for good, the one for the caller, and its partitions.
-
-    The choice is Java's: an error of the whole group, else the first one; topics that the user may not read
-    come last. The partitions are sorted.
-    """
-    code = min(failed.items(), key=lambda one: (_PRECEDENCE.get(one[1], 1), one[0]))[1]
-    return code, tuple(sorted(partition for partition, other in failed.items() if other == code))
 
 
 _NOT_OF_MEMBERSHIP = (MembershipError.NONE, MembershipError.OTHER)

@@ -1,8 +1,6 @@
 """The events that an adapter reports to the machine, and the actions that it carries out for the machine.
 
-All of them are frozen values. Times are seconds of one clock of the client's process
-(`lease.clock`); the machine only compares them. A partition is a `(topic, partition)` tuple: the
-clients' own `TopicPartition` is one.
+Times are seconds of `lease.clock`. The clients' own `TopicPartition` is a `Partition`.
 """
 
 from __future__ import annotations
@@ -66,8 +64,7 @@ class RejoinRequested:
 class AboutToJoin:
     """The adapter is ready to send a JoinGroup request. Only while `MemberState.must_join`.
 
-    `protocol` is the one that *all* strategies in this request support (`common_protocol`): the result of the
-    vote is not known before the response.
+    `protocol` is their `common_protocol`, since the result of the vote is not known before the response.
     """
 
     protocol: RebalanceProtocol
@@ -90,10 +87,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class JoinFailed:
-    """A JoinGroup request failed.
-
-    `given_id` is the member id that came with MEMBER_ID_REQUIRED, whose `error` is OTHER; else empty.
-    """
+    """A JoinGroup request failed. `given_id` comes with MEMBER_ID_REQUIRED, whose `error` is OTHER."""
 
     attempt: int
     error: MembershipError
@@ -104,8 +98,7 @@ class JoinFailed:
 class Assigned:
     """A SyncGroup response without an error. `sent_at` is when its request went out.
 
-    `fits` is False if the leader also assigned partitions that this member cannot take
-    (`kafka_assignors.messages.read_assignment`).
+    `fits` is False if the leader also assigned partitions that this member cannot take (`read_assignment`).
     """
 
     membership: Membership
@@ -140,10 +133,9 @@ class CommitRequested:
 
 @dataclass(frozen=True, slots=True)
 class CommitsCanBeSent:
-    """An OffsetCommit request can be written at this moment. Only while `MemberState.can_commit`.
+    """An OffsetCommit request can be written at this moment, with the offsets of these partitions.
 
-    That is: the coordinator is known, the connection is open and takes a request, and no backoff is left to
-    wait for. `partitions` are those whose offsets fit into one request.
+    Only while `MemberState.can_commit`, and not during a backoff.
     """
 
     partitions: Partitions
@@ -154,8 +146,7 @@ class CommitAnswered:
     """The OffsetCommit request under way was answered, or its connection is closed (`error` is OTHER).
 
     `membership` is the one in the request. The offsets of the partitions `again` need another request: they
-    were neither accepted, nor did they fail by an error that no retry helps, and a caller still waits.
-    `kafka_assignors.rebalance.error_codes.read_commit_response` reads the error codes.
+    were neither accepted, nor did they fail for good (`read_commit_response`), and a caller still waits.
     """
 
     membership: Membership
@@ -179,22 +170,19 @@ class TopicsRecreated:
 
 @dataclass(frozen=True, slots=True)
 class PollIntervalChecked:
-    """The heartbeat task checks the poll interval. `polled_at` is when the user last polled."""
+    """The poll interval is checked: before each heartbeat, and when a user that exceeded it polls again.
+
+    `polled_at` is when the user last polled.
+    """
 
     polled_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class Polled:
-    """The user polls again. Needed only while `MemberState.poll_interval_exceeded`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AboutToCall:
     """The adapter is ready to call the listener, and waits for nothing more. Only while `may_call`.
 
-    The machine answers with the call (`Revoke`, `Lose` or `Announce`), or with none if nothing is left to
-    tell. It decides at this moment alone: partitions that were lost since the call was due are `Lose`.
+    The answer is `Revoke`, `Lose` or `Announce`, decided at this moment alone, or none if nothing is left.
     """
 
 
@@ -223,7 +211,6 @@ Event: TypeAlias = (
     | CommitAbandoned
     | TopicsRecreated
     | PollIntervalChecked
-    | Polled
     | AboutToCall
     | ListenerReturned
     | CloseRequested
@@ -236,8 +223,7 @@ Event: TypeAlias = (
 @dataclass(frozen=True, slots=True)
 class CallDue:
     """A call of the listener is due. Deliver no more records of the partitions being `revoked`, and commit
-    their consumed offsets if commits are automatic. Answer: `AboutToCall`, as soon as the listener can be
-    called and `MemberState.may_call`."""
+    their consumed offsets if commits are automatic. Answer: `AboutToCall`."""
 
     revoked: Partitions
 

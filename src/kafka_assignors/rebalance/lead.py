@@ -5,11 +5,10 @@
     ask for weights     if the assignor has a source of them
     assign and encode   in a thread
 
-The coordinator starts the session timeout of a member with its JoinGroup response, and accepts heartbeats
-while it waits for the leader: the session sends them. They do not extend the time without limit. After the
-longest rebalance timeout of all members the coordinator expels every member that has not sent its SyncGroup
-(`expirePendingSync` in Kafka's `GroupMetadataManager`). The session learns it from a heartbeat, and
-`Client.give_up` ends the work; the thread of a strategy that does not return goes on until it does.
+The coordinator accepts heartbeats while it waits for the leader, but not without limit: after the longest
+rebalance timeout of all members it expels every member that has not sent its SyncGroup (`expirePendingSync`
+in Kafka's `GroupMetadataManager`). The session learns it from a heartbeat, and `Client.give_up` ends the
+work; the thread of a strategy that does not return goes on until it does.
 """
 
 from __future__ import annotations
@@ -64,8 +63,8 @@ def ask_in_thread(source: Callable[..., Any], topics: Mapping[str, int]) -> Futu
 class LeaderThreads:
     """The threads of one leader: each call has its own, which ends with the call.
 
-    Executors of the application are not used: their threads may all be busy with handlers that wait for a
-    commit, the coordinator accepts none before SyncGroup, and SyncGroup would wait for a thread.
+    The threads of an application's executor may all wait for a commit, which no coordinator accepts before
+    SyncGroup.
     """
 
     def __init__(self, group_id: str) -> None:

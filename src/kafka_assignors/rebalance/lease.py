@@ -8,16 +8,14 @@ A member may deliver only while the coordinator cannot have given its partitions
       REBALANCE_IN_PROGRESS: a rebalance may begin right after, and may end without this member. Between the
       responses to JoinGroup and SyncGroup, heartbeats are answered OK but do not count here: the coordinator
       removes a member whose SyncGroup does not come within the rebalance timeout.
-After the lease the member delivers nothing, and a heartbeat that is answered OK does not bring the lease
-back: while a coordinator that took over from another broker loads the group, it says OK to all heartbeats,
-also to those of members that were removed long ago (`GroupCoordinatorService.heartbeat` of Kafka). The member
-joins again. Only a SyncGroup response or a heartbeat's REBALANCE_IN_PROGRESS brings the lease back: they come
-from a coordinator that knows the member. The end of a lease alone is no loss: only the coordinator can say
-so.
+After the lease the member delivers nothing, and a heartbeat that is answered OK does not bring it back:
+while a coordinator that took over loads the group, it says OK to all heartbeats, also of members that were
+removed long ago (`GroupCoordinatorService.heartbeat` of Kafka). The member joins again. Only a SyncGroup
+response or a heartbeat's REBALANCE_IN_PROGRESS brings the lease back: they come from a coordinator that knows
+the member. The end of a lease alone is no loss: only the coordinator can say so.
 
-Times are seconds of `clock`, which the adapter passes to the machine as `now` and `sent_at`: the machine
-itself reads no clock. A lease must end while the computer sleeps, since the coordinator's clock goes on and
-partitions get other owners. `time.monotonic` stops during sleep on Linux and macOS.
+A lease must end while the computer sleeps, since the coordinator's clock goes on and partitions get other
+owners. `time.monotonic` stops during sleep on Linux and macOS.
 """
 
 from __future__ import annotations
@@ -88,6 +86,4 @@ def _choose_clock() -> Callable[[], float]:
 
 
 clock: Callable[[], float] = _choose_clock()
-"""Seconds that never go back and go on while the computer is suspended.
-
-Call it as `lease.clock()`, so that a test can put another clock in its place."""
+"""Seconds that never go back and go on while the computer is suspended. Tests replace `lease.clock`."""

@@ -55,7 +55,6 @@ from kafka_assignors.rebalance.events import (
     MembershipError,
     Partition,
     Partitions,
-    Polled,
     PollIntervalChecked,
     RejoinRequested,
     Revoke,
@@ -130,7 +129,7 @@ class MemberState:
     @property
     def can_commit(self) -> bool:
         """Whether `CommitsCanBeSent` is due as soon as a request can be written."""
-        if not self.commits.can_be_sent or self.join.phase is Phase.SYNCING:
+        if not self.commits.waiting or self.commits.is_under_way or self.join.phase is Phase.SYNCING:
             return False
         if self.join.phase is Phase.JOINING and self.join.generation_refused:
             return False  # The response to JoinGroup is on the way.
@@ -220,8 +219,6 @@ class MemberState:
                 return self._with(self.commits.strike(partitions))
             case PollIntervalChecked(polled_at):
                 return self._poll_interval_checked(polled_at, now)
-            case Polled():
-                return replace(self, poll_interval_exceeded=False), ()
             case AboutToCall():
                 return self._about_to_call(now)
             case ListenerReturned():
@@ -286,9 +283,7 @@ class MemberState:
             return self, ()
         if not self.join.expects(event):
             raise OutOfOrderError(f"an assignment that was not asked for: {event}, {self.join.phase}")
-        join = self.join.after(Assigned)
-        join = join.fitted() if event.fits else join.misfitted(now)
-        member = replace(self, join=join, commits=self.commits.synced())
+        member = replace(self, join=self.join.assigned(event.fits, now), commits=self.commits.synced())
         member = member._accepted(event.sent_at, rebalancing=False)
         if self.call is not None:
             return member, ()  # Everything is being revoked.
@@ -433,9 +428,12 @@ class MemberState:
         return replace(self, lease=self.lease.renewed(sent_at, rebalancing=rebalancing))
 
     def _poll_interval_checked(self, polled_at: float, now: float) -> Step:
-        taking_part = self.in_group or self.join.is_under_way
-        if not taking_part or self.closing or now - polled_at <= self.settings.max_poll_interval:
-            return self if self.closing else replace(self, join=self.join.retried(now)), ()
+        if self.closing:
+            return self, ()
+        exceeded = now - polled_at > self.settings.max_poll_interval
+        if not exceeded or not (self.in_group or self.join.is_under_way):
+            exceeded = exceeded and self.poll_interval_exceeded
+            return replace(self, join=self.join.retried(now), poll_interval_exceeded=exceeded), ()
         reason = "max.poll.interval.ms was exceeded"
         member, actions = self._out_of_group(NO_MEMBERSHIP, reason)
         return replace(member, poll_interval_exceeded=True), actions + self._leave_request(reason)

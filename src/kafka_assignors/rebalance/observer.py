@@ -1,11 +1,8 @@
 """The events of a consumer's rebalances as they happen, for metrics: `RebalanceObserver`.
 
-The machine and the session report them to an observer of the user, or to one that feeds a metrics library.
-Nothing is summed up here, and no clock is read: durations are in seconds, and come from the clock of the
-lease (`kafka_assignors.rebalance.lease`), which never goes back.
-
-`Observers` calls the observers of a consumer. An observer that raises does not disturb the consumer: its
-first failure is logged, the others are counted, and their number is logged when the consumer is closed.
+Durations are seconds of the clock of the lease (`kafka_assignors.rebalance.lease`), which never goes back. An
+observer that raises does not disturb the consumer: its first failure is logged, the others are counted, and
+their number is logged when the consumer is closed.
 """
 
 from __future__ import annotations
@@ -32,10 +29,7 @@ class RebalanceOutcome(enum.Enum):
     """SyncGroup was accepted."""
 
     MEMBER_ID_GIVEN = "member_id_given"
-    """The coordinator gave the member its id, and the member joins again at once (KIP-394).
-
-    The first attempt of each dynamic member ends like this: it is no failure.
-    """
+    """The coordinator gave a dynamic member its id at its first attempt, and it joins again (KIP-394)."""
 
     FAILED = "failed"
     """Anything else; the member joins again, if it still has a subscription."""
@@ -47,9 +41,7 @@ class RebalanceObserver:
     The methods are plain functions with keyword arguments alone, so that later releases can add arguments:
     end yours with `**_`. They are called in the order of the events, by the thread on which these happen: the
     event loop of aiokafka; the I/O thread of kafka-python, but its user's thread for `assigned`, `revoked`
-    and `lost`. The consumer waits for each call to return, so a method must not block.
-
-    Times are in seconds. A partition is a (topic, partition) tuple.
+    and `lost`. The consumer waits for each call, so a method must not block. Times are in seconds.
     """
 
     def rebalance_begun(self, *, reason: str, **_: Any) -> None:

@@ -5,9 +5,8 @@ one join to the next: the reason for the next one, and the pauses after assignme
 
 A leader with a fault assigns topics to which the member does not subscribe, or partitions that do not exist.
 The member takes the rest and joins again: after a second, and after twice as long each time, up to five
-minutes. Each join may cost the group a rebalance, and a leader that has a fault still has it a moment later.
-But a static member that restarts with another subscription is assigned topics of its former process, and
-another join corrects that.
+minutes, since each join may cost the group a rebalance. (A static member that restarts with another
+subscription is assigned topics of its former process, and one join corrects that.)
 
 A call of the user's listener, of which a member has at most one, may have to return before the join goes on:
 `ListenerCall` says what follows it.
@@ -114,16 +113,15 @@ class JoinProgress:
         """The progress of a member that is out of the group; it joins again if there is a reason."""
         return JoinProgress(phase, reason=reason, attempt=self.attempt, misfits=self.misfits)
 
-    def fitted(self) -> JoinProgress:
-        """The progress after an assignment that fits: the next misfit counts as the first."""
-        return replace(self, misfits=0) if self.misfits else self
-
-    def misfitted(self, now: float) -> JoinProgress:
-        """The progress after an assignment that does not fit: join again after a pause, which doubles."""
+    def assigned(self, fits: bool, now: float) -> JoinProgress:
+        """The progress after an assignment; if it does not fit, join again after a pause, which doubles."""
+        join = self.after(Assigned)
+        if fits:
+            return replace(join, misfits=0)
         pause_s = min(_FIRST_REJOIN_S * 2**self.misfits, _LAST_REJOIN_S)
         # The count stops with the pause, so that the power of 2 stays within a float.
         misfits = self.misfits + (pause_s < _LAST_REJOIN_S)
-        return replace(self, misfits=misfits, retry_at=now + pause_s)
+        return replace(join, misfits=misfits, retry_at=now + pause_s)
 
     def retried(self, now: float) -> JoinProgress:
         """The progress once the pause after an assignment that did not fit is over, if it is."""

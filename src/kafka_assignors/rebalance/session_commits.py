@@ -4,9 +4,8 @@ The machine decides of which partitions an offset may be sent (`commits`), and t
 newest of each partition. All of this runs on the client's event loop.
 
 **First the wait, then the decision.** `look` follows every event. If the machine has something to send, it
-is told `CommitsCanBeSent` as soon as a request can be written, and its request is written
-in the same step. So a commit that was superseded, refused or abandoned meanwhile is never written. The next
-request follows when this one was answered, or its connection is closed.
+is told `CommitsCanBeSent` as soon as a request can be written, and its request is written in the same step.
+So a commit that was superseded, refused or abandoned meanwhile is never written.
 
 **Earlier commits of a partition** have the outcome of the later one that is written in their place. If that
 one fails for good, or its caller waits no longer before it is written, they are sent themselves, but never
