@@ -11,16 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from kafka_assignors.rebalance.events import (
-    CommitAnswered,
-    Event,
-    HeartbeatAnswered,
-    JoinFailed,
-    MembershipError,
-    Partition,
-    Partitions,
-    SyncFailed,
-)
+from kafka_assignors.rebalance import events
+from kafka_assignors.rebalance.events import Event, MembershipError, Partition, Partitions
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 """For a commit it means that the topic was deleted: no retry helps, even if the client calls it retriable."""
@@ -29,11 +21,8 @@ MEMBER_ID_REQUIRED = 79
 """The answer to a first JoinGroup: send it again, with the member id in the response."""
 
 LOOKUP_BEFORE_LEAVING_S = 3.0
-"""How long a member that leaves looks for a coordinator that it does not know.
-
-Without LeaveGroup the group waits for the end of the session. Three seconds suffice after a broken connection
-or a move of the coordinator, and delay a consumer only a little if all brokers are gone.
-"""
+"""How long a member that leaves looks for a coordinator that it does not know: enough after a broken
+connection or a move. Without LeaveGroup the group waits for the end of the session."""
 
 _ERRORS: Mapping[int, MembershipError] = {
     0: MembershipError.NONE,
@@ -120,10 +109,10 @@ _OF_MEMBER = {
     **_REFUSED,
 }
 CONSEQUENCES: Mapping[type[Event], Mapping[MembershipError, Consequence]] = {
-    JoinFailed: _OF_JOIN,
-    SyncFailed: _OF_JOIN,
-    HeartbeatAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
-    CommitAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
+    events.JoinFailed: _OF_JOIN,
+    events.SyncFailed: _OF_JOIN,
+    events.HeartbeatAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
+    events.CommitAnswered: {MembershipError.NONE: Consequence.NONE, **_OF_MEMBER},
 }
 """What follows from each error in the response to JoinGroup, SyncGroup, Heartbeat and OffsetCommit, if the
 response is about the present membership."""
@@ -215,9 +204,8 @@ def commit_error(failed: Mapping[Partition, int], group_id: str, errors: Errors)
 class CommitResponse:
     """What the error codes of an OffsetCommit response mean.
 
-    `error`, `accepted` and `failed` are for the event `CommitAnswered`; `coordinator_moved`: the coordinator
-    has to be looked up again. The codes are read as in `OffsetCommitResponseHandler` of Java's
-    `ConsumerCoordinator`, except that of a deleted topic: Java retries it, without success.
+    `coordinator_moved`: it has to be looked up again. The codes are read as in `OffsetCommitResponseHandler`
+    of Java's `ConsumerCoordinator`, except that of a deleted topic: Java retries it, without success.
     """
 
     error: MembershipError

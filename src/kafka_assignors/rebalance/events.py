@@ -342,6 +342,7 @@ class Fail:
 CallListener: TypeAlias = Revoke | Lose | Announce
 """A call of the user's listener, whose method `on_partitions_…` ends with `told`."""
 
-Action: TypeAlias = (
-    CallDue | CallListener | Install | SendJoin | SendSync | SendLeave | SendCommit | CommitRefused | Fail
-)
+RequestAction: TypeAlias = SendJoin | SendSync | SendLeave | SendCommit | CommitRefused
+"""An action that is about a request: a session carries it out."""
+
+Action: TypeAlias = CallDue | CallListener | Install | RequestAction | Fail

@@ -1,8 +1,7 @@
 """The member's side of a rebalance, cooperative (KIP-429) or eager, as a state machine without I/O.
 
-Everything that decides who may read or commit a partition is in this file and in its values: `progress` (the
-join, with its table), `lease` and `commits`. Time is an argument. `error_codes.CONSEQUENCES` says what an
-error means for the membership.
+Everything that decides who may read or commit a partition is here and in `progress` (the join, with its
+table), `lease` and `commits`; `error_codes.CONSEQUENCES` says what an error means for the membership.
 
 - A member **owns** a partition from the first `Install` that names it until the listener was called for its
   end (`Revoke`, `Lose`) and has returned. A JoinGroup **claims** what is owned then, with the generation of
@@ -28,42 +27,17 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from kafka_assignors.group import NO_GENERATION
+from kafka_assignors.rebalance import events
 from kafka_assignors.rebalance.commits import NO_COMMITS, CommitStep, OpenCommits
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, Consequence
 from kafka_assignors.rebalance.events import (
     NO_MEMBERSHIP,
-    AboutToCall,
-    AboutToJoin,
     Action,
-    Announce,
-    Assigned,
-    CallListener,
-    CloseRequested,
-    CommitAbandoned,
-    CommitAnswered,
-    CommitRequested,
-    CommitsCanBeSent,
     Event,
-    Fail,
-    HeartbeatAnswered,
-    Install,
-    Joined,
-    JoinFailed,
-    ListenerReturned,
-    Lose,
     Membership,
     MembershipError,
     Partition,
     Partitions,
-    PollIntervalChecked,
-    RejoinRequested,
-    Revoke,
-    SendJoin,
-    SendLeave,
-    SendSync,
-    SubscriptionChanged,
-    SyncFailed,
-    TopicsRecreated,
 )
 from kafka_assignors.rebalance.lease import NEVER, NO_LEASE, Lease, Settings
 from kafka_assignors.rebalance.progress import NO_JOIN, JoinProgress, ListenerCall, Phase, Then
@@ -170,7 +144,7 @@ class MemberState:
     def being_revoked(self) -> Partitions:
         """The partitions that the listener is told to give up: no automatic commit may name them."""
         call = self.call
-        running = call is not None and call.is_running and not isinstance(call.asked, Announce)
+        running = call is not None and call.is_running and not isinstance(call.asked, events.Announce)
         return call.asked.partitions if call is not None and running else NOTHING
 
     def may_deliver(self, partition: Partition, now: float) -> bool:
@@ -187,43 +161,43 @@ class MemberState:
     def handle(self, event: Event, now: float) -> Step:
         """The member after an event, and what to do. Raises `OutOfOrderError`."""
         match event:
-            case SubscriptionChanged(topics):
+            case events.SubscriptionChanged(topics):
                 return self._subscription_changed(topics)
-            case RejoinRequested(reason):
+            case events.RejoinRequested(reason):
                 return self._rejoining(reason), ()
-            case AboutToJoin(protocol):
+            case events.AboutToJoin(protocol):
                 if not self.must_join:
                     raise OutOfOrderError(f"AboutToJoin while the member need not or cannot join: {self}")
                 return self._join(protocol)
-            case Joined():
+            case events.Joined():
                 return self._joined(event)
-            case JoinFailed():
+            case events.JoinFailed():
                 return self._join_failed(event)
-            case Assigned():
+            case events.Assigned():
                 return self._assigned(event, now)
-            case SyncFailed():
+            case events.SyncFailed():
                 return self._sync_failed(event)
-            case HeartbeatAnswered():
+            case events.HeartbeatAnswered():
                 return self._heartbeat_answered(event, now)
-            case CommitRequested(partitions):
+            case events.CommitRequested(partitions):
                 return self._with(self.commits.request(partitions, self.committable))
-            case CommitsCanBeSent(partitions):
+            case events.CommitsCanBeSent(partitions):
                 if not self.can_commit:
                     raise OutOfOrderError(f"CommitsCanBeSent while none may be sent: {self}")
                 return self._with(self.commits.send(partitions, self.membership))
-            case CommitAnswered():
+            case events.CommitAnswered():
                 return self._commit_answered(event)
-            case CommitAbandoned(partitions):
+            case events.CommitAbandoned(partitions):
                 return self._commit_abandoned(partitions)
-            case TopicsRecreated(partitions):
+            case events.TopicsRecreated(partitions):
                 return self._with(self.commits.strike(partitions))
-            case PollIntervalChecked(polled_at):
+            case events.PollIntervalChecked(polled_at):
                 return self._poll_interval_checked(polled_at, now)
-            case AboutToCall():
+            case events.AboutToCall():
                 return self._about_to_call(now)
-            case ListenerReturned():
+            case events.ListenerReturned():
                 return self._listener_returned()
-            case CloseRequested():
+            case events.CloseRequested():
                 return self._close_requested()
 
     # -------------------------------------------------------------------------------------------- joining
@@ -239,12 +213,12 @@ class MemberState:
 
     def _join(self, protocol: RebalanceProtocol) -> Step:
         if self.owned and not self.in_group:
-            return self._calling(Lose(self.owned), Then.JOIN, protocol)
+            return self._calling(events.Lose(self.owned), Then.JOIN, protocol)
         if going := self._revoked_before_join(protocol):
-            return self._calling(Revoke(going), Then.JOIN, protocol)
+            return self._calling(events.Revoke(going), Then.JOIN, protocol)
         member = replace(self, join=self.join.begun(self.topics))
         reason = self.join.reason or "the subscription has changed"
-        return member, (SendJoin(member.join.attempt, self.membership, self._claim(), reason),)
+        return member, (events.SendJoin(member.join.attempt, self.membership, self._claim(), reason),)
 
     def _revoked_before_join(self, protocol: RebalanceProtocol) -> Partitions:
         if protocol is RebalanceProtocol.EAGER:
@@ -254,31 +228,31 @@ class MemberState:
     def _claim(self) -> Partitions:
         return self.owned
 
-    def _joined(self, event: Joined) -> Step:
+    def _joined(self, event: events.Joined) -> Step:
         if not self._awaits(event):
             return self, ()
-        join = replace(self.join.after(Joined), generation_refused=False)
-        return replace(self, join=join, membership=event.membership), (SendSync(event.membership),)
+        join = replace(self.join.after(events.Joined), generation_refused=False)
+        return replace(self, join=join, membership=event.membership), (events.SendSync(event.membership),)
 
-    def _join_failed(self, event: JoinFailed) -> Step:
+    def _join_failed(self, event: events.JoinFailed) -> Step:
         if not self._awaits(event):
             return self, ()
         # With `given_id` the coordinator asks for the second half of a handshake (KIP-394): no failure.
         reason = "the coordinator gave a member id" if event.given_id else "the last join failed"
-        member = replace(self, join=self.join.after(JoinFailed).needed(reason))
+        member = replace(self, join=self.join.after(events.JoinFailed).needed(reason))
         if event.given_id:
             return replace(member, membership=Membership(event.given_id, NO_GENERATION)), ()
-        if CONSEQUENCES[JoinFailed][event.error] is not Consequence.REJOIN:
+        if CONSEQUENCES[events.JoinFailed][event.error] is not Consequence.REJOIN:
             return member._lost(event.error)
         if self.join.generation_refused:
             return member._lost(MembershipError.ILLEGAL_GENERATION)
         return member, ()
 
-    def _awaits(self, event: Joined | JoinFailed) -> bool:
+    def _awaits(self, event: events.Joined | events.JoinFailed) -> bool:
         """Whether a response belongs to the JoinGroup that is under way."""
         return self.join.expects(event) and event.attempt == self.join.attempt
 
-    def _assigned(self, event: Assigned, now: float) -> Step:
+    def _assigned(self, event: events.Assigned, now: float) -> Step:
         if event.membership != self.membership:
             return self, ()
         if not self.join.expects(event):
@@ -294,20 +268,20 @@ class MemberState:
 
     def _take(self, assigned: Partitions) -> Step:
         if revoked := self.owned - assigned:
-            return self._calling(Revoke(revoked), Then.INSTALL, assigned=assigned)
+            return self._calling(events.Revoke(revoked), Then.INSTALL, assigned=assigned)
         return self._install(assigned)
 
     def _install(self, assigned: Partitions) -> Step:
         added = assigned - self.owned
-        member, actions = replace(self, owned=assigned)._calling(Announce(added), Then.NOTHING)
-        return member, (Install(assigned), *actions)
+        member, actions = replace(self, owned=assigned)._calling(events.Announce(added), Then.NOTHING)
+        return member, (events.Install(assigned), *actions)
 
-    def _sync_failed(self, event: SyncFailed) -> Step:
+    def _sync_failed(self, event: events.SyncFailed) -> Step:
         if event.membership != self.membership or not self.join.expects(event):
             return self, ()
-        join = self.join.after(SyncFailed).needed(f"SyncGroup: {event.error.value}")
+        join = self.join.after(events.SyncFailed).needed(f"SyncGroup: {event.error.value}")
         member = replace(self, join=join, commits=self.commits.synced())
-        if CONSEQUENCES[SyncFailed][event.error] is Consequence.REJOIN:
+        if CONSEQUENCES[events.SyncFailed][event.error] is Consequence.REJOIN:
             return member, ()
         return member._lost(event.error)
 
@@ -315,7 +289,7 @@ class MemberState:
 
     def _calling(
         self,
-        asked: CallListener,
+        asked: events.CallListener,
         then: Then,
         protocol: RebalanceProtocol = RebalanceProtocol.COOPERATIVE,
         assigned: Partitions = NOTHING,
@@ -327,17 +301,17 @@ class MemberState:
         call = self.call
         if call is None or not self.may_call(now):
             raise OutOfOrderError(f"AboutToCall while no call of the listener can begin: {call}")
-        if isinstance(call.asked, Announce) and not self.in_group:
+        if isinstance(call.asked, events.Announce) and not self.in_group:
             return self._never_announced(call)
-        asked = Lose(self.owned) if call.is_revocation and not self.in_group else call.asked
+        asked = events.Lose(self.owned) if call.is_revocation and not self.in_group else call.asked
         return replace(self, call=call.running(asked)), (asked,)
 
     def _never_announced(self, call: ListenerCall) -> Step:
         """Drop partitions that were lost before they were announced; the others are lost to the listener."""
         member, actions = replace(self, call=None)._given_up(call.asked.partitions)
-        actions += (Install(member.owned),)
+        actions += (events.Install(member.owned),)
         if member.owned:
-            lost = Lose(member.owned)
+            lost = events.Lose(member.owned)
             return replace(member, call=call.running(lost)), (*actions, lost)
         member, more = member._after(call)
         return member, actions + more
@@ -347,14 +321,14 @@ class MemberState:
         if call is None or not call.is_running:
             raise OutOfOrderError("ListenerReturned while no call of the listener was running")
         member = replace(self, call=None)
-        if isinstance(call.asked, Announce):
+        if isinstance(call.asked, events.Announce):
             return member._after(call)
         member, actions = member._given_up(call.asked.partitions)
         if call.then is Then.INSTALL and member.in_group and member.topics and not member.closing:
             member, more = member._rejoining("partitions were revoked")._install(call.assigned)
             return member, actions + more
         following, more = member._after(call)
-        return following, (*actions, Install(member.owned), *more)
+        return following, (*actions, events.Install(member.owned), *more)
 
     def _after(self, call: ListenerCall) -> Step:
         if call.then is Then.LEAVE:
@@ -376,7 +350,7 @@ class MemberState:
         if error is MembershipError.FENCED_INSTANCE_ID:
             member, actions = self._out_of_group(NO_MEMBERSHIP, "")
             member = replace(member, join=member.join.dropped("", Phase.FENCED))
-            return member, (*actions, Fail("another process joined with the same group.instance.id"))
+            return member, (*actions, events.Fail("another process joined with the same group.instance.id"))
         # After ILLEGAL_GENERATION the member id is valid, and a join with it spares the group a wait.
         keeps_id = error is MembershipError.ILLEGAL_GENERATION
         member_id = self.membership.member_id if keeps_id else ""
@@ -386,7 +360,7 @@ class MemberState:
         member = replace(self, membership=membership, join=self.join.dropped(reason), lease=NO_LEASE)
         return member._with(self.commits.strike_all())
 
-    def _heartbeat_answered(self, event: HeartbeatAnswered, now: float) -> Step:
+    def _heartbeat_answered(self, event: events.HeartbeatAnswered, now: float) -> Step:
         if event.membership != self.membership or not self.in_group:
             return self, ()
         if event.error is MembershipError.NONE:
@@ -396,7 +370,7 @@ class MemberState:
             if self.join.phase is not Phase.JOINING:
                 member = member._rejoining("the group is rebalancing")
             return member, ()
-        return self._refused(CONSEQUENCES[HeartbeatAnswered][event.error], event.error)
+        return self._refused(CONSEQUENCES[events.HeartbeatAnswered][event.error], event.error)
 
     def _heartbeat_accepted(self, sent_at: float, now: float) -> MemberState:
         """Apply an OK heartbeat response; it renews the lease only while the lease is still valid.
@@ -448,7 +422,9 @@ class MemberState:
 
     def _give_everything_up(self) -> Step:
         if self.owned:
-            return self._calling(Revoke(self.owned) if self.in_group else Lose(self.owned), Then.LEAVE)
+            return self._calling(
+                events.Revoke(self.owned) if self.in_group else events.Lose(self.owned), Then.LEAVE
+            )
         return self._leave_for_good()
 
     def _leave_for_good(self) -> Step:
@@ -461,7 +437,7 @@ class MemberState:
     def _leave_request(self, reason: str) -> tuple[Action, ...]:
         if self.settings.static or not self.membership.member_id:
             return ()
-        return (SendLeave(self.membership.member_id, reason),)
+        return (events.SendLeave(self.membership.member_id, reason),)
 
     # -------------------------------------------------------------------------------------------- commits
 
@@ -472,11 +448,11 @@ class MemberState:
     def _commit_abandoned(self, partitions: Partitions) -> Step:
         return replace(self, commits=self.commits.without(partitions)), ()
 
-    def _commit_answered(self, event: CommitAnswered) -> Step:
+    def _commit_answered(self, event: events.CommitAnswered) -> Step:
         if not self.commits.is_under_way:
             raise OutOfOrderError(f"no commit was sent, but it was answered: {event}")
         is_current = event.membership == self.membership and self.in_group
-        consequence = CONSEQUENCES[CommitAnswered][event.error] if is_current else Consequence.NONE
+        consequence = CONSEQUENCES[events.CommitAnswered][event.error] if is_current else Consequence.NONE
         met_rebalance = consequence is Consequence.REJOIN
         member = replace(self, commits=self.commits.answered(event.again, met_rebalance=met_rebalance))
         if met_rebalance:

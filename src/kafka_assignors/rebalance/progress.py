@@ -19,17 +19,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from kafka_assignors.rebalance.events import (
-    Assigned,
-    CallDue,
-    CallListener,
-    Joined,
-    JoinFailed,
-    Partitions,
-    Revoke,
-    SendJoin,
-    SyncFailed,
-)
+from kafka_assignors.rebalance import events
+from kafka_assignors.rebalance.events import CallListener, Partitions
 from kafka_assignors.rebalance.lease import NEVER
 from kafka_assignors.strategy import RebalanceProtocol
 
@@ -49,9 +40,9 @@ class Phase(enum.Enum):
 
 
 TRANSITIONS: Mapping[Phase, Mapping[type, Phase]] = {
-    Phase.IDLE: {SendJoin: Phase.JOINING},
-    Phase.JOINING: {Joined: Phase.SYNCING, JoinFailed: Phase.IDLE},
-    Phase.SYNCING: {Assigned: Phase.IDLE, SyncFailed: Phase.IDLE},
+    Phase.IDLE: {events.SendJoin: Phase.JOINING},
+    Phase.JOINING: {events.Joined: Phase.SYNCING, events.JoinFailed: Phase.IDLE},
+    Phase.SYNCING: {events.Assigned: Phase.IDLE, events.SyncFailed: Phase.IDLE},
     Phase.FENCED: {},
     Phase.CLOSED: {},
 }
@@ -86,7 +77,7 @@ class JoinProgress:
         """Whether the member waits for the response to a JoinGroup or SyncGroup request."""
         return self.phase in (Phase.JOINING, Phase.SYNCING)
 
-    def expects(self, event: Joined | JoinFailed | Assigned | SyncFailed) -> bool:
+    def expects(self, event: events.Joined | events.JoinFailed | events.Assigned | events.SyncFailed) -> bool:
         """Whether a response belongs to the join that is under way, as far as its phase tells."""
         return type(event) in TRANSITIONS[self.phase]
 
@@ -97,7 +88,7 @@ class JoinProgress:
     def begun(self, topics: frozenset[str]) -> JoinProgress:
         """The progress when the next JoinGroup request is sent, with this subscription."""
         return replace(
-            self.after(SendJoin),
+            self.after(events.SendJoin),
             attempt=self.attempt + 1,
             topics=topics,
             reason="",
@@ -115,7 +106,7 @@ class JoinProgress:
 
     def assigned(self, fits: bool, now: float) -> JoinProgress:
         """The progress after an assignment; if it does not fit, join again after a pause, which doubles."""
-        join = self.after(Assigned)
+        join = self.after(events.Assigned)
         if fits:
             return replace(join, misfits=0)
         pause_s = min(_FIRST_REJOIN_S * 2**self.misfits, _LAST_REJOIN_S)
@@ -163,14 +154,14 @@ class ListenerCall:
     confirmed_at: float = NEVER
 
     @property
-    def due(self) -> CallDue:
+    def due(self) -> events.CallDue:
         """What the adapter does before the call."""
-        return CallDue(self.asked.partitions if self.is_revocation else frozenset())
+        return events.CallDue(self.asked.partitions if self.is_revocation else frozenset())
 
     @property
     def is_revocation(self) -> bool:
         """Whether the partitions can still be committed."""
-        return isinstance(self.asked, Revoke)
+        return isinstance(self.asked, events.Revoke)
 
     def confirmed(self, sent_at: float) -> ListenerCall:
         """The call after a coordinator has accepted a request sent at `sent_at`, without a lease."""

@@ -30,7 +30,7 @@ from kafka_assignors.messages import (
     broker_assigns,
     read_assignment,
 )
-from kafka_assignors.rebalance import lease
+from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.client import Client, Outcome
 from kafka_assignors.rebalance.error_codes import (
     LOOKUP_BEFORE_LEAVING_S,
@@ -40,25 +40,7 @@ from kafka_assignors.rebalance.error_codes import (
     is_transient,
     membership_error,
 )
-from kafka_assignors.rebalance.events import (
-    Assigned,
-    CallListener,
-    CommitRefused,
-    HeartbeatAnswered,
-    Joined,
-    JoinFailed,
-    Membership,
-    MembershipError,
-    Partitions,
-    PollIntervalChecked,
-    SendCommit,
-    SendJoin,
-    SendLeave,
-    SendSync,
-    SyncFailed,
-    common_protocol,
-    in_log,
-)
+from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
 from kafka_assignors.rebalance.lead import Leader
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
@@ -100,7 +82,7 @@ class Session:
         self._left_as = ""
         self._client = client
         self._assignors = {assignor.name: assignor for assignor in assignors}
-        self.protocol = common_protocol(assignor.strategy for assignor in self._assignors.values())
+        self.protocol = events.common_protocol(assignor.strategy for assignor in self._assignors.values())
         self._group_id = group_id
         self._instance_id = instance_id
         self._rack = rack
@@ -124,22 +106,22 @@ class Session:
         """Whether no JoinGroup or SyncGroup is under way, not even one that the machine has given up."""
         return not self._joins_unanswered
 
-    def carry_out(self, action: SendJoin | SendSync | SendLeave | SendCommit | CommitRefused) -> None:
+    def carry_out(self, action: events.RequestAction) -> None:
         """Carry out an action of the machine that is about a request."""
         match action:
-            case SendJoin():
+            case events.SendJoin():
                 self._joins_unanswered += 1
                 self.join_task = self._client.spawn(self._join(action, self._client.member.topics))
-            case SendSync(membership):
+            case events.SendSync(membership):
                 self._joins_unanswered += 1
                 self.join_task = self._client.spawn(self._sync(membership))
-            case SendLeave(member_id, reason):
+            case events.SendLeave(member_id, reason):
                 self._left_as = member_id
                 self._leaves_unanswered += 1
                 self.leave_task = self._client.spawn(self._leave(member_id, reason))
-            case SendCommit():
+            case events.SendCommit():
                 self.commits.write(action)
-            case CommitRefused():
+            case events.CommitRefused():
                 self.commits.refuse(action)
 
     def look(self) -> None:
@@ -161,9 +143,9 @@ class Session:
         return failure
 
     @contextmanager
-    def call_of(self, listener: object, asked: CallListener, partitions: Partitions) -> Iterator[None]:
+    def call_of(self, listener: object, asked: events.CallListener, partitions: Partitions) -> Iterator[None]:
         """A call of the user's listener, or none: logged when it begins, told to the observers after it."""
-        self._log.info("group %r: %s", self._group_id, in_log(asked, partitions))
+        self._log.info("group %r: %s", self._group_id, events.in_log(asked, partitions))
         began_at = lease.clock()
         try:
             yield
@@ -173,22 +155,20 @@ class Session:
 
     # ---- JoinGroup
 
-    async def _join(self, join: SendJoin, topics: frozenset[str]) -> None:
-        """Send JoinGroup, with all strategies at once.
-
-        The user is told of any exception, such as one of a strategy's `member_data`; then the join is tried
-        again.
-        """
+    async def _join(self, join: events.SendJoin, topics: frozenset[str]) -> None:
+        """Send JoinGroup. The user is told of any exception, such as one of a strategy's `member_data`."""
         try:
             event = await self._join_group(join, topics)
         except Exception as error:
             await self._failed_unexpectedly("the request to join could not be made", error)
-            event = JoinFailed(join.attempt, MembershipError.OTHER)
+            event = events.JoinFailed(join.attempt, MembershipError.OTHER)
         finally:
             self._joins_unanswered -= 1
         self._client.handle(event)
 
-    async def _join_group(self, join: SendJoin, topics: frozenset[str]) -> Joined | JoinFailed:
+    async def _join_group(
+        self, join: events.SendJoin, topics: frozenset[str]
+    ) -> events.Joined | events.JoinFailed:
         client = self._client
         self._log.info("group %r: joining: %s", self._group_id, join.reason)
         self._client.stop_leading()
@@ -199,11 +179,11 @@ class Session:
         except client.errors.KafkaError:
             if self._client.member.phase is not Phase.CLOSED:  # A closed client has no timers any more.
                 await client.back_off()
-            return JoinFailed(join.attempt, MembershipError.OTHER)
+            return events.JoinFailed(join.attempt, MembershipError.OTHER)
         if response.error_code == MEMBER_ID_REQUIRED:
-            return JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
+            return events.JoinFailed(join.attempt, MembershipError.OTHER, response.member_id)
         if response.error_code:
-            return JoinFailed(join.attempt, await self._refusal("JoinGroup", response.error_code))
+            return events.JoinFailed(join.attempt, await self._refusal("JoinGroup", response.error_code))
         seconds = lease.clock() - sent_at
         self.observers.tell(
             "joined", seconds=seconds, generation=response.generation, leads=response.is_leader
@@ -213,9 +193,9 @@ class Session:
         if response.leader_id == "" and not self._has_warned:
             self._has_warned = True
             self._log.warning("%s", broker_assigns(self._group_id, self._assignors))
-        return Joined(join.attempt, Membership(response.member_id, response.generation))
+        return events.Joined(join.attempt, Membership(response.member_id, response.generation))
 
-    def _subscription(self, assignor: Assignor, join: SendJoin, topics: frozenset[str]) -> bytes:
+    def _subscription(self, assignor: Assignor, join: events.SendJoin, topics: frozenset[str]) -> bytes:
         held = self.protocol is RebalanceProtocol.COOPERATIVE
         last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
         return assignor.subscription_with(last, topics, self._instance_id, self._rack, held=held)
@@ -230,20 +210,22 @@ class Session:
             event = await self._sync_group(membership, joined)
         except Exception as error:
             await self._failed_unexpectedly("its assignment could not be made", error)
-            event = SyncFailed(membership, MembershipError.OTHER)
+            event = events.SyncFailed(membership, MembershipError.OTHER)
         finally:
             self._joins_unanswered -= 1
         self._client.handle(event)
-        if isinstance(event, Assigned):
+        if isinstance(event, events.Assigned):
             try:
                 self._follow(event.partitions, joined.strategy)
             except Exception as error:  # The strategy's `follows_racks`, for example, may raise.
                 failure = self.log_and_wrap("changes of its topics cannot be followed", error)
                 await self._client.raise_to_user(failure)
 
-    async def _sync_group(self, membership: Membership, joined: JoinGroupResponse) -> Assigned | SyncFailed:
+    async def _sync_group(
+        self, membership: Membership, joined: JoinGroupResponse
+    ) -> events.Assigned | events.SyncFailed:
         client = self._client
-        failed = partial(SyncFailed, membership)
+        failed = partial(events.SyncFailed, membership)
         self._log.info(
             "group %r: joined generation %d as %s",
             self._group_id,
@@ -279,7 +261,7 @@ class Session:
             return failed(await self._could_not_assign(str(error), error))
         self._last = LastAssignment(assigned.partitions, membership.generation)
         self._refusal_pause_s = 0.0
-        return Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
+        return events.Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
 
     def _follow(self, assigned: Partitions, strategy: str) -> None:
         """Expect a second round after an assignment, and watch for changes of topics."""
@@ -350,7 +332,7 @@ class Session:
             pace.waited()
             try:
                 # The poll interval does not count the time of a suspended computer.
-                client.handle(PollIntervalChecked(lease.clock() - client.seconds_since_poll()))
+                client.handle(events.PollIntervalChecked(lease.clock() - client.seconds_since_poll()))
                 is_answered = not client.member.in_group or await self.heartbeat()
             except Exception as error:
                 failure = self.log_and_wrap("a heartbeat could not be sent", error)
@@ -377,7 +359,7 @@ class Session:
             return False
         error = self._settle(error_code)
         self.observers.tell("heartbeat_answered", seconds=lease.clock() - sent_at, ok=not error_code)
-        client.handle(HeartbeatAnswered(membership, error, sent_at))
+        client.handle(events.HeartbeatAnswered(membership, error, sent_at))
         if error is not MembershipError.OTHER:
             client.heartbeat_ended(None, accepted=True)
             return True
@@ -432,7 +414,7 @@ class Session:
         member = self._client.member
         member_id = member.membership.member_id
         if member_id not in ("", self._left_as) and not member.settings.static:
-            self.carry_out(SendLeave(member_id, "an error"))
+            self.carry_out(events.SendLeave(member_id, "an error"))
 
 
 def _by_topic(partitions: Partitions) -> Mapping[str, list[int]]:

@@ -18,20 +18,10 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_assignors.rebalance import lease
+from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.client import Client, Outcome
 from kafka_assignors.rebalance.error_codes import NOT_COORDINATOR, commit_error, read_commit_response
-from kafka_assignors.rebalance.events import (
-    CommitAbandoned,
-    CommitAnswered,
-    CommitRefused,
-    CommitRequested,
-    CommitsCanBeSent,
-    MembershipError,
-    Partition,
-    Partitions,
-    SendCommit,
-)
+from kafka_assignors.rebalance.events import MembershipError, Partition, Partitions
 from kafka_assignors.rebalance.observer import Observers
 
 MOST_OPEN = 5000
@@ -110,7 +100,7 @@ class SessionCommits:
         for partition in offsets:
             self._lines.setdefault(partition, _Line(partition)).waiting[opened.number] = opened
         try:
-            self._client.handle(CommitRequested(frozenset(offsets)))
+            self._client.handle(events.CommitRequested(frozenset(offsets)))
             await opened.outcome.wait(timeout_s)
         finally:
             self._abandon(opened)
@@ -122,12 +112,12 @@ class SessionCommits:
         if self._is_backing_off or not self._client.member.can_commit:
             return
         if self._client.is_ready():
-            self._client.handle(CommitsCanBeSent(self._fitting()))
+            self._client.handle(events.CommitsCanBeSent(self._fitting()))
         elif not self._is_connecting:
             self._is_connecting = True
             self._client.spawn(self._connect())
 
-    def write(self, sending: SendCommit) -> None:
+    def write(self, sending: events.SendCommit) -> None:
         """Write the request: nothing waits since the machine decided on it."""
         offsets = {}
         for partition in sorted(sending.partitions):
@@ -169,7 +159,7 @@ class SessionCommits:
                 fitting = more
         return frozenset(fitting)
 
-    async def _settle(self, sending: SendCommit, response: Awaitable[Mapping[Partition, int]]) -> None:
+    async def _settle(self, sending: events.SendCommit, response: Awaitable[Mapping[Partition, int]]) -> None:
         """Tell the callers and the machine how the request ended."""
         client, sent_at = self._client, lease.clock()
         error, accepted, failed = MembershipError.OTHER, frozenset[Partition](), dict[Partition, int]()
@@ -191,7 +181,7 @@ class SessionCommits:
         passes = error in (MembershipError.OTHER, MembershipError.REBALANCE_IN_PROGRESS)
         pause = passes and not again <= failed.keys()
         self._is_backing_off = pause
-        self._client.handle(CommitAnswered(sending.membership, error, again))
+        self._client.handle(events.CommitAnswered(sending.membership, error, again))
         if pause:
             await client.back_off()
             self._is_backing_off = False
@@ -224,7 +214,7 @@ class SessionCommits:
 
     # ---- outcomes
 
-    def refuse(self, action: CommitRefused) -> None:
+    def refuse(self, action: events.CommitRefused) -> None:
         """Tell the callers that their commits failed; those in the request under way wait for its end."""
         for partition in action.partitions:
             if (line := self._lines.get(partition)) is not None:
@@ -247,7 +237,7 @@ class SessionCommits:
             if not self._tidied(partition, line):
                 gone.add(partition)
         if abandoned := self._client.member.commits.waiting & gone:
-            self._client.handle(CommitAbandoned(abandoned))
+            self._client.handle(events.CommitAbandoned(abandoned))
 
     def _tidied(self, partition: Partition, line: _Line) -> bool:
         """Refuse what is never written, and drop an empty line; whether something is left to write."""
