@@ -1,8 +1,6 @@
 """The facts that members announce: the values, and their bytes in a strategy's member data.
 
-All strategies of this package that ask their members for facts share one format. So a member announces the
-same facts to each of them, and a strategy composed of rules (`kafka_assignors_strategies.rules`) needs no
-format of its own:
+All strategies of this project that ask their members for facts share one format:
 
     version   int16            1
     facts     tagged fields    as in a struct of a flexible version (KIP-482): docs/internals/wire-format.md
@@ -178,9 +176,8 @@ def facts_of(group: Group) -> AnnouncedFacts:
 class Supposed:
     """The facts that are assumed of members that announce nothing; all members must suppose the same.
 
-    Members of a recorded history announced no facts to a strategy that they did not run, nor do members of
-    another release in a rolling upgrade. `member` is a pattern with `*`, `?` and `[…]` for the instance id,
-    or for the member id of a member without one. A member id begins with the client id.
+    Members of a recorded history announced no facts to a strategy that they did not run. `member` is a
+    pattern with `*`, `?` and `[…]` for the instance id, else the member id, which begins with the client id.
     """
 
     member: str

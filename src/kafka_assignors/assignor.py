@@ -1,7 +1,6 @@
 """`Assignor`: one strategy in the consumers of a process, and the last assignment of each consumer.
 
-The adapter of a client adds the interface that the client calls; the code that all clients share is here and
-in `messages`. There is no I/O; findings go to the logger of the adapter.
+The adapter of a client adds the interface that the client calls; findings go to its logger.
 
 The protocols of a strategy decide which consumers it runs in: a stock consumer is eager and needs
 `RebalanceProtocol.EAGER` (`require_eager`); a cooperative consumer follows the protocol that all of its
@@ -96,9 +95,8 @@ class Assignor:
 
         `AssignorOptions` says what the arguments mean.
 
-        Members of other clients run `range`, `roundrobin`, `sticky` and `cooperative-sticky` under these
-        names, so a strategy of your own is refused under one of them (ValueError), unless `shared_name` says
-        that it sends, reads and assigns what theirs do.
+        A strategy of your own is refused under one of the `SHARED_NAMES` (ValueError), unless `shared_name`
+        says that it sends, reads and assigns what those of other clients do.
         """
         if isinstance(strategy, Assignor):
             raise TypeError(f"{strategy!r} is an assignor already: pass it as it is")

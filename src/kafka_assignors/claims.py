@@ -1,8 +1,7 @@
 """Who owned what: the members' claims, judged.
 
-Every member tells the leader which partitions it owned and in which generation. That is a claim and nothing
-more: two members may name the same partition (one of them slept through a rebalance), and a faulty member may
-name anything. Stickiness rests on the judged claims, so the rules are strict and few:
+Every member tells the leader which partitions it owned and in which generation. That is only a claim: two
+members may name the same partition (one slept through a rebalance), and a faulty member may name anything:
 
 - of two claims on a partition the one of the higher generation counts; two of the same generation count for
   neither;

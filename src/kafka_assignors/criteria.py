@@ -1,8 +1,7 @@
 """The criteria of the best assignment, in order of importance: one tuple for strategy and solver.
 
-A strategy declares its criteria, the most important one first, and the solver minimises them. Balance comes
-first. After it come movement and racks: either in an order, where no gain in the second outweighs one unit of
-the first, or traded, where one rack miss is worth a given number of moves (`traded`).
+Balance comes first. After it come movement and racks: either in an order, where no gain in the second
+outweighs one unit of the first, or traded, where one rack miss is worth a given number of moves (`traded`).
 """
 
 from __future__ import annotations
@@ -141,10 +140,9 @@ class InvalidScaleError(ValueError):
 class Scale:
     """How balance measures loads where members differ: their capacity, and the partitions they have already.
 
-    A member with L partitions counts (L + already)² / capacity. With twice the capacity, a member takes twice
-    the load before one more partition costs it as much. `capacities` are positive integers; only their ratios
-    matter. `already` counts partitions that this assignment does not assign. Both are by member id; the
-    default is a capacity of 1 and no partitions already, and ids that are not in the group are ignored.
+    A member with L partitions counts (L + already)² / capacity. `capacities` are positive integers, of which
+    only ratios matter. `already` counts partitions that this assignment does not assign. Both are by member
+    id; the default is a capacity of 1 and no partitions already, and other ids are ignored.
 
     Raises `InvalidScaleError` for a capacity that is not a positive integer, or an `already` that is not an
     integer of at least 0.

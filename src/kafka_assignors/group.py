@@ -1,10 +1,8 @@
 """The values of an assignment: what a leader knows (`Group`), and what it answers (`Assignment`).
 
-A `Group` is everything a strategy may look at, the judged claims of its members included. The same value
-comes from a client that leads a group, from a JSON file, from a live cluster or from a row of history, so a
-strategy cannot tell them apart and needs no second version. All values are frozen; strategies take them and
-return new ones. Mappings and lists in them could still be changed, so a strategy that is not of this package
-gets a copy (`Group.detached`).
+The same `Group` comes from a client that leads a group, from a JSON file, from a live cluster or from a row
+of history, so a strategy cannot tell them apart. All values are frozen; mappings and lists in them could
+still be changed, so a strategy that is not of this package gets a copy (`Group.detached`).
 """
 
 from __future__ import annotations
@@ -86,11 +84,9 @@ class Topic:
     rack is known. It is None when racks are unknown for the whole topic.
 
     `weights` has one entry per partition, in the unit of the leader's source of weights (lag, bytes or
-    records a second); None for a partition with an unknown weight. It is None if the leader asks no source.
-    Only strategies that weigh partitions use it.
+    records a second), None where it is unknown. It is None if the leader asks no source.
 
-    `id` is the topic's id (KIP-516) as Kafka prints it, 22 characters of URL-safe base64; None if unknown.
-    Nothing that a client runs looks at it.
+    `id` is the topic's id (KIP-516) as Kafka prints it, 22 characters of URL-safe base64; no client sets it.
     """
 
     name: str
@@ -145,8 +141,8 @@ class Member:
     `data` is what the strategy's own `member_data` returned on that member; empty where it runs another
     strategy's code or none.
 
-    `topics` may be given as any set, list or tuple of topic names, and is kept as a frozenset. A str is a
-    TypeError: its letters would be the topics.
+    `topics` may be given as any set, list or tuple of topic names. A str is a TypeError: its letters would be
+    the topics.
     """
 
     id: str
@@ -216,16 +212,15 @@ class Group:
 
         Time is linear in members, topics and owned partitions.
         """
-        owned = {id: detached_partitions(member.owned) for id, member in self.members.items()}
-        members = {id: replace(member, owned=owned[id]) for id, member in self.members.items()}
+        members = {
+            id: replace(member, owned=detached_partitions(member.owned))
+            for id, member in self.members.items()
+        }
         group = Group(
             {name: copy.copy(topic) for name, topic in self.topics.items()}, members, self.generation
         )
         claims = self.claims
-        prior = {
-            id: owned[id] if had is self.members[id].owned else detached_partitions(had)
-            for id, had in claims.owners.items()
-        }
+        prior = {id: detached_partitions(had) for id, had in claims.owners.items()}
         dropped = tuple(map(copy.copy, claims.dropped))
         object.__setattr__(group, "_claims", Claims(prior, dropped, detached_partitions(claims.unowned)))
         return group

@@ -19,7 +19,7 @@ Facts (`kafka_assignors.announcements`) have keys of their own: `release`, `shar
 ``{"m1": {"orders": [0, 1]}, "m2": {}}``.
 
 An unknown key is refused, because a misspelt `owned` would silently make every member a newcomer. Types are
-strict: `true` is not a number, nor is `"12"`. Claims are not judged here (see `kafka_assignors.claims`).
+strict: `true` is not a number, nor is `"12"`.
 """
 
 from __future__ import annotations

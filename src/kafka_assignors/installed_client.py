@@ -1,7 +1,7 @@
 """What an adapter asks of its installed client: its release, its attributes, and the calls that it runs in.
 
-Adapters depend on private attributes of clients, which may change in any release. So the version is checked
-before an adapter imports them: the error names the unsuitable version, not a missing module or attribute.
+Private attributes of clients may change in any release. The version is checked before an adapter imports
+them, so that the error names the unsuitable version.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def require_release(
 ) -> None:
     """Raise ImportError if the installed release of a client is too old; warn if it may be too new.
 
-    `oldest` is the oldest release or series that the tests of the adapter pass with, `newest` the newest
-    series, such as 0.14; the releases between them pass too. `client` is the name of the distribution.
+    The tests of the adapter pass with `oldest`, a release or series, to `newest`, a series such as 0.14.
+    `client` is the name of the distribution.
     """
     release = numbers_of(installed)
     if release and release < oldest:

@@ -1,7 +1,5 @@
 """What the leader does with a strategy: ask for the target, check it, withhold what members still hold.
 
-Every adapter, the command line and the replay use these three steps:
-
 * **Target.** `Strategy.assign` says who should own what once the group has settled.
 * **Check.** A strategy may be third-party code. An assignment that gives a partition to two members, to none,
   or to a member that did not subscribe never leaves the leader.
@@ -12,9 +10,8 @@ Every adapter, the command line and the replay use these three steps:
   old to earn stickiness can still be a member that is consuming. Only a member with a claim that counts need
   not wait: of two that claim the same partition in the same generation, neither gets it at once.
 
-Under `RebalanceProtocol.CONSUMER` the leader is the coordinator itself. It also withholds a partition, but
-from each member separately, until the owner has revoked it. No member joins again for that, so here the
-target is the assignment.
+Under `RebalanceProtocol.CONSUMER` the coordinator withholds partitions, and no member joins again for that,
+so here the target is the assignment.
 """
 
 from __future__ import annotations

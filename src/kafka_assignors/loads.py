@@ -11,9 +11,9 @@ greatest of three: the heaviest partition;
   least as much as the k + 1 lightest of these (M. Dell'Amico, S. Martello, "Optimal scheduling of tasks on
   identical parallel processors", ORSA Journal on Computing 7, 1995, bound L2 and its extension).
 
-A partition with an unknown weight gets the median of its topic's known weights; if there are none, the median
-of the group's known weights; if there are none, 1, so that a group without weights is balanced by the number
-of partitions. (The median of an even number of weights is the lower of the two in the middle: an integer.)
+A partition with an unknown weight gets the (lower) median of its topic's known weights; if there are none,
+that of the group's; if there are none, 1, so that a group without weights is balanced by the number of
+partitions.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@
     leader   members and topics                    encode_assignments   its SyncGroup request
     member   its SyncGroup response                read_assignment      OwnAssignment
 
-All clients share this code: an adapter carries bytes and metadata to and from its client and decides nothing.
-
 A group works as long as its leader can assign, so the bytes of a member never make the leader fail. A member
 whose bytes do not decode counts as subscribed to nothing. The leader does not ask for metadata of a topic
 name that no topic can have (some clients refuse to ask, and that would end the generation), nor of more
@@ -49,9 +47,8 @@ from kafka_assignors.wire import (
 class LastAssignment:
     """The last assignment of a member and its generation, which make the next assignment sticky.
 
-    A member that has lost its partitions (its session expired) keeps this as it is. The generation says how
-    old the claim is: a member that got the partitions later claims them with a later generation, and wins. If
-    no member did, giving them back costs nothing.
+    A member that has lost its partitions (its session expired) keeps this as it is: a member that got them
+    since claims them with a later generation, and wins.
     """
 
     partitions: TopicPartitions
@@ -80,11 +77,9 @@ def broker_assigns(group_id: str, strategies: Iterable[str]) -> str:
 # ------------------------------------------------------------------------------------ the leader assigns
 
 _MOST_TOPICS = 50_000
-"""The most topics of one member that the leader looks at.
+"""The most topics of one member that the leader looks at, and whose metadata it asks for again and again.
 
-A broker's record of a group (at most 1 MB by default) has no room for as many names of the usual length. The
-leader would ask for the metadata of all of them, and ask again and again for those that do not exist; brokers
-that create topics on demand would create them.
+A broker's record of a group (at most 1 MB by default) has no room for as many names of the usual length.
 """
 
 MOST_MISSING_TOPICS = 100
@@ -131,8 +126,8 @@ class JoinGroupResponse:
 class DecodedMembers:
     """The members of a group, decoded.
 
-    `topics` are the subscribed topics that can exist, whose metadata the leader needs before it assigns.
-    Topics that only members with more than 50,000 topics name are left out.
+    `topics` are the subscribed topics that can exist, without those that only members with more than 50,000
+    topics name.
     """
 
     members: tuple[Member, ...]
@@ -154,10 +149,9 @@ class RackWatch:
     """The racks of the brokers as one consumer has seen them, and whether it has to follow them now.
 
     A strategy that follows racks (`Strategy.follows_racks`) has its group rebalance when a replica moves to
-    another rack, as Java's consumers do (KIP-881). Metadata name the racks of running brokers only: while a
-    broker restarts, its replicas are still listed but its rack is not. A member that believed such metadata
-    would make the group rebalance twice for every broker of a rolling restart. So a consumer keeps the last
-    known rack of a broker that is away.
+    another rack, as Java's consumers do (KIP-881). Metadata name the racks of running brokers only. So a
+    consumer keeps the last known rack of a broker that is away, or else a rolling restart would make the
+    group rebalance twice for every broker.
     """
 
     def __init__(self) -> None:
@@ -183,8 +177,7 @@ class RackWatch:
     ) -> Mapping[str, Any]:
         """For each watched topic, the value that makes the member rejoin if it changes.
 
-        `known` is the client's own value by topic name. While racks are followed, the replica racks replace
-        it; `topics_of` gives the topics of these names.
+        `known` is the client's own value by topic name; replica racks replace it while they are followed.
         """
         if not self.following:
             return known
@@ -297,9 +290,8 @@ def encode_assignments(
 
 
 def _protocol_of(strategy: Strategy) -> RebalanceProtocol:
-    # Whether *this* member is eager does not matter: if the strategy allows cooperative members, any other
-    # member may still hold the partitions that it claims. Eager members have revoked: no member waits for
-    # them.
+    # This member may be eager: if the strategy allows cooperative members, any other may still hold the
+    # partitions that it claims.
     cooperative = RebalanceProtocol.COOPERATIVE in strategy.protocols
     return RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
 

@@ -17,9 +17,8 @@ from kafka_assignors.solver import racks_matter
 class Quality:
     """Measures of an assignment; loads are partitions of a member, over all members of the group.
 
-    Every assigned partition is one of three: `kept` by the member that owned it, `moved` from the member that
-    owned it to another one although the owner is in the group and could have kept it, or `forced`: it had no
-    owner in the group, because it is new, its owner has left or unsubscribed, or no claim on it counted.
+    Every assigned partition is one of three: `kept` by the member that owned it, `moved` from it to another
+    one although the owner is in the group and could have kept it, or `forced`: no valid claim owned it.
 
     `max_over_mean` is 1.0 if nothing is assigned. `max_over_share` is the greatest ratio of a member's load
     to its share of all partitions by capacity; None if all capacities are equal, where it is `max_over_mean`.

@@ -1,10 +1,7 @@
 """`Strategy`: the base class of everything that can divide the partitions of a group.
 
-A strategy has a name and an `assign` method; every other method is a hook with a default. It is asked for the
-*target*: who should own what once the group has settled. `kafka_assignors.leader` withholds partitions that
-must first be revoked, and checks what a strategy returns before any member sees it.
-
-An object found by name may be anything: `contract_problem` says whether it fulfils the contract.
+It is asked for the *target*: who should own what once the group has settled. `kafka_assignors.leader`
+withholds partitions that must first be revoked, and checks what a strategy returns.
 """
 
 from __future__ import annotations
@@ -39,10 +36,8 @@ class RebalanceProtocol(enum.Enum):
     CONSUMER = "consumer"
     """The broker assigns (KIP-848, `group.protocol=consumer`), and no client runs a strategy.
 
-    A change of the group is one epoch with one target, and no member joins again for it. Each member moves
-    towards the target by its heartbeats: it gives up what the broker takes from it, and gets a partition as
-    soon as the earlier owner has given it up. Partitions that stay are not revoked, and there is no second
-    round.
+    Members move towards one target by their heartbeats, and get a partition as soon as its earlier owner has
+    given it up. No member joins again.
     """
 
 
@@ -137,19 +132,11 @@ class Strategy(ABC):
         return b""
 
     def findings(self, group: Group) -> Sequence[str]:
-        """Sentences for the leader's log about a group: at most one for each member, which it names.
-
-        For example member data that do not decode, requests that contradict each other, or settings that name
-        nothing of the group.
-        """
+        """Sentences for the leader's log about a group: at most one for each member, which it names."""
         return ()
 
     def follows_racks(self) -> bool:
-        """Whether the target changes when replicas move to other racks.
-
-        If so, the leader joins again when they move and a member has a rack. Otherwise the next rebalance is
-        soon enough.
-        """
+        """Whether the target changes when replicas move: a leader with members in racks joins again then."""
         return self.criteria is not None and racks_outweigh_moves(self.criteria)
 
     def balance_scale(self, group: Group) -> Scale:

@@ -1,8 +1,7 @@
 """The weights of partitions: how a leader reads what a source gives.
 
-A source of weights is a function of the user, a file, or the brokers. It may be late, fail, or return
-nonsense, and none of that may hold up the group. `WeightSource` asks it, with a timeout, and `weigh`
-interprets the result:
+A source of weights is a function of the user. It may be late, fail, or return nonsense, and none of that may
+hold up the group. `WeightSource` asks it, with a timeout, and `weigh` interprets the result:
 
 - an entry that is no weight (not a whole number from 0 to 2^63 - 1) counts as unknown, and so does a topic
   with too few or too many; the leader's log says so, once for each topic;

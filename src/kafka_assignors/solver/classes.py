@@ -1,11 +1,10 @@
 """Step 1: members and topics that are alike.
 
-A group of two thousand members and a million partitions rarely holds that many *different* things. Members
-that subscribe to the same topics, and count the same in balance, are interchangeable except for what they
-own: together they are a **cohort**. Topics that are subscribed to by the same cohorts are interchangeable as
-well: together they are a **topic class**. A group in which all members subscribe to all topics is one cohort
-and one topic class, however large it is. Where racks count, a topic class falls apart by the racks of the
-partitions' replicas into **partition classes**; where they do not, it is one partition class.
+Members that subscribe to the same topics, and count the same in balance, are interchangeable except for what
+they own: together they are a **cohort**. Topics that are subscribed to by the same cohorts are together a
+**topic class**. A group in which all members subscribe to all topics is one cohort and one topic class,
+however large it is. Where racks count, a topic class falls apart by the racks of the partitions' replicas
+into **partition classes**; where they do not, it is one partition class.
 
 Names become integers here, once: members are numbered in the order that decides ties (instance id, else
 member id), cohorts by their first member, classes by their first topic.

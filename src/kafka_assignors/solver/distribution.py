@@ -1,10 +1,9 @@
 """Counts that are poured over cohorts, and passed on until every load lies between two limits.
 
-Both `levels` and `flow` ask the same question: partitions of several classes must go to cohorts that may
-have them; can every cohort get a number between two limits? The answer comes in two steps. Each class is
-**poured** over its takers where they stand lowest, which levels out most of it. Then partitions are
-**passed on** from cohorts above a limit to cohorts below, along chains of cohorts that share a class, until
-no chain is left. That is a maximum flow (Dinic's algorithm), and it usually has little left to do.
+Both `levels` and `flow` ask: partitions of several classes must go to cohorts that may have them; can every
+cohort get a number between two limits? Each class is **poured** over its takers where they stand lowest. Then
+partitions are **passed on** from cohorts above a limit to cohorts below, along chains of cohorts that share a
+class, until no chain is left: a maximum flow (Dinic's algorithm), which usually has little left to do.
 
 `deal` divides things instead of counts: a heap among receivers who want a given number each. In every round
 each receiver that still wants something gets one, in order, like cards. So receivers with equal demands get
@@ -166,8 +165,7 @@ class Distribution:
     ) -> tuple[dict[int, int], dict[int, int]]:
         """Breadth-first layers from the cohorts below, against the chains: -1, -2, … steps before them.
 
-        So cohorts at all distances can pass on at the same time. Otherwise a few cohorts with room at the end
-        of long chains would take a search for each distance.
+        So cohorts at all distances can pass on at the same time, without a search for each distance.
         """
         held = self.held
         holders: dict[int, list[int]] = {}

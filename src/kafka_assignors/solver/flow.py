@@ -12,9 +12,8 @@ sink, and one more through a pool of as many as the level has extra. A rack miss
 
 **The start.** *Keep*: every member keeps what it owned, up to its load, and as many as the level has extra
 keep one more. Without rack misses no assignment keeps more. *Fill*: the rest of each class is poured over the
-subscribers with room, and passed on among them (see `distribution`). If all of it fits, every partition that
-was not kept had to move: the result is optimal, and no network is needed. Otherwise the network goes on from
-the partitions that are kept. Nor is one needed for a single class, or without owners, if racks do not count.
+subscribers with room, and passed on among them (see `distribution`). If all of it fits, the result is
+optimal, and no network is needed. Otherwise the network goes on from the partitions that are kept.
 
 In every assignment with the fewest moves a member that owned no more than its load keeps all of it, if
 members can keep as much as their loads allow. So if moves come before misses, the first flow tells only those
@@ -191,8 +190,7 @@ class _LevelNetwork:
     """The network of one level. Classes are indexes into the parts of the level.
 
     `owned` has what the members owned that are told apart, `kept` what they keep at the start, and `lacking`
-    how much each other member gets in addition to what it certainly keeps. Members that are told apart get
-    partitions from the hubs only with `receive`.
+    how much each other member gets besides what it surely keeps. With `receive` hubs give to the former too.
     """
 
     def __init__(

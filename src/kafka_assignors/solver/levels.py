@@ -8,8 +8,8 @@ They are found by divide and conquer. Let a part of the group have n members and
 divmod(P, n). Partitions are passed on from members above k + 1 to members below, along chains of members that
 share a class, until no chain is left. If a member is still above k + 1, then what it can reach by such chains
 must stay apart from the rest: the part is split in two. The same with members still below k. If neither
-happens, the part is a level. The search works on cohorts, whose members are kept even, and starts with what
-members owned, with the rest poured over them; the result does not depend on the start.
+happens, the part is a level. The search works on cohorts, whose members are kept even; the result does not
+depend on its start.
 
 Where members differ in capacity, or have partitions already, the x-th partition of a member costs (2(x +
 already) - 1) / capacity, which rises with x. The highest cost among the P cheapest steps replaces k: each

@@ -5,13 +5,11 @@ together: find the distance of every node from those on one side, make the dista
 send all that fits along paths that are tight at these prices, and repeat until no supply is left. At these
 prices no edge with room has a negative reduced cost, so no flow is cheaper.
 
-Since all supply must be sent in the end, it does not help to send the nearest first: a flow is the cheapest
-one at its prices wherever its paths begin and end. So a round sends from near and far at the same time, and
-it starts from the side with fewer nodes, supply or lack: one member at the end of a long chain takes one
-round, not one for each different length of a path.
+Since all supply must be sent in the end, a round sends from near and far at the same time, and it starts from
+the side with fewer nodes, supply or lack: one member at the end of a long chain takes one round, not one for
+each different length of a path.
 
-The network may begin with a flow on edges of cost zero: no flow is cheaper than that, and the first round
-goes on from there.
+The network may begin with a flow on edges of cost zero, since none is cheaper.
 
 Source: R. K. Ahuja, T. L. Magnanti, J. B. Orlin, "Network Flows" (1993), sections 9.7 and 9.8; the sending
 along layers is Dinic's, section 7.5.

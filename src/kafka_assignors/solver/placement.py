@@ -1,7 +1,7 @@
 """Step 4: from counts to partitions.
 
-Within a partition class every choice costs the same, so this step must only be fast, reproducible, and spread
-each topic over the members as evenly as simple rules can:
+Within a partition class every choice costs the same: this step spreads each topic over the members as evenly
+as simple rules can:
 
 - a member that must **release** some partitions of a class releases them from the topics of which it holds
   the most there, and among these from the topic that has lost the fewest so far; the highest numbers go;
@@ -184,8 +184,7 @@ class _Exchanges:
     """What may be exchanged, and what members have.
 
     `_dealt` has what was dealt, by member and cell. `_released` has the member that released a partition, by
-    topic and number, and `_kept` what these members kept. What is looked up of a member is read from its
-    holding on first use.
+    topic and number, and `_kept` what these members kept.
     """
 
     def __init__(

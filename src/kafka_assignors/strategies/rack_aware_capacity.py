@@ -1,19 +1,15 @@
 """The strategies of the exact solver under names of our own, whose members tell the leader something.
 
-`rack-aware-sticky` minimises rack misses, then moves. Under `sticky` a partition stays where it is
-although another member could read it in its own rack, which is right for names that other clients share.
-Where traffic between racks costs money, this strategy moves the partition once and saves from then on;
-`moves_per_miss` weighs the two.
+`rack-aware-sticky` minimises rack misses, then moves. Under `sticky` a partition stays where it is although
+another member could read it in its own rack. Where traffic between racks costs money, this strategy moves the
+partition once and saves from then on; `moves_per_miss` weighs the two.
 
-`capacity` balances in proportion to the capacity that members announce. Partitions cannot be cut, so the
-solver minimises the sum of load² / capacity over all assignments that the subscriptions allow. That is the
-same as the sum of (load - share)² / capacity, where shares divide all partitions in proportion
-(`docs/strategies.md`). Only ratios matter. A member counts as 1 if it announces no capacity or if its data
-cannot be read.
+`capacity` minimises the sum of load² / capacity over the capacities that members announce. That is the same
+as the sum of (load - share)² / capacity, where shares divide all partitions in proportion
+(`docs/strategies.md`). A member counts as 1 if it announces no capacity or if its data cannot be read.
 
-No other client has the names `rack-aware-sticky` and `capacity` and their user data. Each is one name for
-both protocols, as Kafka's CooperativeStickyAssignor is: members vote on names, so with two names a rolling
-restart could not bring a group from one protocol to the other (KIP-429).
+No other client has these names. Each is one name for both protocols, as Kafka's CooperativeStickyAssignor is:
+members vote on names, so with two a rolling restart could not change a group over (KIP-429).
 """
 
 from __future__ import annotations

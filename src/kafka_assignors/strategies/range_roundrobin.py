@@ -59,10 +59,9 @@ def in_java_order(members: Iterable[Member]) -> list[Member]:
 
 
 def topics_by_subscribers(group: Group, members: list[Member]) -> list[tuple[tuple[int, ...], list[Topic]]]:
-    """The topics with partitions and subscribers, grouped by their subscribers.
+    """The topics with partitions and subscribers, grouped by their subscribers: positions in `members`.
 
-    A subscriber is its position in `members`; positions are ascending. Members that subscribe to the same set
-    are looked at once, so the time is linear in the sizes of the distinct subscriptions and of the result.
+    Time is linear in the sizes of the distinct subscriptions and of the result.
     """
     by_subscription: dict[frozenset[str], list[int]] = defaultdict(list)
     for position, member in enumerate(members):
@@ -89,8 +88,7 @@ def topics_by_subscribers(group: Group, members: list[Member]) -> list[tuple[tup
 class Range(Strategy):
     """Kafka's `range`: contiguous ranges of each topic, the same in co-partitioned topics, racks respected.
 
-    Balanced within each topic; over all topics the first members get the extra partition of every one. Time
-    is linear in the members of each set of co-partitioned topics, and where racks matter in its replicas too.
+    Balanced within each topic; over all topics the first members get the extra partition of every one.
     """
 
     name = "range"
@@ -227,8 +225,7 @@ class _Shares:
 class RoundRobin(Strategy):
     """Kafka's `roundrobin`: partitions dealt one by one to the members that subscribe to their topic.
 
-    Loads differ by one at most when all members subscribe to the same topics; otherwise there is no such
-    bound. Time is linear in the topics times the members that get something of them.
+    Loads differ by one at most if all members subscribe to the same topics; else there is no such bound.
     """
 
     name = "roundrobin"

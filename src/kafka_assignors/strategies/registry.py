@@ -2,13 +2,12 @@
 
 A strategy is found in four ways:
 
-- one of ours by its name (`range`, `weighted` …), whose module is imported only then. Executors that get the
-  package by `--py-files` have no entry points, so the names of ours are in a table here;
+- one of ours by its name (`range`, `weighted` …), from a table here, since executors that get the package by
+  `--py-files` have no entry points;
 - one of an installed package, by the name under which it is registered in the entry-point group
   `kafka_assignors.strategies`;
 - any other as `module:attribute`, for example `my_package.strategies:Weighted`;
-- one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as Python
-  code.
+- one in a Python file as `FILE.py:attribute`, for example `./weighted.py:Weighted`; the file runs as code.
 
 Users who come from another client know a strategy by its class: two tables say which strategy that is.
 """

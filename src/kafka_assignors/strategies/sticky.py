@@ -1,9 +1,8 @@
 """The strategies of the exact solver: balance first, then few moves and few rack misses.
 
-`sticky` and `cooperative-sticky` minimise moves, then rack misses. The names and the user data are those of
-Java's StickyAssignor and CooperativeStickyAssignor, so members of both kinds may share a group. As in Java,
-`sticky` is for members that revoke before they join, and `cooperative-sticky` offers both protocols, so that
-a rolling restart can change a group over (KIP-429).
+The names and the user data are those of Java's assignors, so members of both kinds may share a group. As in
+Java, `sticky` is for members that revoke before they join, and `cooperative-sticky` offers both protocols, so
+that a rolling restart can change a group over (KIP-429).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Codecs of what members, leaders and brokers write: no I/O, bytes in and values out.
 
-- A member joins with a subscription (`encode_member`, or `Subscription` field by field) and the leader
-  reads it (`decode_member`); user data of Java's sticky assignors and member data of ours are part of it.
-- The leader answers with assignments (`ConsumerAssignment`).
+A member joins with a subscription (`encode_member`, or `Subscription` field by field), the leader reads it
+(`decode_member`) and answers with assignments (`ConsumerAssignment`).
 
 Bytes that do not follow their schema raise `ProtocolError`, which says which field is wrong, at which byte,
 and how. The formats are described byte by byte in docs/internals/wire-format.md.

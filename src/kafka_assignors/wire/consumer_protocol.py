@@ -5,16 +5,15 @@ newest known, as Java's `ConsumerProtocol` does.
 
 Partitions in the subscription's own field are *held*: the member consumes them while it joins (KIP-429), so
 no other member may get them. Those in the user data were *revoked* before the join, and count for stickiness
-alone. An eager member must never use the field: a Java leader would wait for it to give up partitions that it
-no longer has, and as it has nothing to revoke, they would stay without a consumer.
+alone. An eager member must never use the field: a Java leader would wait until it revokes what it no longer
+has.
 
 User data by the name that members vote on: `sticky` has owned partitions and generation as Java writes them,
 `cooperative-sticky` the generation; then, under any name, **member data** if there are any: what
 `member_data` returned, and the claim of a member whose client writes version 0 or revokes before it joins.
 The magic of member data cannot begin anything that another client puts in its place: as an int32, the length
 of Java's first array, and as an int16, the length of a topic's name, it is negative. No client's reader looks
-at the bytes that follow its own: Java's, aiokafka's and kafka-python's never check for the end, and
-librdkafka does not read another member's user data.
+at the bytes that follow its own.
 
 Java's `StickyAssignor` has had the generation since version 1 and writes no version number, so a reader tries
 the newer form first. librdkafka (`rd_kafka_sticky_assignor_get_metadata`) and franz-go (`JoinGroupMetadata`)
@@ -45,9 +44,8 @@ _CLAIM_ELSEWHERE = frozenset({_STICKY, "range", "roundrobin"})
 def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool = False) -> bytes:
     """The user data that a member of `strategy` puts into its subscription.
 
-    With `held`, the member goes on owning `context.owned` while it joins, and its subscription says so in a
-    field of its own; the user data repeat them only where Java's format has them. Without `held`, the leader
-    learns from the user data what the member owned.
+    With `held`, the member goes on owning `context.owned` while it joins: a field of the subscription says
+    so, and the user data repeat them only where Java's format has them.
 
     `ProtocolError` if the strategy's `member_data` are not bytes or more than 64 KiB.
     """
@@ -60,10 +58,7 @@ def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool =
         shared = struct.pack(">i", context.generation)
     if strategy.name in _CLAIM_ELSEWHERE or (shared and not own.owned):
         own = MemberData(data=data)
-    try:
-        return shared if own == MemberData() else shared + _encode_member_data(own)
-    except ProtocolError as error:
-        raise error.of(f"member data of strategy {strategy.name!r}") from None
+    return shared if own == MemberData() else shared + _encode_member_data(own)
 
 
 def _read_user_data(name: str, reader: Reader) -> MemberData:
@@ -90,25 +85,23 @@ def _read_user_data(name: str, reader: Reader) -> MemberData:
 
 
 def sorted_partitions(partitions: TopicPartitions) -> dict[str, list[int]]:
-    """Sorted partitions of the topics that have any: equal claims give equal bytes.
-
-    A broker compares the subscription of a member that joins again with the one it has, and a difference
-    can make the group rebalance.
-    """
+    """Sorted partitions of the topics that have any: other bytes for an equal claim can cost a rebalance."""
     return {topic: sorted(numbers) for topic, numbers in partitions.items() if numbers}
 
 
 def _ask(strategy: Strategy, context: MemberContext) -> bytes:
     # A strategy may change what it is handed.
     data: object = strategy.member_data(replace(context, owned=detached_partitions(context.owned)))
+    subject = f"member data of strategy {strategy.name!r}"
     if not isinstance(data, bytes):
-        raise ProtocolError(
-            "data", 0, f"is {type(data).__name__}, not bytes", f"member data of strategy {strategy.name!r}"
-        )
+        raise ProtocolError("data", 0, f"is {type(data).__name__}, not bytes", subject)
+    if len(data) > MAX_DATA_BYTES:
+        raise ProtocolError("data", 0, _TOO_MANY.format(len(data)), subject)
     return data
 
 
 MAX_DATA_BYTES = 64 * 1024
+_TOO_MANY = f"{{}} bytes are more than the {MAX_DATA_BYTES} allowed"
 
 _MAGIC = b"\xfeKAM"
 _VERSION = 1
@@ -125,16 +118,9 @@ class MemberData:
 
 
 def _encode_member_data(member: MemberData) -> bytes:
-    """The bytes of `member`; `ProtocolError` if `data` is longer than 64 KiB."""
     body = Writer(_SUBJECT)
     body.int32("generation", member.generation)
     body.topic_partitions("owned", member.owned)
-    if len(member.data) > MAX_DATA_BYTES:
-        raise body.error(
-            "data",
-            len(body.getvalue()),
-            f"{len(member.data)} bytes are more than the {MAX_DATA_BYTES} allowed",
-        )
     body.byte_array("data", member.data)
 
     writer = Writer(_SUBJECT)
@@ -157,7 +143,7 @@ def _read_member_data(reader: Reader) -> MemberData:
     start = body.offset
     data = body.byte_array("data")
     if len(data) > MAX_DATA_BYTES:
-        raise body.error("data", start, f"{len(data)} bytes are more than the {MAX_DATA_BYTES} allowed")
+        raise body.error("data", start, _TOO_MANY.format(len(data)))
     if version == _VERSION:
         body.finish("data")
     return MemberData(owned, generation, data)
@@ -216,9 +202,9 @@ _SUBSCRIPTION = "subscription"
 class Subscription:
     """A subscription as it stands in the bytes.
 
-    `version` is the version the bytes carry, which may be newer than this code. `user_data` is empty where
-    it is null in the bytes: no client tells these two apart. `generation` is -1 and `rack` is None where
-    the version has none; an empty rack id means none, as in Java.
+    `version` may be newer than this code. `user_data` is empty where it is null in the bytes: no client tells
+    these two apart. `generation` is -1 and `rack` is None where the version has none; an empty rack id means
+    none, as in Java.
     """
 
     version: int
@@ -276,11 +262,7 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def encode_member(strategy: Strategy, context: MemberContext, *, held: bool) -> bytes:
-    """The subscription with which a member of `strategy` joins.
-
-    `held` says that it goes on owning `context.owned` while it joins; an eager member passes False.
-    `ProtocolError` if something does not fit the format.
-    """
+    """The subscription with which a member of `strategy` joins: `held`, errors as in `encode_user_data`."""
     return encode_subscription(
         Subscription(
             _NEWEST_VERSION,
@@ -305,9 +287,7 @@ def decode_member(
 
     The generation comes with the claim it belongs to: from the subscription with held partitions (or from
     the user data if it has no generation), from the user data with revoked ones. Nothing is judged here.
-
-    `names` are shared by the members of a group, which mostly name the same topics; members with the same
-    subscription then share one set of topics, which is quick to compare.
+    `names` are shared by the members of a group.
 
     `ProtocolError`, naming the member, if the bytes are not a subscription or the member data of ours in it
     break off. If the user data of `sticky` or `cooperative-sticky` are not what Java sends, the member counts
@@ -368,8 +348,7 @@ class ConsumerAssignment:
 def decode_assignment(data: bytes | bytearray | memoryview) -> ConsumerAssignment:
     """The assignment in `data`; `ProtocolError` if the bytes are not one.
 
-    Empty bytes are no assignment here: a coordinator stores them for a member that a leader left out, and the
-    caller knows whether that may happen.
+    Nor are empty bytes, which a coordinator stores for a member that its leader left out.
     """
     reader = Reader(data, _ASSIGNMENT)
     version = reader.int16("version")

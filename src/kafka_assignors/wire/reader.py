@@ -9,10 +9,8 @@ The types are those of https://kafka.apache.org/protocol#protocol_types. In a fl
 `flexible`) they are the compact ones: lengths are unsigned varints, one greater than the length they stand
 for, with 0 for null.
 
-**Names** repeat: the members of a group name the same topics, often in the same order. A leader of 10,000
-members that subscribe to 100 topics each would otherwise turn a million byte strings into texts, and then
-compare all these with one another. Here equal bytes give the same object, whole lists of names are recognised
-by their bytes, and identical objects compare at once.
+**Names** repeat: the members of a group name the same topics, often in the same order. Here equal bytes give
+the same object, whole lists of names are recognised by their bytes, and identical objects compare at once.
 """
 
 from __future__ import annotations
