@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _Key = TypeVar("_Key")
 
-_METADATA_MS = 5_000
-"""librdkafka's default is five minutes, longer than any wait for an answer."""
+SILENT_LOGGER = logging.Logger("librdkafka", logging.CRITICAL + 1)
+"""It discards librdkafka's log: the errors here contain what matters of it."""
 
 _STEP_S = 0.2
 _SLACK_S = 1.0
@@ -54,15 +54,11 @@ class ClusterError(UserError):
 
 
 class ConfigurationError(ClusterError):
-    """A client property is wrong."""
+    """A client property is wrong, a user, password or certificate among them. A retry is of no use."""
 
 
 class UnreachableError(ClusterError):
     """No broker, or no leader of a partition, answered in time. A later request may succeed."""
-
-
-class AuthenticationError(ClusterError):
-    """A wrong password or certificate: broker and client do not accept each other. A retry is of no use."""
 
 
 class NotAuthorizedError(ClusterError):
@@ -74,27 +70,23 @@ class NoTopicError(ClusterError):
 
 
 class Connection:
-    """An admin client, its latest complaints, and the waits for its results.
-
-    `config` has librdkafka's properties, except the servers. `timeout_s` bounds every wait.
-    """
+    """An admin client with librdkafka's properties in `config`. `timeout_s` bounds every wait."""
 
     def __init__(self, servers: str, config: Mapping[str, str], timeout_s: float) -> None:
         from confluent_kafka import KafkaException
         from confluent_kafka.admin import AdminClient
 
-        self.servers, self.config = servers, config
-        self.timeout_s = timeout_s
+        self.servers, self.config, self.timeout_s = servers, config, timeout_s
         self._secrets = [value for name, value in config.items() if _SECRET.search(name) and value]
         self._complaints: deque[KafkaError] = deque(maxlen=20)
         properties: dict[str, Any] = {
             # An admin request waits for the controller in the last metadata, even if that has died. A client
-            # without topics requests metadata only at this interval.
-            "topic.metadata.refresh.interval.ms": _METADATA_MS,
+            # without topics requests metadata only at this interval, by default after five minutes.
+            "topic.metadata.refresh.interval.ms": 5_000,
             **config,
             "bootstrap.servers": servers,
             "error_cb": self._complaints.append,
-            "logger": silent_logger(),
+            "logger": SILENT_LOGGER,
         }
         try:
             self.admin: AdminClient = AdminClient(properties)
@@ -108,7 +100,7 @@ class Connection:
     def gather(self, futures: Mapping[_Key, concurrent.futures.Future[Any]]) -> dict[_Key, Any]:
         """The result of each future, or the `KafkaError` that it ended with.
 
-        Raises `UnreachableError` if a future does not end in time, and `AuthenticationError` as soon as a
+        Raises `UnreachableError` if a future does not end in time, and `ConfigurationError` as soon as a
         broker and the client refuse each other.
         """
         from confluent_kafka import KafkaException
@@ -118,13 +110,10 @@ class Connection:
             self.raise_if_refused()
             if time.monotonic() > deadline:
                 raise self.unreachable()
-        found: dict[_Key, Any] = {}
-        for key, future in futures.items():
-            try:
-                found[key] = future.result()
-            except KafkaException as error:
-                found[key] = error.args[0]
-        return found
+        return {
+            key: error.args[0] if isinstance(error := future.exception(), KafkaException) else future.result()
+            for key, future in futures.items()
+        }
 
     def result(self, what: str, future: concurrent.futures.Future[Any], right: str = "") -> Any:
         """The result of one future; raises `failure` with these arguments for an error."""
@@ -136,10 +125,7 @@ class Connection:
         return found
 
     def failure(self, what: str, error: KafkaError, right: str = "") -> ClusterError:
-        """The exception for an error of the cluster or of librdkafka; `what` says what failed.
-
-        `right` is the right that the principal needs for it, such as "Describe on Topic 'orders'".
-        """
+        """The exception for an error of `what`, which needs a `right` like "Describe on Topic 'orders'"."""
         self.raise_if_refused()
         if error.name() in _NO_ANSWER:
             return self.unreachable()
@@ -172,12 +158,12 @@ class Connection:
         )
 
     def raise_if_refused(self) -> None:
-        """Raise `AuthenticationError` if a broker refused this client, or this client a broker."""
+        """Raise `ConfigurationError` if a broker refused this client, or this client a broker."""
         for complaint in self._heard():
             if advice := _REFUSALS.get(complaint.name()):
                 text = _one_line(complaint.str())
                 message = f"{self.servers} and this client do not accept each other: {text}: {advice}"
-                raise AuthenticationError(self.without_secrets(message))
+                raise ConfigurationError(self.without_secrets(message))
 
     def forget_complaints(self) -> None:
         """Forget earlier errors, so that later ones belong to the next request."""
@@ -213,12 +199,3 @@ def reason(error: KafkaError) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split()).rstrip(".:")
-
-
-def silent_logger() -> logging.Logger:
-    """A logger that discards librdkafka's log: the errors here contain what matters of it."""
-    logger = logging.getLogger("kafka_assignors_confluent.librdkafka")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-        logger.propagate = False
-    return logger

@@ -1,7 +1,4 @@
-"""Topics as brokers describe them, and what reads the records of the offsets topic.
-
-None of this creates a topic, joins a group or commits.
-"""
+"""Topics as brokers describe them, and what reads the records of the offsets topic. None of it writes."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.group import Topic, is_topic_name
 from kafka_assignors_confluent.connection import (
+    SILENT_LOGGER,
     ClusterError,
     Connection,
     NotAuthorizedError,
@@ -18,7 +16,6 @@ from kafka_assignors_confluent.connection import (
     UnreachableError,
     is_timeout,
     reason,
-    silent_logger,
 )
 
 if TYPE_CHECKING:
@@ -27,17 +24,13 @@ if TYPE_CHECKING:
 _TOPICS_AT_ONCE = 200
 """How many topics one request asks for."""
 
-# ---- descriptions
-
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopics:
-    """The brokers' descriptions of some topics, by name.
+    """The brokers' descriptions of some topics: `found` has confluent-kafka's `TopicDescription` by name.
 
-    Attributes:
-        found: confluent-kafka's `TopicDescription`.
-        hidden: topics that this principal may not describe, and that may not exist.
-        refused: the reason why a topic has no description: it does not exist, or its name is invalid.
+    The principal may not describe the `hidden` topics, which may not exist. `refused` has the reason why a
+    topic has no description: it does not exist, or its name is invalid.
     """
 
     found: dict[str, Any] = field(default_factory=dict)
@@ -46,10 +39,7 @@ class DescribedTopics:
 
 
 def describe_topics(connection: Connection, names: Iterable[str]) -> DescribedTopics:
-    """Describe topics. `ClusterError` if the cluster does not answer.
-
-    A member may subscribe to any string: "" and other names that no topic can have are `refused`.
-    """
+    """Describe topics. A member may subscribe to any string. `ClusterError` without an answer."""
     from confluent_kafka import KafkaError, TopicCollection
 
     # An invalid name would fail the whole request, or would be reported as hidden.
@@ -82,8 +72,7 @@ def topic_of(name: str, description: Any) -> Topic:
 
 @dataclass(frozen=True, slots=True)
 class LiveTopic:
-    """A topic now. `complete` says that the rack of every replica is known: that of a broker that is down is
-    not."""
+    """A topic now. `complete`: the rack of every replica is known. That of a broker that is down is not."""
 
     topic: Topic
     complete: bool
@@ -99,16 +88,12 @@ def live_topics(connection: Connection) -> Iterator[LiveTopic]:
         raise connection.failure("cannot list the topics", error.args[0]) from None
     described = describe_topics(connection, names).found
     found = {name: one for name, one in described.items() if not one.is_internal}
-    # A broker that has no rack, or is down, gives None.
-    racks = {
-        name: {node.rack for each in one.partitions for node in each.replicas} for name, one in found.items()
-    }
-    has_racks = any(map(any, racks.values()))
+    topics = {name: topic_of(name, one) for name, one in found.items()}
+    has_racks = any(topic.replica_racks for topic in topics.values())
     for name, one in found.items():
-        yield LiveTopic(topic_of(name, one), complete=not has_racks or all(racks[name]))
-
-
-# ---- the offsets topic
+        # A broker that has no rack, or is down, gives None.
+        all_known = all(node.rack for each in one.partitions for node in each.replicas)
+        yield LiveTopic(topics[name], complete=all_known or not has_racks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +157,7 @@ def reader_config(
 ) -> dict[str, Any]:
     """librdkafka's properties for a consumer that assigns itself partitions of the topic.
 
-    The end of a partition, and an offset that is gone, are errors. `config` overrides only the properties for
-    speed.
+    The end of a partition, and an offset that is gone, are errors.
     """
     return {
         # The default back-off after a full queue costs four times the wall time.
@@ -188,7 +172,7 @@ def reader_config(
         "auto.offset.reset": "error",
         "isolation.level": "read_uncommitted",
         "error_cb": on_error,
-        "logger": silent_logger(),
+        "logger": SILENT_LOGGER,
     }
 
 
@@ -199,14 +183,12 @@ def is_end(message: Message, topic: str, servers: str) -> bool:
     """
     error = message.error()
     assert error is not None
-    match error.name():
-        case "GROUP_AUTHORIZATION_FAILED":
-            return False  # librdkafka looks up the coordinator of the unused group
-        case "_PARTITION_EOF":
-            return True
-        case "TOPIC_AUTHORIZATION_FAILED":
-            raise _not_readable(topic, servers)
-    raise ClusterError(f"{topic}[{message.partition()}]: {error.str()}")
+    if error.name() == "TOPIC_AUTHORIZATION_FAILED":
+        raise _not_readable(topic, servers)
+    # librdkafka looks up the coordinator of the unused group, which this principal may not see.
+    if error.name() not in ("_PARTITION_EOF", "GROUP_AUTHORIZATION_FAILED"):
+        raise ClusterError(f"{topic}[{message.partition()}]: {error.str()}")
+    return bool(error.name() == "_PARTITION_EOF")
 
 
 def _not_readable(topic: str, servers: str) -> NotAuthorizedError:

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING
 from kafka_assignors.arguments import UserError
 from kafka_assignors.group import some_of
 from kafka_assignors_confluent.connection import (
-    AuthenticationError,
     ClusterError,
     ConfigurationError,
     Connection,
@@ -225,7 +224,7 @@ class Watcher:
                 self._up = False
                 self._errors += 1
                 self._all_is_new = self._all_is_new or isinstance(error, NoTopicError)
-                never = isinstance(error, (AuthenticationError, ConfigurationError))
+                never = isinstance(error, ConfigurationError)
                 if self._options.once or (never and not self._caught_up):
                     raise UserError(str(error)) from None
                 self._troubles.add(error, "trying again until it succeeds")
@@ -260,8 +259,7 @@ class Watcher:
     def _look(self) -> tuple[TopicIdentity, dict[int, tuple[int, int]]]:
         """The topic, and the earliest and latest offset of each partition.
 
-        `AuthenticationError` and `ConfigurationError` if no later attempt can succeed, another `ClusterError`
-        otherwise.
+        `ConfigurationError` if no later attempt can succeed, another `ClusterError` otherwise.
         """
         connection, topic = self._connection(), self._options.topic
         identity = identify_topic(connection, topic)
