@@ -30,7 +30,6 @@ from kafka_assignors.rebalance.events import (
     Event,
     HeartbeatAnswered,
     Joined,
-    JoinFailed,
     ListenerReturned,
     Lose,
     Membership,
@@ -38,7 +37,6 @@ from kafka_assignors.rebalance.events import (
     PollIntervalChecked,
     Revoke,
     SubscriptionChanged,
-    SyncFailed,
 )
 from kafka_assignors.rebalance.observer import (
     HOOKS,
@@ -121,32 +119,6 @@ class Member:
 
 
 # ---- begins and ends of rebalances
-
-
-def test_a_rebalance_begins_with_join_group_and_ends_with_the_assignment() -> None:
-    member = Member().joined()
-    assert member.reasons == ["the subscription has changed"]
-    assert member.ended == [(2.0, ASSIGNED, 1)]
-
-
-def test_the_attempt_that_brings_the_member_id_is_no_failure_and_the_time_counts_from_there() -> None:
-    member = Member().joining().handle(JoinFailed(1, MembershipError.OTHER, "a"), AboutToJoin(COOPERATIVE))
-    member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 4.0))
-    assert member.ended == [(1.0, MEMBER_ID_GIVEN, -1), (4.0, ASSIGNED, 1)]
-    assert member.reasons == ["the subscription has changed", "the coordinator gave a member id"]
-
-
-def test_an_attempt_whose_sync_fails_names_the_generation_that_it_had_joined() -> None:
-    member = Member().joining()
-    member.handle(Joined(1, FIRST), SyncFailed(FIRST, MembershipError.REBALANCE_IN_PROGRESS))
-    assert member.ended == [(2.0, FAILED, 1)]
-
-
-def test_an_attempt_that_fails_before_it_is_joined_names_no_generation() -> None:
-    member = Member().joined()
-    member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
-    member.handle(AboutToJoin(COOPERATIVE), JoinFailed(2, MembershipError.OTHER))
-    assert member.ended[1:] == [(1.0, FAILED, -1)]
 
 
 def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
@@ -331,9 +303,3 @@ class Awaited(RebalanceObserver):
 def test_what_is_no_observer_is_refused(value: object, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         require_observer("observer", value)
-
-
-def test_an_observer_or_none_passes() -> None:
-    recorder = Recorder()
-    assert require_observer("observer", recorder) is recorder
-    assert require_observer("observer", None) is None

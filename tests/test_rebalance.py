@@ -176,16 +176,6 @@ class TestCallsThatWait:
         assert driver.member.being_revoked == orders(2, 3)
         assert not driver.member.may_call(driver.now)
 
-    @pytest.mark.parametrize("error", [MembershipError.UNKNOWN_MEMBER_ID, MembershipError.ILLEGAL_GENERATION])
-    def test_a_membership_lost_before_the_call_makes_it_one_loss_of_everything(
-        self, error: MembershipError
-    ) -> None:
-        driver = self.due()
-        driver.heartbeat(error)
-        assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
-        assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
-        assert driver.join().owned == frozenset()
-
     def test_a_commit_that_learns_of_the_loss_counts_as_well(self) -> None:
         driver = self.due()
         driver.tell(CommitRequested(orders(2, 3)))
@@ -193,14 +183,6 @@ class TestCallsThatWait:
         driver.tell(CommitsCanBeSent(orders(2, 3)))
         driver.tell(CommitAnswered(driver.member.membership, unknown))
         assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
-
-    def test_a_call_that_has_begun_ends_and_the_rest_is_lost(self) -> None:
-        driver = self.due()
-        driver.tell(AboutToCall())
-        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        assert driver.tell(ListenerReturned()) == (Install(orders(0, 1)),)
-        driver.calls_at_once = True
-        assert driver.tell(AboutToJoin(COOPERATIVE)) == (Lose(orders(0, 1)),)
 
     def test_partitions_lost_before_they_were_announced_are_not_told_of(self) -> None:
         driver = Driver().owning(0)
@@ -220,15 +202,6 @@ class TestCallsThatWait:
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(AboutToCall()) == (Install(frozenset()),)
         assert driver.join().owned == frozenset()
-
-    def test_after_the_lease_a_revocation_waits_for_the_coordinators_word(self) -> None:
-        driver = self.due()
-        driver.now += 46
-        assert not driver.member.may_call(driver.now)
-        driver.heartbeat(MembershipError.NONE, sent_at=driver.now - 46)
-        assert not driver.member.may_call(driver.now)
-        driver.heartbeat(MembershipError.NONE)
-        assert driver.tell(AboutToCall()) == (Revoke(orders(2, 3)),)
 
     def test_the_word_counts_for_a_session(self) -> None:
         driver = self.due()
