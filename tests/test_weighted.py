@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
-from kafka_assignors.loads import weights_of
+from kafka_assignors.loads import crowding_bound, weights_of
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import RebalanceProtocol, load_strategy
 from kafka_assignors_cli.load_report import measure_loads
@@ -130,6 +130,17 @@ class TestBounds:
         group = weighed({"big": [9, 9, 9, 9], "small": [1]}, {"a": ["big"], "b": ["big"], "c": ["small"]})
         report = measure_loads(group, assigned(Weighted(), group))
         assert (report.makespan, report.lower_bound) == (18, 18)
+
+    def test_of_crowding(self) -> None:
+        assert crowding_bound([7, 7, 7], 2) == 14
+        assert crowding_bound([3, 3, 3, 3, 3], 2) == 9
+        assert crowding_bound([9, 1], 2) == 9
+        assert crowding_bound([], 0) == 0
+
+    @given(st.lists(st.integers(1, 30), max_size=7), st.integers(1, 3))
+    def test_of_crowding_is_one(self, weights: list[int], members: int) -> None:
+        group = weighed({"t": weights}, {f"m{n}": ["t"] for n in range(members)})
+        assert crowding_bound(weights, members) <= least_makespan(group)
 
 
 class TestRest:
