@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
-from compat_tests.support.offset_commits import OffsetCommit, decode_offset_commit, encode_offset_commit
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
@@ -113,7 +112,6 @@ generations = st.builds(
 topic_ids = st.binary(min_size=16, max_size=16).map(
     lambda data: base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 )
-commits = st.builds(OffsetCommit, st.just(4), int64s, names, int64s, int32s, topic_id=st.none() | topic_ids)
 numbers_of_a_topic = st.lists(int32s, max_size=8)
 partitions_of_a_topic = {"topicId": topic_ids, "partitions": numbers_of_a_topic}
 assigned = st.lists(
@@ -219,12 +217,6 @@ def test_every_generation_reads_back(value: GroupMetadata) -> None:
     assert decode_group_metadata(encode_group_metadata(value)) == value
 
 
-@unhurried
-@given(commits)
-def test_every_offset_commit_reads_back(value: OffsetCommit) -> None:
-    assert decode_offset_commit(encode_offset_commit(value)) == value
-
-
 @pytest.mark.parametrize("record", ConsumerGroupRecord)
 def test_every_value_of_a_consumer_group_reads_back(record: ConsumerGroupRecord) -> None:
     @unhurried
@@ -258,7 +250,6 @@ DECODERS: dict[str, Callable[[bytes], object]] = {
     "assignment": decode_assignment,
     "key": decode_key,
     "group metadata": decode_group_metadata,
-    "offset commit": decode_offset_commit,
     **{record.name: partial(decode_consumer_group_value, record) for record in ConsumerGroupRecord},
     **{f"member, {name}": partial(decode_member, name, "m") for name in NAMES},
     **{f"user data, {name}": partial(decode_user_data, name) for name in NAMES},
@@ -283,7 +274,6 @@ def damaged(draw: st.DrawFn) -> bytes:
             assignments.map(encode_assignment),
             keys.map(encode_key),
             generations.map(encode_group_metadata),
-            commits.map(encode_offset_commit),
             st.one_of(
                 *(
                     fields.map(partial(encode_consumer_group_fields, record))

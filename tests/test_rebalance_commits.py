@@ -295,21 +295,6 @@ async def error_of(commit: asyncio.Future[None]) -> type[BaseException] | None:
 class TestCommitsOfASession:
     """Which offset is written, and what each caller is told."""
 
-    def test_one_request_is_under_way_and_the_next_has_the_newest_offset_of_all_that_wait(self) -> None:
-        async def scene() -> None:
-            client = Committer(0, 1)
-            commits = [client.commit(1, 0), client.commit(2, 0), client.commit(3, 0, 1), client.commit(4, 1)]
-            await settled()
-            assert client.written == [of(1, 0)]
-            await client.answers()
-            assert client.written[1:] == [{("orders", 0): 3, ("orders", 1): 4}]
-            assert [one.done() for one in commits] == [True, False, False, False]
-            await client.answers()
-            assert [await error_of(one) for one in commits] == [None] * 4
-            assert not client.commits._lines
-
-        run(scene)
-
     @pytest.mark.parametrize("how", ["superseded", "abandoned", "lost"])
     def test_what_ends_while_the_connection_is_being_opened_is_never_written(self, how: str) -> None:
         async def scene() -> None:
@@ -347,24 +332,6 @@ class TestCommitsOfASession:
             await client.answers()
             assert await error_of(commit) is None
             assert client.written == [of(1, 0)]
-
-        run(scene)
-
-    def test_what_met_a_rebalance_is_not_written_after_a_later_commit(self) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            first = client.commit(1, 0)
-            await settled()
-            await client.answers(27)
-            second = client.commit(2, 0)
-            await settled()
-            client.driver.joined(2)
-            client.do(client.driver.assigned(0))
-            client.handle(ListenerReturned())
-            await settled()
-            assert client.written == [of(1, 0), of(2, 0)]
-            await client.answers()
-            assert (await error_of(first), await error_of(second)) == (None, None)
 
         run(scene)
 

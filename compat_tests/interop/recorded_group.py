@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from compat_tests.support.offset_commits import decode_offset_commit
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
@@ -24,6 +23,7 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
+    RecordReader,
     decode_group_metadata,
     decode_key,
     group_partition,
@@ -203,10 +203,16 @@ class RecordedGroup:
                 if generation is not None:
                     self._records.append(generation)
             case OffsetCommitKey(self._group_id, topic, partition):
-                commit = decode_offset_commit(value)
-                self._commits.append(
-                    CommittedOffset(position, at_ms, topic, partition, commit.offset, commit.metadata)
-                )
+                self._commits.append(CommittedOffset(position, at_ms, topic, partition, *_committed(value)))
+
+
+def _committed(value: bytes) -> tuple[int, str]:
+    """The offset and the metadata of a commit: `OffsetCommitValue`, of which brokers write version 3 or 4."""
+    reader = RecordReader(value, "offset commit")
+    reader.flexible = reader.int16("version") >= 4
+    offset = reader.int64("offset")
+    reader.int32("leader_epoch")
+    return offset, reader.string("metadata")
 
 
 def _answer(ask: Callable[[], _T]) -> _T:

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
-from compat_tests.support.offset_commits import OffsetCommit, encode_offset_commit
 from kafka_assignors.wire import ConsumerAssignment, Subscription, encode_assignment, encode_subscription
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
@@ -25,7 +24,6 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
-    OffsetCommitKey,
 )
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMember,
@@ -143,11 +141,6 @@ class Log:
 
     def tombstone(self, group: str) -> None:
         self.append(encode_key(GroupMetadataKey(group)), None)
-
-    def commit(self, group: str, topic: str, partition: int, committed: int | None) -> None:
-        """Append a committed offset, or a tombstone if `committed` is None."""
-        value = None if committed is None else encode_offset_commit(OffsetCommit(3, committed, "", 0))
-        self.append(encode_key(OffsetCommitKey(group, topic, partition)), value)
 
     # The records of KIP-848 groups, as the broker writes them.
 
