@@ -105,23 +105,6 @@ def test_other_kinds_of_records_are_told_apart_and_not_looked_into(kind: int) ->
     assert decode_key(kind.to_bytes(2, "big", signed=True) + b"anything") == UnknownKey(kind)
 
 
-@pytest.mark.parametrize(
-    ("key", "field"),
-    [
-        (ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g", "m"), "member_id"),
-        (ConsumerGroupKey(ConsumerGroupRecord.MEMBER_METADATA, "g"), "member_id"),
-        (ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g", regular_expression=".*"), "regular_expression"),
-        (ConsumerGroupKey(ConsumerGroupRecord.REGULAR_EXPRESSION, "g"), "regular_expression"),
-        (OffsetCommitKey("g", "orders", 0, type=2), "type"),
-        (OffsetCommitKey("g", "orders", 2**31), "partition"),
-    ],
-)
-def test_a_key_that_is_none_is_not_written(key: OffsetCommitKey, field: str) -> None:
-    with pytest.raises(ProtocolError) as error:
-        encode_key(key)
-    assert error.value.field == field
-
-
 # Values.
 
 
