@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from kafka_assignors.wire.writer import Writer
 from kafka_assignors_replay.history.consumer_offsets import (
-    PART_OF,
     ConsumerGroupKey,
     GroupMetadata,
     GroupMetadataKey,
@@ -20,25 +19,11 @@ from kafka_assignors_replay.history.consumer_offsets import (
 
 __all__ = ["RecordWriter", "encode_group_metadata", "encode_key"]
 
-_NEWEST_VERSION = 4
 _FIRST_FLEXIBLE_VERSION = 4
-"""Of generations of classic groups, and of offset commits."""
 
 
 class RecordWriter(Writer):
     """Writes the types too that only records of brokers have."""
-
-    @classmethod
-    def of_version(cls, subject: str, version: int) -> RecordWriter:
-        """A writer of a value of this version, which it has written; `ProtocolError` for an unknown one."""
-        writer = cls(subject)
-        if not 0 <= version <= _NEWEST_VERSION:
-            raise writer.error(
-                "version", 0, f"{version} is not known: this writes versions 0 to {_NEWEST_VERSION}"
-            )
-        writer.flexible = version >= _FIRST_FLEXIBLE_VERSION
-        writer.int16("version", version)
-        return writer
 
     def int64(self, _: str, value: int) -> None:
         self.raw(struct.pack(">q", value))
@@ -61,8 +46,6 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> by
     """The bytes of `key`."""
     writer = RecordWriter("record key")
     if isinstance(key, OffsetCommitKey):
-        if key.type not in (0, 1):
-            raise writer.error("type", 0, f"{key.type} is not 0 or 1, the types of an offset commit")
         writer.int16("type", key.type)
         writer.string("group", key.group)
         writer.string("topic", key.topic)
@@ -74,10 +57,6 @@ def encode_key(key: OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey) -> by
         writer.int16("type", key.type)
         writer.string("group_id", key.group)
         for part, value in (("member_id", key.member_id), ("regular_expression", key.regular_expression)):
-            is_due = PART_OF.get(key.type) == part
-            if (value is not None) != is_due:
-                wanted = f"{'a' if is_due else 'no'} {part.replace('_', ' ')}"
-                raise writer.error(part, 0, f"a key of type {key.type:d} ({key.type.name}) has {wanted}")
             if value is not None:
                 writer.string(part, value)
     return writer.getvalue()
@@ -89,7 +68,8 @@ def encode_group_metadata(value: GroupMetadata) -> bytes:
     Fields that the version lacks are left out, as in a broker that writes an older version.
     """
     version = value.version
-    writer = RecordWriter.of_version("group metadata", version)
+    writer = RecordWriter("group metadata", flexible=version >= _FIRST_FLEXIBLE_VERSION)
+    writer.int16("version", version)
     writer.string("protocol_type", value.protocol_type)
     writer.int32("generation", value.generation)
     writer.nullable_string("protocol", value.protocol)
