@@ -191,11 +191,12 @@ except ReplayError as error:
     [("Leaves", "a process ended while it ran strategy 'strange_strategies:Leaves'"), ("Talks", "True")],
 )
 def test_a_strategy_that_ends_its_process_or_prints_does_no_harm(
-    recorded: str, tmp_path: Path, strategy: str, said: str
+    tmp_path: Path, strategy: str, said: str
 ) -> None:
     (tmp_path / "strange_strategies.py").write_text(dedent(STRATEGY))
+    history = write_history(tmp_path / "history", bad(), {"orders": 4})
     done = subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path), recorded, f"strange_strategies:{strategy}"],
+        [sys.executable, "-c", RUN, str(tmp_path), history, f"strange_strategies:{strategy}"],
         capture_output=True,
         text=True,
         timeout=HANG_S,
