@@ -53,6 +53,7 @@ class Group:
         nodes: how many nodes lead the partitions, in turn. All have the address of this broker.
         coordinator: the node that coordinates the group.
         leader_epoch: the leader epoch of every partition in the metadata.
+        recreated: how often the topics were deleted and created again.
         requests: all requests of the consumer, in order.
     """
 
@@ -67,6 +68,7 @@ class Group:
     nodes: int = 1
     coordinator: int = NODE_ID
     leader_epoch: int = 0
+    recreated: int = 0
     generation: int = 0
     member_id: str = ""
     """The id of the real member; empty if it has not joined."""
@@ -407,7 +409,7 @@ class Group:
                 )
                 for number in range(0 if wrong else self.topics[name])
             ]
-            topic_id = uuid.uuid5(uuid.NAMESPACE_OID, name)
+            topic_id = uuid.uuid5(uuid.NAMESPACE_OID, f"{name} {self.recreated}")
             topics.append(
                 of_topic(
                     error_code=wrong, name=name, topic_id=topic_id, is_internal=False, partitions=partitions
