@@ -359,10 +359,9 @@ def test_without_an_extra_the_command_says_what_to_install(
     assert_refused(run_without(module, *command), f'pip install "kafka-assignors[{extras}]"')
 
 
-def test_strategies_are_listed_with_their_protocols() -> None:
-    done = run("strategies")
-    assert done.returncode == 0
-    rows = {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+def test_strategies_are_listed_with_their_protocols(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["strategies"]) == 0
+    rows = {row["name"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
     ours = {"range", "roundrobin", "sticky", "cooperative-sticky", "rack-aware-sticky", "capacity"}
     assert ours <= rows.keys()
     assert rows["range"]["protocols"] == ["eager"]

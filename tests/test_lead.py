@@ -167,24 +167,6 @@ def test_the_weights_of_the_source_count() -> None:
     assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
 
 
-def test_a_source_without_an_answer_does_not_fail_the_join(caplog: pytest.LogCaptureFixture) -> None:
-    client = Client()
-    outcome = lead(client, *weighted(client))
-    assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [2, 2]
-    assert "it raised OSError: none in tests; all weights count as unknown" in caplog.messages[0]
-
-
-def test_the_last_weights_of_a_source_count_for_the_same_consumer(caplog: pytest.LogCaptureFixture) -> None:
-    client = Client()
-    assignor, *members = weighted(client)
-    client.weights = {"orders": [9, 1, 1, 1]}
-    lead(client, assignor, *members)
-    client.weights = OSError("late")
-    outcome = lead(client, assignor, *members)
-    assert sorted(len(one["orders"]) for one in partitions_of(outcome).values()) == [1, 3]
-    assert "those it gave last are used" in caplog.messages[0]
-
-
 # ---- failures
 
 
