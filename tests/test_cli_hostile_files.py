@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,26 +72,8 @@ HOSTILE_TEXTS: dict[str, bytes] = {
     "returns": b"\r\r\r",
     "an escape": b"x = \x1b[2J",
 }
-HOSTILE_VALUES = (
-    "null",
-    "true",
-    "-1",
-    "1e400",
-    "-1e400",
-    "1" + "0" * 400,
-    "9" * DIGITS,
-    '""',
-    '"\\ud800"',
-    '"no such thing"',
-    f'"{"x" * 10_000}"',
-    "[]",
-    "{}",
-    "[" * 200 + "]" * 200,
-)
+HOSTILE_VALUES = ("null", "-1", "1e400", "1" + "0" * 400, '"\\ud800"', f'"{"x" * 10_000}"', "[]")
 """Values in JSON syntax, because `json.dumps` cannot write values that no reader returns."""
-
-
-HOSTILE_FIGURES = ("null", "-1", "1" + "0" * 400)
 
 
 @pytest.fixture
@@ -202,12 +184,12 @@ def test_lines_that_never_end_are_refused(
         assert run(capsys, "assign", "x") == 2
 
 
-def variants(document: Any, values: Sequence[str]) -> Iterator[str]:
+def variants(document: Any) -> Iterator[str]:
     """The document as JSON, once for each value in it and each hostile value that replaces it."""
     hole = "\N{OBJECT REPLACEMENT CHARACTER}"
     for holed in _with_hole(document, hole):
         before, after = json.dumps(holed, ensure_ascii=False).split(f'"{hole}"')
-        yield from (before + value + after for value in values)
+        yield from (before + value + after for value in HOSTILE_VALUES)
 
 
 def _with_hole(value: Any, hole: str) -> Iterator[Any]:
@@ -221,24 +203,20 @@ def _with_hole(value: Any, hole: str) -> Iterator[Any]:
                 yield holed
 
 
-DOCUMENTS: dict[str, tuple[Any, tuple[str, ...], Sequence[str]]] = {
-    "a group": (GROUP, COMMANDS["assign a group"], HOSTILE_VALUES),
-    "a member": (MEMBER, COMMANDS["lint JSON"], HOSTILE_VALUES),
-    "a report": (report(), COMMANDS["validate a report"], HOSTILE_FIGURES),
+DOCUMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {
+    "a group": (GROUP, COMMANDS["assign a group"]),
+    "a member": (MEMBER, COMMANDS["lint JSON"]),
+    "a report": (report(), COMMANDS["validate a report"]),
 }
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("document", "command", "values"), DOCUMENTS.values(), ids=DOCUMENTS)
+@pytest.mark.parametrize(("document", "command"), DOCUMENTS.values(), ids=DOCUMENTS)
 def test_any_value_of_a_document_may_be_hostile(
-    document: Any,
-    command: tuple[str, ...],
-    values: Sequence[str],
-    folder: Path,
-    capsys: pytest.CaptureFixture[str],
+    document: Any, command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (name,) = names(command)
-    for text in variants(document, values):
+    for text in variants(document):
         (folder / name).write_text(text, encoding="utf-8")
         run(capsys, *command)
 
