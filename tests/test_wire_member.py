@@ -50,29 +50,8 @@ def test_a_member_that_holds_its_partitions_arrives_whole(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STATEFUL)
-def test_an_eager_member_arrives_whole_and_its_partitions_as_revoked(name: str) -> None:
-    data = encode_member(Named(name), CONTEXT, held=False)
-    assert decode_member(name, "m-1", data) == Member(
-        id="m-1",
-        topics=CONTEXT.topics,
-        rack="r1",
-        owned={"orders": (1, 3)},
-        generation=7,
-        revoked=True,
-        data=b"hello",
-    )
-
-
-@pytest.mark.parametrize("name", STATEFUL)
 def test_an_eager_member_never_uses_the_field_for_held_partitions(name: str) -> None:
     assert decode_subscription(encode_member(Named(name), CONTEXT, held=False)).owned == {}
-
-
-@pytest.mark.parametrize("held", [True, False])
-def test_a_newcomer_claims_nothing(held: bool) -> None:
-    data = encode_member(Named("cooperative-sticky"), MemberContext(frozenset({"orders"})), held=held)
-    member = decode_member("cooperative-sticky", "m-1", data)
-    assert (member.owned, member.generation, member.revoked) == ({}, -1, False)
 
 
 @pytest.mark.parametrize("name", STATEFUL)

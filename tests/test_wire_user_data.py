@@ -130,13 +130,6 @@ def test_member_data_reaches_the_leader_under_every_strategy_name(name: str) -> 
     assert member.data == b"capacity=3"
 
 
-@pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", "of-our-own"])
-@pytest.mark.parametrize("strategy", [Named, Talkative])
-def test_a_claim_without_held_partitions_arrives_as_revoked(name: str, strategy: type[Named]) -> None:
-    member = eager_member(name, encode_user_data(strategy(name), CONTEXT))
-    assert (member.owned, member.generation, member.revoked) == ({"audit": (0,), "orders": (1, 3)}, 7, True)
-
-
 def test_member_data_follow_java_and_are_laid_out_as_documented() -> None:
     user_data = encode_user_data(Talkative("cooperative-sticky"), CONTEXT)
     claim = int32(7) + int32(2) + topic(b"audit", 0) + topic(b"orders", 1, 3)
