@@ -30,15 +30,6 @@ def report(result: Result) -> str:
     return "\n".join(lines)
 
 
-def show(result: Result) -> None:
-    unit = "depth" if result.disturbances is None else "disturbances"
-    if sys.stderr.isatty():
-        settled = f", {result.settled:.0%} followed to rest" if result.settled else ""
-        print(
-            f"\r{unit} {result.depth}: {result.states:,} states{settled}", end="", file=sys.stderr, flush=True
-        )
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.rebalance_model", description=__doc__)
     parser.add_argument("--members", type=int, default=2)
@@ -64,8 +55,8 @@ def main() -> int:
         session_timeout=args.session,
         rebalance_timeout=args.rebalance,
     )
-    result = Exploration(model).run(args.depth, args.max_states, args.cpu_seconds, args.disturbances, show)
-    print(report(result), flush=True)
+    result = Exploration(model).run(args.depth, args.max_states, args.cpu_seconds, args.disturbances)
+    print(report(result))
     return 1 if result.found else 0
 
 

@@ -14,7 +14,7 @@ import math
 import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -80,8 +80,6 @@ class Result:
     found: Found | None = None
     rest_states: int = 0
     rounds: Counter[int] = field(default_factory=Counter)
-    settled: float = 0.0
-    """The fraction of all states whose paths to rest are known."""
     cpu_seconds: float = 0.0
 
 
@@ -225,7 +223,6 @@ class Exploration:
         max_states: int | None = None,
         max_cpu_seconds: float = math.inf,
         max_disturbances: int | None = None,
-        progress: Callable[[Result], None] = lambda result: None,
     ) -> Result:
         """Explore until the fixpoint, a limit or a violated property.
 
@@ -235,10 +232,9 @@ class Exploration:
         began = time.process_time()
         result = Result(disturbances=max_disturbances)
         try:
-            result.complete = self._explore(result, max_depth, max_states, began + max_cpu_seconds, progress)
+            result.complete = self._explore(result, max_depth, max_states, began + max_cpu_seconds)
             if result.complete:
                 result.rounds = self._rounds()
-                result.settled = 1.0
         except Failed as failed:
             result.complete = False
             result.found = Found(failed.what, self._trace(failed.state, failed.label))
@@ -252,7 +248,6 @@ class Exploration:
         max_depth: int | None,
         max_states: int | None,
         until: float,
-        progress: Callable[[Result], None],
     ) -> bool:
         """Whether every state within the number of disturbances was explored."""
         start = self.model.start()
@@ -264,7 +259,6 @@ class Exploration:
             if result.disturbances is None and at == level_end:
                 result.depth += 1
                 level_end = len(self._keys)
-                progress(result)
                 if result.depth == max_depth:
                     return False
             if at == len(self._keys):
@@ -276,7 +270,6 @@ class Exploration:
                 result.depth += 1
                 for key, parent in new.items():
                     self._add(key, parent, "")
-                progress(result)
             result.states = len(self._keys)
             if max_states is not None and at >= max_states:
                 return False
