@@ -163,12 +163,6 @@ class TestWhatIsRefused:
         with pytest.raises(TypeError):
             LevelByPriority(first)  # type: ignore[arg-type]
 
-    def test_members_with_other_classes_are_named(self) -> None:
-        other = Priority([["orders"]]).member_data(None)  # type: ignore[arg-type]
-        group = Group.of(TOPICS, [replace(owning("a"), data=other), owning("b")])
-        (finding,) = Priority([["alerts"]]).findings(group)
-        assert "member 'a' runs other rules under the name 'priority' (1 such members)" in finding
-
     def test_the_same_classes_in_another_order_are_the_same_rules(self) -> None:
         one, other = Priority([["a", ("b", [2, 1])]]), Priority([[("b", (1, 2)), "a"]])
         assert one.digest() == other.digest()
@@ -276,11 +270,3 @@ def test_a_member_that_subscribes_to_what_a_rule_makes_gets_nothing_by_it() -> N
         assignment = Composed("mine", (*rules, FewestMoves())).assign(group)
         assert assignment.load("c") == 0
         owners_of(group, assignment)  # checks that it is valid
-
-
-def test_facts_of_other_members_that_mean_nothing_do_no_harm() -> None:
-    group = Group.of(TOPICS, [replace(owning("a"), data=b"\xff" * 9), owning("b")])
-    strategy = Composed("mine", (LevelByPriority([["alerts"]]), FewestMoves(), FewestRackMisses()))
-    assert {id: strategy.assign(group).load(id) for id in "ab"} == {"a": 3, "b": 3}
-    (finding,) = strategy.findings(group)
-    assert finding.startswith("member 'a' counts as one that announced nothing")

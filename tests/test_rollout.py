@@ -310,12 +310,6 @@ def test_without_announcements_it_is_cooperative_sticky(group: Group) -> None:
 # ---- announcements that are wrong
 
 
-def test_a_member_whose_facts_do_not_decode_counts_as_silent() -> None:
-    group = assigned([*members_of("1", 2), Member("odd", ORDERS, data=b"\0\1\xff\xff\xff")], {"orders": 9})
-    assert sorted(target(group).load(id) for id in group.members) == [3, 3, 3]
-    assert "member 'odd' counts as one that announced nothing" in findings(group)
-
-
 def test_a_share_out_of_bounds_is_no_share() -> None:
     honest = encode_facts(Facts("2", 1000))
     forged = honest.replace(b"\x01\x02\xe8\x07", b"\x01\x02\x91\x4e")  # 10,001 ten-thousandths

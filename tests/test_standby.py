@@ -161,17 +161,6 @@ class TestWhoKeeps:
 
 
 class TestHostileAndOdd:
-    def test_bytes_that_mean_nothing_make_an_active_member_that_is_named(self) -> None:
-        group = Group.of(ORDERS, [active("a", data=b"\x00\x01\xff"), standby("b")])
-        assert loads(Standby().assign(group)) == {"a": 6, "b": 0}
-        (finding,) = Standby().findings(group)
-        assert finding.startswith("member 'a' counts as one that announced nothing, its data do not decode")
-
-    def test_members_with_another_number_are_named(self) -> None:
-        data = Standby(active_at_least=2).member_data(None)  # type: ignore[arg-type]
-        (finding,) = Standby().findings(Group.of(ORDERS, [active("a", data=data)]))
-        assert "member 'a' runs other rules under the name 'standby' (1 such members)" in finding
-
     @pytest.mark.parametrize("number", [0, -1, True, "2", 1.5])
     def test_fewer_than_one_active_member_is_refused(self, number: object) -> None:
         with pytest.raises(ValueError, match="at least 1 member"):
