@@ -148,20 +148,6 @@ def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     assert "'liar' claims 1000 partitions of 'topic-0' and 999 other topics" in findings[0]
 
 
-def test_partitions_of_a_cooperative_member_are_withheld_from_an_eager_member() -> None:
-    holding = Subscription(3, ("orders",), owned={"orders": [0, 1, 2, 3]}, generation=8)
-    cooperative = JoinedMember("cooperative", None, encode_subscription(holding))
-    shares = assigned(CooperativeSticky(), cooperative, joined(CooperativeSticky(), "eager"))
-    assert len(shares["cooperative"]["orders"]) == 2
-    assert shares["eager"] == {}
-
-
-def test_partitions_of_an_eager_member_are_handed_over_at_once() -> None:
-    had = joined(CooperativeSticky(), "had", LastAssignment({"orders": [0, 1, 2, 3]}, 8))
-    shares = assigned(CooperativeSticky(), had, joined(CooperativeSticky(), "new"))
-    assert sorted(len(share["orders"]) for share in shares.values()) == [2, 2]
-
-
 def test_assignments_are_written_so_that_the_oldest_client_reads_them() -> None:
     data = encode_assignments(
         Range(), read_members(Range(), [joined(Range(), "m")]), [Topic("orders", 1)], 1

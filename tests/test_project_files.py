@@ -69,9 +69,13 @@ def test_links_within_the_repository_lead_to_a_file_and_a_heading(page: Path) ->
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_block_of_code_is_closed(page: Path) -> None:
+def test_every_block_of_code_is_closed_and_fits_beside_the_menu_of_a_page(page: Path) -> None:
     """If a block is not closed, the site shows the text after it as code and reports no error."""
-    assert len(re.findall(r"^ *```", page.read_text(encoding="utf-8"), re.MULTILINE)) % 2 == 0
+    text = page.read_text(encoding="utf-8")
+    assert len(re.findall(r"^ *```", text, re.MULTILINE)) % 2 == 0
+    assert [
+        line for block in _CODE_BLOCK.findall(text) for line in block.splitlines() if len(line) > 120
+    ] == []
 
 
 def test_the_long_description_has_no_relative_links_and_names_one_repository() -> None:
@@ -107,12 +111,6 @@ def test_no_text_that_a_user_of_the_wheel_sees_names_a_file_that_only_the_reposi
                 and re.search(r"\bdocs/[\w-]+\.md", node.value)
             ]
     assert found == []
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_lines_of_code_fit_beside_the_menu_of_a_page(page: Path) -> None:
-    blocks = _CODE_BLOCK.findall(page.read_text(encoding="utf-8"))
-    assert [line for block in blocks for line in block.splitlines() if len(line) > 120] == []
 
 
 def test_an_old_python_is_refused_before_anything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
