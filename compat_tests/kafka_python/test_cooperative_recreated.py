@@ -43,9 +43,7 @@ def recreate(group: GroupOfMembers, consumer: CooperativeKafkaConsumer) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.1)
     cluster.request_update()
-    states = consumer._subscription.assignment
-    polling_until(lambda: all(state.topic_id != old for state in states.values()), consumer)
-    assert consumer.paused() == consumer.assignment()
+    polling_until(lambda: cluster.topic_id(group.topic("orders")) != old, consumer)
     consumer.resume(*consumer.assignment())
 
 
