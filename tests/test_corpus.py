@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from compat_tests.corpus.build import FAMILIES, best_of
 from compat_tests.corpus.judge import End, judge, play
+from compat_tests.corpus.optimum import best_of
 from compat_tests.corpus.run import OURS, play_ours
-from compat_tests.corpus.scenario import Best, read_corpus
+from compat_tests.corpus.scenario import FAMILIES, Best, read_corpus
 from compat_tests.peers.asking import Answer
 from kafka_assignors.group import Assignment, Group, Member, Topic
 

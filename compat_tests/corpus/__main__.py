@@ -2,9 +2,8 @@
 
     python -m compat_tests.corpus                print the tables; docs/evidence.md has the first
     python -m compat_tests.corpus --only Java    ours, and the assignors of one client
-    python -m compat_tests.corpus --build        generate the data files first
 
-Needs Java, kafka-python and aiokafka, and also asks franz-go if Go is available; `--build` needs scipy.
+Needs Java, kafka-python and aiokafka, and also asks franz-go if Go is available.
 The exit code is 0, or 1 if our strategies miss the optimum in a scenario.
 """
 
@@ -25,14 +24,8 @@ from compat_tests.peers.asking import CLIENTS, PEERS, available_clients, version
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Hold assignors against the optimum in every scenario.")
     parser.add_argument("--only", choices=CLIENTS, action="append", help="ask this client; may be repeated")
-    parser.add_argument("--build", action="store_true", help="make the data files anew first")
     options = parser.parse_args(arguments)
     console = Console(stderr=True)
-    if options.build:
-        from compat_tests.corpus.build import build  # scipy
-
-        for family, count in build():
-            console.print(f"{family}: {count} scenarios")
     clients = options.only or available_clients()
     peers = [peer for peer in PEERS if peer.client in clients]
     scenarios = read_corpus()

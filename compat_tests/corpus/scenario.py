@@ -11,24 +11,24 @@ The data files, `data/FAMILY.jsonl`, have a scenario in each line::
 `loads` is the histogram of every balanced assignment (they all have the same), including members without
 partitions. "Moved" and "rack misses" are the least among the balanced assignments, and are counted as in
 `docs/internals/solver.md`. "from" names the suites that cover the situation, and the issues in which it
-went wrong.
+went wrong. Of a new scenario, `optimum.best_of(parse_group(...)).to_json()` is the "best".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kafka_assignors.group import Group
 from kafka_assignors.group_json import parse_group
-from kafka_assignors_cli.group_form import group_to_json
 
-__all__ = ["DATA", "Best", "Scenario", "read_corpus", "write_family"]
+__all__ = ["DATA", "FAMILIES", "Best", "Scenario", "read_corpus"]
 
 DATA = Path(__file__).parent / "data"
+FAMILIES = ("fresh", "changes", "mixed", "topics", "claims", "static", "racks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +64,6 @@ class Scenario:
     group: Group
     best: Best
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "situation": self.situation,
-            "from": self.sources,
-            "group": group_to_json(self.group),
-            "best": self.best.to_json(),
-        }
-
     @classmethod
     def from_json(cls, family: str, value: Mapping[str, Any]) -> Scenario:
         return cls(
@@ -92,10 +83,3 @@ def read_corpus(folder: Path = DATA) -> list[Scenario]:
         for file in sorted(folder.glob("*.jsonl"))
         for line in file.read_text(encoding="utf-8").splitlines()
     ]
-
-
-def write_family(family: str, scenarios: Iterable[Scenario], folder: Path = DATA) -> None:
-    """Write the file of one family."""
-    lines = (json.dumps(scenario.to_json(), separators=(",", ":")) for scenario in scenarios)
-    folder.mkdir(exist_ok=True)
-    (folder / f"{family}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")

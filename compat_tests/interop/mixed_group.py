@@ -71,9 +71,8 @@ class Observed:
 
     `generations` counts the broker's generations, including those whose leader never answered. `leaders` are
     kinds, in the order in which they first led. `moved` counts the partitions taken from members that stayed,
-    and `least` the moves that balance required, each rebalance by itself. `revoked` counts the partitions
-    that staying members revoked, even if they got them back in the next assignment. `redelivered` counts
-    deliveries beyond each record's first; every record was delivered.
+    and `least` the moves that balance required, each rebalance by itself. `redelivered` counts deliveries
+    beyond each record's first; every record was delivered.
     """
 
     changes: Sequence[Change]
@@ -81,7 +80,6 @@ class Observed:
     leaders: tuple[str, ...]
     moved: int
     least: int
-    revoked: int
     records: int
     redelivered: int
     owned_twice: Sequence[str]
@@ -169,7 +167,6 @@ class MixedGroup(GroupOfMembers):
     def watch(self, event: Callable[[], object]) -> Observed:
         """The effect of `event` on a group at rest, until it rests again. Records are written meanwhile."""
         before = self._recorded.generations()[-1]
-        revoked_before = self._revoked_so_far()
         delivered_before = self.consumed().total()
         written_before = self._produced
         with self._being_written():
@@ -185,7 +182,6 @@ class MixedGroup(GroupOfMembers):
             leaders=tuple(dict.fromkeys(self._kinds[g.leader].label for g in seen[1:])),
             moved=sum(change.moved for change in found),
             least=sum(change.least for change in found),
-            revoked=self._revoked_so_far() - revoked_before,
             records=records,
             redelivered=consumed.total() - delivered_before - records,
             owned_twice=self.owned_twice(),
@@ -216,16 +212,6 @@ class MixedGroup(GroupOfMembers):
         """The name of the member that has been running for the longest time."""
         return next(name for name, member in self.members.items() if member.running)
 
-    def _revoked_so_far(self) -> int:
-        """The partitions that members revoked while they stayed: closing a client also revokes."""
-        return sum(
-            len(numbers)
-            for member in self.members.values()
-            for report in _while_a_member(member.reports())
-            if report["event"] == "revoked"
-            for numbers in report["partitions"].values()
-        )
-
     def _settled(self, names: Sequence[str], later_than: int, elsewhere: int = 0) -> Settled | None:
         """The settled group: the broker's record, once every member reports the assignment in it."""
         generations = self._recorded.generations()
@@ -241,10 +227,3 @@ class MixedGroup(GroupOfMembers):
             if has != newest.assignment.members[member_id]:
                 return None
         return Settled(newest.number, newest.assignment, newest.names)
-
-
-def _while_a_member(reports: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The reports of a member without the revocations of its leaving."""
-    last = max((n for n, one in enumerate(reports) if one["event"] in ("assigned", "consumed")), default=-1)
-    stopped = any(one["event"] == "stopped" for one in reports)
-    yield from reports[: last + 1] if stopped else reports

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.progress import track
 
-from compat_tests.corpus.build import best_of
+from compat_tests.corpus.optimum import best_of
 from compat_tests.corpus.run import OURS, markdown
 from compat_tests.corpus.scenario import Best
 from kafka_assignors.group import Group

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.progress import track
 
-from compat_tests.corpus.build import best_of
+from compat_tests.corpus.optimum import best_of
 from compat_tests.corpus.run import OURS, Result, by_family, ended_badly, overall, run
 from compat_tests.corpus.scenario import Scenario
 from compat_tests.peers.asking import PEERS, Peer, available_clients, version_of
