@@ -1,4 +1,4 @@
-"""What each rule finds and ignores; compat_tests/live shows on a broker that the findings are true."""
+"""What each rule finds and ignores."""
 
 from __future__ import annotations
 
