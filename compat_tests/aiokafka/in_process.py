@@ -8,7 +8,7 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from aiokafka import TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -22,7 +22,7 @@ from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_strategies import for_aiokafka
 
-__all__ = ["AIOKafkaInProcess"]
+__all__ = ["AIOKafkaInProcess", "Waiting", "waited_for"]
 
 
 @functools.cache
@@ -53,15 +53,19 @@ class WaitingListener(Listener):
 
 class Waiting:
     def __init__(self, consumer: Any) -> None:
-        self._consumer = consumer
+        self.consumer = consumer
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._consumer, name)
+        method = getattr(self.consumer, name)
         return lambda *arguments, **options: waited_for(lambda: method(*arguments, **options))
 
     @property
+    def coordinator(self) -> Any:
+        return self.consumer._coordinator
+
+    @property
     def member(self) -> Any:
-        return self._consumer._coordinator._member
+        return self.coordinator._member
 
     def poll(self, timeout_ms: int) -> Any:
         return self.getmany(timeout_ms=timeout_ms)
@@ -76,6 +80,7 @@ class AIOKafkaInProcess(InProcess):
     sources = for_aiokafka
     topic_partition = TopicPartition
     listener_class = WaitingListener
+    rebalance_timeout: ClassVar = {"rebalance_timeout_ms": int(HANG_S * 1000)}
     commit_errors = (IllegalStateError, CommitFailedError)
     stock_assignors = (RangePartitionAssignor, StickyPartitionAssignor)
 

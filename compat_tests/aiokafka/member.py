@@ -12,7 +12,8 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.support.member_reports import LONG_ENOUGH_S, MemberSpec, Orders, Reporter
+from compat_tests.support.member_reports import MemberSpec, Orders, Reporter
+from kafka_assignors.messages import JoinedMember
 from kafka_assignors.strategies import load_strategy
 from kafka_assignors_aiokafka import (
     CapacityAssignor,
@@ -23,8 +24,8 @@ from kafka_assignors_aiokafka import (
     StickyAssignor,
     assignor,
 )
-from kafka_assignors_strategies import Rollout, Weighted
-from kafka_assignors_strategies.for_aiokafka import LagWeights
+from kafka_assignors_aiokafka._stock import topics_of
+from kafka_assignors_strategies import Rollout
 
 OURS = {
     "range": RangeAssignor,
@@ -54,8 +55,18 @@ class Garbage:
         pass
 
 
+class Naive(CooperativeStickyAssignor):
+    """A leader by aiokafka's interface alone: it sees what aiokafka has decoded of the members."""
+
+    def assign(self, cluster: Any, members: Any) -> Any:
+        joined = self.read_members(JoinedMember(id, None, member.encode()) for id, member in members.items())
+        return self.encode_assignments(joined, topics_of(cluster, joined.topics), None).assignments
+
+
 def assignor_of(spec: MemberSpec, name: str) -> Any:
     kind, _, rest = name.partition(":")
+    if kind == "naive":
+        return Naive()
     if kind == "stock":
         return STOCK[rest]
     if kind == "class":
@@ -69,9 +80,6 @@ def assignor_of(spec: MemberSpec, name: str) -> Any:
         return Garbage(votes_for, bytes.fromhex(metadata))
     if kind == "rollout":
         return assignor(Rollout(rest), rack=spec.rack)
-    if kind == "weighted":
-        weights = LagWeights(spec.group, base=int(rest), bootstrap_servers=spec.bootstrap)
-        return assignor(Weighted(), weights=weights, weights_timeout_s=LONG_ENOUGH_S, rack=spec.rack)
     if kind == "rack-aware-sticky" and rest:
         return RackAwareStickyAssignor(moves_per_miss=float(rest), rack=spec.rack)
     if rest:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, KafkaError
-from aiokafka.structs import OffsetAndMetadata
+from aiokafka.errors import KafkaError
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, of, until
 from compat_tests.aiokafka.in_process import AIOKafkaInProcess
@@ -19,11 +18,8 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import (
     CooperativeAIOKafkaConsumer,
-    CooperativeStickyAssignor,
-    FencedInstanceIdError,
 )
 
-FENCED_INSTANCE_ID = 82
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 
 
@@ -94,60 +90,6 @@ def test_next_read_raises_the_error_of_a_listener_and_the_consumer_goes_on(
                 await read_while(lambda: True, first)
             assert isinstance(raised.value.__cause__, ValueError)
             await read_while(lambda: read != of(group, 0, 1, 2, 3), first)
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        group.produce(10)
-        asyncio.run(consume())
-
-
-def test_a_fenced_consumer_can_neither_commit_nor_read_and_the_other_keeps_its_commits(
-    kafka: Kafka,
-) -> None:
-    async def consume() -> None:
-        async with consuming(group, group_instance_id="pod-0") as zombie:
-            (tp, *_) = zombie.assignment()
-            await zombie.commit({tp: 3})
-            coordinator = zombie._coordinator
-            was = coordinator._member.membership
-            async with consuming(group, group_instance_id="pod-0") as successor:
-                assert successor.assignment() == of(group, 0, 1, 2, 3)
-                await successor.commit({tp: 7})
-                with pytest.raises(CommitFailedError):
-                    await zombie.commit({tp: 4})
-                for _ in range(2):
-                    with pytest.raises(FencedInstanceIdError, match="another process joined with the same"):
-                        await asyncio.wait_for(zombie.getone(), HANG_S)
-
-                # The broker refuses every request of the zombie, even if the zombie had not stopped.
-                offset = {tp: OffsetAndMetadata(4, "")}
-                assert await coordinator.send_heartbeat(was) == FENCED_INSTANCE_ID
-                assert await coordinator.offset_commit(was, offset) == {tuple(tp): FENCED_INSTANCE_ID}
-                assert await successor.committed(tp) == 7
-                await asyncio.wait_for(zombie.stop(), HANG_S)
-                assert successor._coordinator._member.in_group
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        group.produce(10)
-        asyncio.run(consume())
-
-
-def test_consumers_of_one_process_share_an_assignor_and_nothing_else(kafka: Kafka) -> None:
-    async def consume() -> None:
-        shared: dict[str, Any] = {"partition_assignment_strategy": [CooperativeStickyAssignor()]}
-        async with (
-            consuming(group, **shared) as first,
-            consuming(group, **shared) as second,
-            consuming(group, group_id=f"{group.id}-other", **shared) as alone,
-        ):
-            await until(lambda: len(first.assignment()) == len(second.assignment()) == 2)
-            assert first.assignment() | second.assignment() == of(group, 0, 1, 2, 3)
-            assert alone.assignment() == of(group, 0, 1, 2, 3)
-            for consumer in (first, second, alone):
-                read: dict[TopicPartition, int] = {}
-                while sum(read.values()) < 10 * len(consumer.assignment()):
-                    for tp, records in (await consumer.getmany(timeout_ms=100)).items():
-                        read[tp] = read.get(tp, 0) + len(records)
-                assert read == dict.fromkeys(consumer.assignment(), 10)
 
     with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
         group.produce(10)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import InconsistentGroupProtocolError, KafkaError
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
 
 from compat_tests.aiokafka.cooperative_consumers import Listener, consuming, until
 from compat_tests.support.group_of_members import GroupOfMembers
@@ -16,47 +16,12 @@ from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_aiokafka import (
     CooperativeAIOKafkaConsumer,
-    CooperativeStickyAssignor,
-    RoundRobinAssignor,
 )
 
 pytestmark = pytest.mark.exhaustive
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 REFUSED = "on_partitions_revoked of .* failed: .*I will not"
-
-
-def test_a_member_whose_strategies_the_group_does_not_list_is_told_how_to_change_over(kafka: Kafka) -> None:
-    async def run() -> None:
-        stock = AIOKafkaConsumer(
-            *group.topics,
-            bootstrap_servers=kafka.bootstrap,
-            group_id=group.id,
-            heartbeat_interval_ms=200,
-            metadata_max_age_ms=500,  # At the first join, a broker may not know the new topic yet.
-        )
-        await asyncio.wait_for(stock.start(), HANG_S)
-        try:
-            with pytest.raises(InconsistentGroupProtocolError) as refused:
-                async with consuming(group):
-                    raise AssertionError("it joined")
-            message = str(refused.value)
-            assert "answered JoinGroup with INCONSISTENT_GROUP_PROTOCOL (error 23)" in message
-            assert "do not list the strategies of this one (cooperative-sticky)" in message
-            assert "[CooperativeStickyAssignor(), RoundRobinAssignor()]" in message
-
-            listed = [CooperativeStickyAssignor(), RoundRobinAssignor()]
-            async with consuming(group, partition_assignment_strategy=listed) as consumer:
-                await until(lambda: len(stock.assignment()) == 2 == len(consumer.assignment()))
-                await stock.stop()
-                await until(lambda: len(consumer.assignment()) == 4)
-                async with consuming(group) as last:
-                    await until(lambda: len(last.assignment()) == 2 == len(consumer.assignment()))
-        finally:
-            await stock.stop()
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
 
 
 def refuse(_: set[TopicPartition]) -> None:

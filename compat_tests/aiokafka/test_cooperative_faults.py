@@ -1,4 +1,4 @@
-"""CooperativeAIOKafkaConsumers under faults: silent connections, late responses, other aiokafka releases."""
+"""CooperativeAIOKafkaConsumers with a late response, and with other releases of aiokafka."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ import aiokafka.client
 import aiokafka.consumer.consumer
 import pytest
 from aiokafka import TopicPartition
-from aiokafka.conn import AIOKafkaConnection
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.consumer.subscription_state import SubscriptionState
 
 from compat_tests.aiokafka.cooperative_consumers import consuming, of, until
-from compat_tests.support.fault_proxy import Effect, Fault, FaultProxy
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -23,39 +21,6 @@ from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_aiokafka.cooperative.coordinator import CooperativeCoordinator
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
-
-
-def through(proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Route every connection of aiokafka through the proxy, regardless of the broker's advertised address."""
-    connect = aiokafka.client.create_conn
-
-    async def connect_to_proxy(host: str, port: int, **settings: Any) -> AIOKafkaConnection:
-        return await connect("127.0.0.1", proxy.forward(port, port), **settings)
-
-    monkeypatch.setattr(aiokafka.client, "create_conn", connect_to_proxy)
-
-
-def test_a_connection_to_the_coordinator_that_dies_in_silence_is_given_up_for_another(
-    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def consume() -> None:
-        # The requests of the client do not time out, because a timeout would also close the connection.
-        async with consuming(
-            group, client_id="silent", session_timeout_ms=6000, request_timeout_ms=3 * int(HANG_S) * 1000
-        ) as consumer:
-            coordinator = consumer._coordinator
-            with proxy.fault(Fault(Effect.SWALLOW, coordinator_only=True)):
-                await until(lambda: proxy.connections("silent", swallowed=True))
-            # The network works again; only the connections opened before stay black holes.
-            before = coordinator._member.lease.heard_at
-            await until(lambda: not proxy.connections("silent", swallowed=True))
-            await until(lambda: coordinator._member.lease.heard_at > before and coordinator._member.in_group)
-            await until(consumer.assignment)
-            await asyncio.wait_for(consumer.commit({next(iter(consumer.assignment())): 1}), HANG_S)
-
-    with FaultProxy() as proxy, GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        through(proxy, monkeypatch)
-        asyncio.run(consume())
 
 
 def test_committed_offsets_that_were_asked_for_before_a_partition_went_and_came_back_do_not_count(

@@ -37,20 +37,6 @@ def test_with_a_pattern_start_returns_with_the_first_assignment(kafka: Kafka) ->
         asyncio.run(run())
 
 
-def test_with_a_pattern_that_matches_nothing_start_returns_with_nothing(kafka: Kafka) -> None:
-    async def run() -> None:
-        consumer = consumer_of(group)
-        consumer.subscribe(pattern=f"^nothing-{group.run}$")
-        try:
-            await asyncio.wait_for(consumer.start(), HANG_S)
-            assert consumer.assignment() == set()
-        finally:
-            await consumer.stop()
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
-
-
 def test_start_returns_after_the_listener_was_called(kafka: Kafka) -> None:
     async def run() -> None:
         async with consuming(group, listener := Listener()) as consumer:
@@ -121,28 +107,6 @@ def test_an_empty_rack_is_no_rack_as_in_the_stock_consumer() -> None:
     asyncio.run(construct())
 
 
-def test_nothing_is_committed_before_the_first_assignment_or_of_what_is_not_assigned(kafka: Kafka) -> None:
-    async def run() -> None:
-        async with consumer_of(group) as consumer:
-            (tp,) = of(group, 0)
-            for _ in range(2):
-                with pytest.raises(IllegalStateError, match="Not subscribed"):
-                    await consumer.commit()
-                consumer.subscribe(list(group.topics))
-                for offsets in ({tp: 4}, None):
-                    with pytest.raises(IllegalStateError, match="No partitions assigned"):
-                        await consumer.commit(offsets)
-                assert await consumer.wait_for_assignment(timeout_ms=HANG_S * 1000) == of(group, 0, 1, 2, 3)
-                with pytest.raises(IllegalStateError, match="is not assigned"):
-                    await consumer.commit({TopicPartition(tp.topic, 9): 4})
-                await consumer.commit({tp: 4})
-                consumer.unsubscribe()
-                await until(lambda: not consumer._coordinator._member.in_group)
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group:
-        asyncio.run(run())
-
-
 def test_a_member_that_joins_later_can_wait_for_its_first_partition(kafka: Kafka) -> None:
     async def run() -> None:
         async with consuming(group) as first, consuming(group) as second:
@@ -164,17 +128,6 @@ def test_a_member_that_joins_later_can_wait_for_its_first_partition(kafka: Kafka
 
 class TestMissingTopics:
     """With the client's default metadata age of five minutes, which is longer than `HANG_S`."""
-
-    def test_a_subscribed_topic_that_is_created_later_is_consumed(self, kafka: Kafka) -> None:
-        async def run() -> None:
-            async with consuming(group) as consumer:
-                consumer.subscribe(["orders-" + group.run, "late-" + group.run])
-                await until(lambda: len(consumer.assignment()) == 2)
-                await asyncio.to_thread(group.create_topic, "late", 1)
-                await until(lambda: TopicPartition(group.topic("late"), 0) in consumer.assignment())
-
-        with GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group:
-            asyncio.run(run())
 
     def test_a_topic_that_is_deleted_and_created_again_is_consumed_from_its_beginning(
         self, kafka: Kafka

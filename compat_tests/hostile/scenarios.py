@@ -168,7 +168,7 @@ class HostileScenarios(HostileClaimScenarios):
                 after = group.settle("leader", "b", after=before)
                 assert after.assignment == before.assignment
 
-    @pytest.mark.parametrize("count", [40_000, 100_000])
+    @pytest.mark.parametrize("count", [100_000])
     def test_very_many_topics_that_do_not_exist_cost_their_subscriber_and_no_other_member(
         self, count: int
     ) -> None:

@@ -7,7 +7,6 @@ with JavaMember(kafka.bootstrap, "group", ["orders"], assignors="cooperative-sti
 from __future__ import annotations
 
 import json
-import signal
 import subprocess
 import tempfile
 import threading
@@ -126,24 +125,11 @@ class JavaMember:
         self._process.stdin.close()
         self._end()
 
-    def terminate(self) -> None:
-        """Send SIGTERM, so that it leaves the group, and wait for its end."""
-        self._process.send_signal(signal.SIGTERM)
-        self._end()
-
     def kill(self) -> None:
         """Send SIGKILL: the group notices when the session expires. Does nothing if the process has ended."""
         self._process.kill()
         self._process.wait()
         self._reader.join()
-
-    def freeze(self) -> None:
-        """Send SIGSTOP: the process does nothing until `thaw`."""
-        self._process.send_signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Send SIGCONT."""
-        self._process.send_signal(signal.SIGCONT)
 
     def _end(self) -> None:
         try:

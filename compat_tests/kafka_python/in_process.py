@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import (
@@ -113,6 +113,10 @@ class Counting(CooperativeKafkaConsumer):
     """A consumer that also commits offsets that are numbers."""
 
     @property
+    def coordinator(self) -> Any:
+        return self._coordinator
+
+    @property
     def member(self) -> Any:
         return self._coordinator.member
 
@@ -126,6 +130,7 @@ class KafkaPythonInProcess(InProcess):
     sources = for_kafka_python
     topic_partition = TopicPartition
     listener_class = Listener
+    rebalance_timeout: ClassVar = {}  # It is that of polls, five minutes.
     commit_errors = (CommitFailedError,)
     stock_assignors = (
         RangePartitionAssignor,

@@ -29,10 +29,9 @@ from compat_tests.scenarios.in_process import ConsumerScenarios, WeightScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from kafka_assignors_kafka_python import (
-    CooperativeKafkaConsumer,
-)
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 from kafka_assignors_kafka_python.cooperative.inside import require_inside
+from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser
 
 
 class AsyncListener(AsyncConsumerRebalanceListener):
@@ -64,7 +63,7 @@ def test_a_release_that_lacks_what_we_need_is_refused_and_what_it_lacks_is_named
         require_inside(object(), object())
 
 
-@pytest.mark.parametrize("poll_ms", [0, 1, 2, 3, 5])
+@pytest.mark.parametrize("poll_ms", [0, 1, 3])
 def test_polls_that_are_over_long_before_a_join_get_their_partitions_and_records(
     kafka: Kafka, poll_ms: int
 ) -> None:
@@ -171,21 +170,6 @@ def test_partitions_lost_before_the_next_poll_are_neither_announced_nor_reported
         assert listener.calls == [("assigned", of(group, 0, 1, 2, 3))]
 
 
-def test_a_revocation_that_was_due_is_a_loss_once_another_member_has_the_partitions(kafka: Kafka) -> None:
-    listener = Listener()
-    with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
-        consuming(group, listener, max_poll_interval_ms=10_000) as first,
-    ):
-        share(group, first)
-        with consuming(group) as second:
-            polling_until(lambda: first._coordinator.member.call is not None, second)
-            polling_until(lambda: len(second.assignment()) == 4, second)
-            polling_until(lambda: listener.told("lost"), first)
-            assert listener.told("lost") == [of(group, 0, 1, 2, 3)]
-            assert listener.told("revoked") == []
-
-
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_poll_raises_the_error_of_a_listener_and_the_consumer_goes_on(
     kafka: Kafka, asynchronous: bool
@@ -271,3 +255,53 @@ def test_poll_does_not_miss_records_that_come_while_it_sends_fetches(kafka: Kafk
         fetcher.send_fetches = be_slow_and_send_fetches
         assert consumer.poll(timeout_ms=HANG_S * 1000)
         assert [fetch.is_done for fetch in of_the_other] == [False]  # The poll did not wait for this fetch.
+
+
+def test_a_subclass_that_takes_a_part_of_the_consumer_away_is_refused(kafka: Kafka) -> None:
+    class Subclass(CooperativeKafkaConsumer):
+        _coordinator = None
+
+    with pytest.raises(RuntimeError, match=r"Subclass._coordinator is not the Coop"):
+        Subclass("orders", group_id="g", bootstrap_servers=kafka.bootstrap)
+
+
+def test_revocation_does_not_reuse_a_commit_that_an_earlier_one_did_not_await(kafka: Kafka) -> None:
+    automatic: dict[str, Any] = {"enable_auto_commit": True, "auto_commit_interval_ms": 3_600_000}
+    listener = Listener()
+    with (
+        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as group,
+        consuming(group, listener, **automatic) as first,
+    ):
+        group.produce(10)
+        share(group, first)
+        coordinator = first._coordinator
+        with consuming(group) as second:
+            second.poll(timeout_ms=0)
+            until(lambda: coordinator.member.call is not None and coordinator.member.call.is_revocation)
+            first.poll(timeout_ms=0)  # The commit is in flight or done.
+            first.unsubscribe()
+        first.subscribe(list(group.topics), listener=listener)
+        share(group, first)
+        group.produce(10)
+        positions: dict[TopicPartition, int] = {}
+
+        def has_read() -> bool:
+            for tp, records in first.poll(timeout_ms=20).items():
+                positions[tp] = records[-1].offset + 1
+            return list(positions.values()) == [20] * 4
+
+        until(has_read)
+        listener.calls.clear()
+        with consuming(group) as third:
+            share(group, first, third)
+            (moved,) = listener.told("revoked")
+            assert {tp: third.committed(tp) for tp in moved} == dict.fromkeys(moved, 20)
+
+
+def test_an_error_of_the_same_source_takes_the_place_of_one_that_was_not_raised() -> None:
+    errors = ErrorsOfUser(lambda: None, lambda function, *arguments: function(*arguments))
+    raised = [errors.raise_in_poll(KafkaError(number)) for number in range(1000)]
+    with pytest.raises(KafkaError, match="999"):
+        errors.raise_next()
+    errors.raise_next()
+    assert all(one.is_done for one in raised)

@@ -7,8 +7,6 @@ import time
 import pytest
 from kafka import TopicPartition
 
-from compat_tests.hostile.raw_member import RawMember, int16, int32, string
-from compat_tests.hostile.request_counter import METADATA, counted_kafka
 from compat_tests.kafka_python.in_process import PROGRAM, consuming
 from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.group_of_members import GroupOfMembers
@@ -88,13 +86,6 @@ def test_records_that_were_fetched_of_the_old_topic_are_not_taken_for_those_of_t
 
 
 class TestMissingTopics:
-    def test_a_subscribed_topic_that_is_created_later_is_consumed(self, group: GroupOfMembers) -> None:
-        with consuming(group) as consumer:
-            consumer.subscribe([group.topic("orders"), f"late-{group.run}"])
-            polling_until(lambda: len(consumer.assignment()) == 2, consumer)
-            group.create_topic("late", 1)
-            polling_until(lambda: len(consumer.assignment()) == 3, consumer)
-
     def test_a_leader_asks_for_topics_of_other_members(self, group: GroupOfMembers) -> None:
         with consuming(group) as leader:
             polling_until(lambda: len(leader.assignment()) == 2, leader)
@@ -103,28 +94,3 @@ class TestMissingTopics:
                 polling_until(lambda: other._coordinator.member.in_group, leader, other)
                 group.create_topic("late", 1)
                 polling_until(lambda: len(other.assignment()) == 1, leader, other)
-
-    def test_they_are_not_asked_for_again_and_again_if_there_are_thousands(self) -> None:
-        few_bytes, names = 1000, [f"t{number:05}".encode() for number in range(2000)]
-        subscription = int16(0) + int32(len(names)) + b"".join(map(string, names)) + int32(-1)
-        with (
-            counted_kafka(**{"auto.create.topics.enable": "false"}) as (kafka, counter),
-            GroupOfMembers(kafka, PROGRAM, {"orders": 2}) as group,
-        ):
-            group.start("leader", ["cooperative-sticky"])
-            before = group.settle()
-            with RawMember(
-                kafka.bootstrap,
-                group.id,
-                metadata=subscription,
-                client_id="hopeful",
-                protocol="cooperative-sticky",
-            ) as hopeful:
-                hopeful.wait_until_assigned()
-                assert group.settle("leader", after=before).count("leader") == 2
-                asked = len(counter.requests("leader", METADATA))
-                group.wait_for(
-                    "more requests", lambda: len(counter.requests("leader", METADATA)) >= asked + 3
-                )
-                later = counter.requests("leader", METADATA)[asked:]
-        assert max(request.size for request in later) < few_bytes

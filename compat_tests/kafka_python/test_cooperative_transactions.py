@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import itertools
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor as StockAssignor
-from kafka.errors import KafkaError
+from kafka import KafkaProducer, TopicPartition
 
 from compat_tests.kafka_python.in_process import (
     PROGRAM,
@@ -157,127 +151,3 @@ def test_a_listener_that_asks_for_metadata_does_not_hold_the_next_join_back(kafk
             polling_until(lambda: listener.told("revoked"), first)
             until(lambda: first._coordinator.member.membership.generation >= 3)
             share(group, first, second)
-
-
-class Copier:
-    """A member that copies the records of a topic to another topic in transactions, on its own thread."""
-
-    def __init__(self, kind: Any, strategy: Any, group: GroupOfMembers, name: str) -> None:
-        self.refused = 0
-        self.error: BaseException | None = None
-        self._kind, self._strategy, self._group, self._name = kind, strategy, group, name
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join(HANG_S)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            self._copy()
-        except BaseException as error:
-            self.error = error
-
-    def _copy(self) -> None:
-        group = self._group
-        consumer = self._kind(
-            group.topic("orders"),
-            bootstrap_servers=group.kafka.bootstrap,
-            group_id=group.id,
-            partition_assignment_strategy=[self._strategy()],
-            auto_offset_reset="earliest",
-            enable_auto_commit=False,
-            isolation_level="read_committed",
-            heartbeat_interval_ms=200,
-            max_poll_records=5,
-        )
-        with contextlib.closing(consumer), contextlib.ExitStack() as stack:
-            consumer.partitions_for_topic(group.topic("orders"))
-            producer = stack.enter_context(transactional_producer(group, self._name))
-            while not self._stopping.is_set():
-                batch = consumer.poll(timeout_ms=100)
-                if not batch:
-                    continue
-                metadata = consumer.group_metadata()
-                time.sleep(0.1)  # The work within a transaction.
-                try:
-                    producer.begin_transaction()
-                    for tp, records in batch.items():
-                        for record in records:
-                            copy = f"{tp.partition}:{record.offset}".encode()
-                            producer.send(group.topic("copies"), copy, partition=0)
-                    ends = {tp: records[-1].offset + 1 for tp, records in batch.items()}
-                    producer.send_offsets_to_transaction(committed(ends), metadata)
-                    producer.commit_transaction()
-                except KafkaError:
-                    self.refused += 1
-                    # The old producer would commit the refused offsets in the next transaction.
-                    producer.abort_transaction()
-                    stack.close()
-                    producer = stack.enter_context(transactional_producer(group, self._name))
-                    for tp in batch.keys() & consumer.assignment():
-                        consumer.seek(tp, batch[tp][0].offset)
-
-
-def copies(group: GroupOfMembers) -> collections.Counter[bytes]:
-    reader = KafkaConsumer(
-        bootstrap_servers=group.kafka.bootstrap,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-        group_id=None,
-    )
-    with contextlib.closing(reader):
-        tp = TopicPartition(group.topic("copies"), 0)
-        reader.assign([tp])
-        end = reader.end_offsets([tp])[tp]
-        found: collections.Counter[bytes] = collections.Counter()
-
-        def is_read() -> bool:
-            for records in reader.poll(timeout_ms=100).values():
-                found.update(record.value for record in records)
-            return bool(reader.position(tp) >= end)
-
-        until(is_read)
-        return found
-
-
-@pytest.mark.parametrize(
-    ("kind", "strategy"),
-    [(CooperativeKafkaConsumer, None), (KafkaConsumer, StockAssignor)],
-    ids=["ours", "stock"],
-)
-def test_transactions_copy_each_record_once_while_members_join_and_leave(
-    kafka: Kafka, kind: Any, strategy: Any
-) -> None:
-    from kafka_assignors_kafka_python import CooperativeStickyAssignor
-
-    with GroupOfMembers(kafka, PROGRAM, {"orders": 6}) as group:
-        group.produce(40)
-        group.create_topic("copies", 1)
-        expected = {f"{partition}:{offset}".encode() for partition in range(6) for offset in range(40)}
-        numbers = itertools.count()
-        everyone: list[Copier] = []
-
-        def join() -> Copier:
-            copier = Copier(kind, strategy or CooperativeStickyAssignor, group, str(next(numbers)))
-            everyone.append(copier)
-            return copier
-
-        present = [join(), join()]
-        try:
-            for _ in range(3):
-                time.sleep(2)
-                present.append(join())
-                time.sleep(2)
-                present.pop(0).stop()
-            until(lambda: copies(group).keys() >= expected)
-        finally:
-            for copier in present:
-                copier.stop()
-        assert [copier.error for copier in everyone] == [None] * len(everyone)
-        assert copies(group) == dict.fromkeys(expected, 1)
-        if kind is CooperativeKafkaConsumer:
-            assert sum(copier.refused for copier in everyone) == 0

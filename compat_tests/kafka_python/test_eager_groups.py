@@ -8,17 +8,20 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import kafka
 import pytest
 from kafka import KafkaConsumer
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS
+from compat_tests.kafka_python.member import KNOWS_RACKS, KNOWS_STATIC_MEMBERS, KNOWS_TRANSACTIONS
 from compat_tests.kafka_python.test_assignor import hide_what_members_hold
 from compat_tests.scenarios.eager import EagerScenarios, SlowRevocationScenarios, StaticMemberScenarios
 from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
+from compat_tests.scenarios.lifecycle import LifecycleScenarios, LostWithTopicScenarios
 from compat_tests.scenarios.rack import RackScenarios
 from compat_tests.scenarios.standby import StandbyScenarios
+from compat_tests.scenarios.transaction import TransactionScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
@@ -28,6 +31,7 @@ from kafka_assignors_kafka_python import StickyAssignor, assignor
 PROGRAM = "compat_tests.kafka_python.member"
 COOPERATIVE = "compat_tests.kafka_python.cooperative_member"
 
+COMMITS_WITHOUT_END = kafka.__version__.startswith("2.0.")
 MAKES_INSTANCES = hasattr(AbstractPartitionAssignor, "supported_protocols")
 """kafka-python 3 makes an instance of an assignor class; 2.x uses the class itself."""
 
@@ -59,6 +63,23 @@ class TestStandby(StandbyScenarios):
 class TestConversion(ConversionScenarios):
     program = PROGRAM
     warns = False
+
+
+class TestLifecycle(LifecycleScenarios):
+    program = PROGRAM
+    auto_commit_outlives_topics = not COMMITS_WITHOUT_END
+
+
+if COMMITS_WITHOUT_END:
+
+    class TestLostWithTopic(LostWithTopicScenarios):
+        program = PROGRAM
+
+
+if KNOWS_TRANSACTIONS:  # 2.2 and later
+
+    class TestTransactions(TransactionScenarios):
+        program = PROGRAM
 
 
 if KNOWS_STATIC_MEMBERS:  # 2.3 and later
@@ -161,22 +182,6 @@ if not MAKES_INSTANCES:
                 after = settled(group, [first, second, third])
         assert after[0] < before[0]
         assert after[1] < before[1]
-
-
-def test_an_assignor_serves_consumers_of_different_groups(kafka: Kafka) -> None:
-    shared = StickyAssignor()
-    with (
-        GroupOfMembers(kafka, PROGRAM, {"orders": 4}) as orders,
-        GroupOfMembers(kafka, PROGRAM, {"payments": 2}) as payments,
-        polling(orders, shared) as first,
-        polling(payments, shared) as second,
-    ):
-        (alone,) = settled(orders, [first])
-        assert {tp.topic for tp in settled(payments, [second])[0]} == {payments.topic("payments")}
-        with polling(orders, shared) as third:
-            shares = settled(orders, [first, third])
-            assert shares[0] < alone
-            assert len(settled(payments, [second])[0]) == 2
 
 
 TWINS = "2 assignors with the name 'sticky'"

@@ -1,8 +1,7 @@
 """The rights that a consumer needs: with exactly these it consumes; without one it names the resource.
 
 If a right is removed while the consumer runs, each call that needs it names the resource. The consumer
-continues when it has the right again. The counts of its observers equal the requests to the broker and its
-responses.
+continues when it has the right again.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import asyncio
 import ssl
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any
 from unittest.mock import patch
@@ -21,14 +20,13 @@ from aiokafka.errors import KafkaError as AiokafkaError
 from confluent_kafka import Producer
 from kafka.errors import KafkaError as KafkaPythonError
 from kafka.net.connection import KafkaConnection
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
+from compat_tests.scenarios.in_process import polling_until
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
-from kafka_assignors_opentelemetry import OpenTelemetryObserver
 
 GROUP, TOPIC = "readers", "orders"
 NEEDED = (Right("Read", "Group", GROUP), Right("Read", "Topic", TOPIC))
@@ -108,6 +106,31 @@ def test_without_a_right_a_consumer_raises_which_resource_it_is(
     assert type(error.value).__name__ == f"{missing.resource}AuthorizationFailedError"
 
 
+def test_topics_of_others_that_a_leader_may_not_describe_do_not_concern_its_user(
+    secured: SecuredCluster,
+) -> None:
+    secured.cluster.delete_group(GROUP)
+    secured.cluster.create_topic("secrets", 2)
+    secrets = Right("Read", "Topic", "secrets")
+    quick = {"heartbeat_interval_ms": 200, "metadata_max_age_ms": 200}
+    with (
+        closing(
+            CooperativeKafkaConsumer(TOPIC, **settings(secured, secured.principal(*NEEDED)), **quick)
+        ) as leader,
+        closing(
+            CooperativeKafkaConsumer(
+                "secrets", **settings(secured, secured.principal(*NEEDED, secrets)), **quick
+            )
+        ) as other,
+    ):
+        polling_until(leader.assignment, leader)
+        cluster = leader._coordinator._cluster
+        polling_until(lambda: cluster.unauthorized_topics, leader, other)
+        for _ in range(3):  # Each refresh reports the unauthorized topic again.
+            seen = cluster._last_successful_refresh_ms
+            polling_until(lambda seen=seen: cluster._last_successful_refresh_ms > seen, leader, other)
+
+
 # ---- a right that is removed and granted again while the consumer runs
 
 PAUSE_S = 0.05
@@ -122,87 +145,7 @@ MOST_REQUESTS_A_SECOND, MOST_AT_ONCE = 13, 10
 0.1 s, and each call of the application sends a few requests."""
 
 
-ENDED = ("assigned", "member_id_given", "failed")
-"""The outcomes of a rebalance."""
-
-
-class Counting(OpenTelemetryObserver):
-    """An OpenTelemetry observer that also counts the events itself.
-
-    Attributes:
-        counts: the number of events by name; of rebalances, by their outcome; "refused" ended with an error.
-        owned: the partitions of the consumer.
-    """
-
-    def __init__(self) -> None:
-        self._reader = InMemoryMetricReader()
-        meter = MeterProvider(metric_readers=[self._reader]).get_meter("tests")
-        super().__init__(GROUP, meter=meter)
-        self.counts: Counter[str] = Counter()
-        self.owned: set[tuple[str, int]] = set()
-
-    def rebalance_begun(self, **facts: Any) -> None:
-        super().rebalance_begun(**facts)
-        self.counts["begun"] += 1
-
-    def rebalance_ended(self, **facts: Any) -> None:
-        super().rebalance_ended(**facts)
-        self.counts[facts["outcome"].value] += 1
-
-    def heartbeat_answered(self, **facts: Any) -> None:
-        super().heartbeat_answered(**facts)
-        self.counts["heartbeats" if facts["ok"] else "refused heartbeats"] += 1
-
-    def commit_answered(self, **facts: Any) -> None:
-        super().commit_answered(**facts)
-        self.counts["commits" if facts["ok"] else "refused commits"] += 1
-
-    def assigned(self, **facts: Any) -> None:
-        super().assigned(**facts)
-        self.owned |= facts["partitions"]
-
-    def revoked(self, **facts: Any) -> None:
-        super().revoked(**facts)
-        self.owned -= facts["partitions"]
-
-    def lost(self, **facts: Any) -> None:
-        super().lost(**facts)
-        self.owned -= facts["partitions"]
-
-    @property
-    def ended(self) -> int:
-        """The number of rebalances that have ended."""
-        return sum(self.counts[name] for name in ENDED)
-
-    def exported(self) -> tuple[Counter[str], int]:
-        """The counts and the number of owned partitions that OpenTelemetry exports."""
-        data = self._reader.get_metrics_data()
-        assert data is not None
-        counts: Counter[str] = Counter()
-        owned = 0
-        names = {
-            "kafka.consumer.heartbeat.duration": ("heartbeats", "refused heartbeats"),
-            "messaging.client.operation.duration": ("commits", "refused commits"),
-        }
-        for resource in data.resource_metrics:
-            for scope in resource.scope_metrics:
-                for metric in scope.metrics:
-                    for point in metric.data.data_points:
-                        if metric.name == "kafka.consumer.rebalance.begun":
-                            counts["begun"] += int(point.value)
-                        elif metric.name == "kafka.consumer.rebalance.duration":
-                            attributes = dict(point.attributes or {})
-                            outcome = str(attributes["kafka.consumer.rebalance.outcome"])
-                            counts[outcome] += point.count
-                            assert ("error.type" in attributes) is (outcome == "failed")
-                        elif metric.name == "kafka.consumer.assigned_partitions":
-                            owned = int(point.value)
-                        elif metric.name in names:
-                            counts[names[metric.name]["error.type" in point.attributes]] += point.count
-        return counts, owned
-
-
-class Polling:
+class Polling(RebalanceObserver):
     """An application that polls and commits in turn, and continues after errors.
 
     Attributes:
@@ -210,9 +153,8 @@ class Polling:
         last_error: the time of the last error, on the monotonic clock.
         records: the number of records received.
         sent: the number of requests, by Kafka's name.
-        observer: the observer of the consumer.
-        java: the consumer's metrics by Java's names; aiokafka has none.
-        assignment, enforce_rebalance: methods of the consumer.
+        observed: the number of rebalances by their outcome, and of refused heartbeats.
+        enforce_rebalance: a method of the consumer.
     """
 
     def __init__(self) -> None:
@@ -220,10 +162,14 @@ class Polling:
         self.last_error = 0.0
         self.records = 0
         self.sent: Counter[str] = Counter()
-        self.observer = Counting()
-        self.java: Callable[[], Mapping[str, Any]] = dict
-        self.assignment: Callable[[], Iterable[tuple[str, int]]] = tuple
+        self.observed: Counter[str] = Counter()
         self.enforce_rebalance: Callable[[], None] = int
+
+    def rebalance_ended(self, *, outcome: RebalanceOutcome, **_: Any) -> None:
+        self.observed[outcome.value] += 1
+
+    def heartbeat_answered(self, *, ok: bool, **_: Any) -> None:
+        self.observed["refused heartbeats"] += not ok
 
     def asks(self, request: Any) -> None:
         name, _, _ = type(request).__name__.partition("Request")
@@ -246,8 +192,8 @@ def play_with_aiokafka(scene: Callable[[Polling, Until], None], **settings: Any)
     with asyncio.Runner() as runner:  # type: ignore[attr-defined]  # Python 3.11
 
         async def start() -> CooperativeAIOKafkaConsumer:
-            consumer = CooperativeAIOKafkaConsumer(TOPIC, observer=polling.observer, **settings)
-            polling.assignment, polling.enforce_rebalance = consumer.assignment, consumer.enforce_rebalance
+            consumer = CooperativeAIOKafkaConsumer(TOPIC, observer=polling, **settings)
+            polling.enforce_rebalance = consumer.enforce_rebalance
             send = consumer._client.send
 
             async def counted(node: Any, request: Any, **options: Any) -> Any:
@@ -285,10 +231,9 @@ def play_with_kafka_python(scene: Callable[[Polling, Until], None], **settings: 
 
     with (
         patch.object(KafkaConnection, "_send_request", counted),
-        closing(CooperativeKafkaConsumer(TOPIC, observer=polling.observer, **settings)) as consumer,
+        closing(CooperativeKafkaConsumer(TOPIC, observer=polling, **settings)) as consumer,
     ):
-        polling.assignment, polling.enforce_rebalance = consumer.assignment, consumer.enforce_rebalance
-        polling.java = lambda: consumer.metrics()["consumer-coordinator-metrics"]
+        polling.enforce_rebalance = consumer.enforce_rebalance
 
         def run(condition: Callable[[Polling], bool]) -> None:
             deadline = time.monotonic() + HANG_S
@@ -302,23 +247,6 @@ def play_with_kafka_python(scene: Callable[[Polling, Until], None], **settings: 
                     time.sleep(PAUSE_S)
 
         scene(polling, run)
-
-
-def require_true_metrics(polling: Polling) -> None:
-    """All exported metrics agree with each other and with the requests to the broker."""
-    counts = polling.observer.counts.copy()
-    exported, owned = polling.observer.exported()
-    assert polling.observer.owned == set(polling.assignment()) == {(TOPIC, 0)}
-    assert owned == 1
-    assert counts["begun"] == polling.observer.ended == polling.sent["JoinGroup"]
-    for name in ("begun", *ENDED, "commits", "refused commits", "refused heartbeats"):
-        assert exported[name] == counts[name], name
-    if java := polling.java():
-        assert java["assigned-partitions"] == 1
-        assert java["rebalance-total"] == counts["assigned"]
-        # Java counts the response that gives a member its id, too.
-        assert java["failed-rebalance-total"] == counts["failed"] + counts["member_id_given"]
-        assert java["commit-total"] == counts["commits"] + counts["refused commits"]
 
 
 @pytest.mark.parametrize("play", [play_with_aiokafka, play_with_kafka_python])
@@ -341,7 +269,7 @@ def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_whe
             before = polling.sent.copy()
             begin = time.monotonic()
             until(lambda _: time.monotonic() > begin + LOSS_S)
-            counts = polling.observer.counts
+            counts = polling.observed
             if right.resource == "Group":  # A member is refused when it is in the group, and when it joins.
                 until(lambda _: counts["refused heartbeats"] > 0)
                 failed = counts["failed"]
@@ -363,8 +291,6 @@ def test_a_right_that_goes_is_named_without_a_storm_and_the_consumer_goes_on_whe
         until(lambda polling: polling.records > read and time.monotonic() > polling.last_error + CALM_S)
         # A member consumes and commits while it joins again.
         until(lambda _: right.resource != "Group" or counts["assigned"] > assigned)
-        until(lambda polling: counts["begun"] == polling.observer.ended)
-        require_true_metrics(polling)
 
     play(
         scene,

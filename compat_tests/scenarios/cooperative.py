@@ -282,6 +282,11 @@ class CooperativeGroupScenarios:
             for name in ("a0", "b0"):
                 group.start(name, ["range"], program=self.eager_program)
             settled = group.settle()
+            # A member that skips the first restart is told how to change over.
+            group.join("hasty")
+            refused = group.wait_for_report("hasty", "failed", "INCONSISTENT_GROUP_PROTOCOL")["error"]
+            assert "InconsistentGroupProtocolError" in refused
+            assert "do not list the strategies of this one (cooperative-sticky)" in refused
             settled = roll(["a0", "b0"], ["a1", "b1"], settled, [STRATEGY, "range"])
             settled = roll(["a1", "b1"], ["a2", "b2"], settled, [STRATEGY])
             group.join("c2")

@@ -31,6 +31,7 @@ class InProcess(ABC):
         program: the module of a member in a process of its own.
         plugin, sources: the modules of our assignors and of the sources of weights.
         topic_partition, listener_class: the client's TopicPartition, and a listener that records its calls.
+        rebalance_timeout: the setting with which a rebalance waits for as long as a test may take.
         commit_errors: what a commit of a revoked partition may raise.
         stock_assignors: what the client's own consumer takes as an assignor.
     """
@@ -40,6 +41,7 @@ class InProcess(ABC):
     sources: ModuleType
     topic_partition: Callable[[str, int], Any]
     listener_class: Callable[..., Any]
+    rebalance_timeout: Mapping[str, int]
     commit_errors: tuple[type[Exception], ...]
     stock_assignors: Sequence[Any]
 
@@ -52,7 +54,8 @@ class InProcess(ABC):
         """A context manager with a consumer of the group's topics, from their beginning, without autocommit.
 
         It has the methods of the client's consumer, and in addition `poll(timeout_ms)`, `commit` with numbers
-        as offsets, `close()`, and `member`, the state of the protocol. A listener has it as `consumer`.
+        as offsets, `close()`, `coordinator`, and `member`, the state of the protocol. A listener has it as
+        `consumer`.
         """
 
     @abstractmethod
@@ -253,6 +256,14 @@ class ConsumerScenarios(InProcess):
             consumer.subscribe(list(group.topics))
             group.produce(5)
             assert read_first(consumer, 4) == {0: 0, 1: 10, 2: 0, 3: 0}
+
+    def test_a_subscribed_topic_that_is_created_later_is_consumed(self, kafka: Kafka) -> None:
+        """With the client's default metadata age of five minutes, which is longer than `HANG_S`."""
+        with GroupOfMembers(kafka, self.program, {"orders": 2}) as group, self.consuming(group) as consumer:
+            consumer.subscribe([group.topic("orders"), f"late-{group.run}"])
+            polling_until(lambda: len(consumer.assignment()) == 2, consumer)
+            group.create_topic("late", 1)
+            polling_until(lambda: len(consumer.assignment()) == 3, consumer)
 
     def test_records_and_commits_flow_while_the_group_waits_for_a_member_that_does_not_join(
         self, kafka: Kafka

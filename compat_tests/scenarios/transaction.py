@@ -22,8 +22,7 @@ Record = tuple[str, int, int]
 class TransactionalWriter:
     """Writes records to all partitions of a group's topics, in transactions that the test ends."""
 
-    def __init__(self, group: GroupOfMembers, *, timeout_ms: int = 60_000) -> None:
-        """`timeout_ms`: the broker aborts a transaction that is open for longer."""
+    def __init__(self, group: GroupOfMembers) -> None:
         from confluent_kafka import Producer
 
         self._group = group
@@ -31,7 +30,6 @@ class TransactionalWriter:
             {
                 "bootstrap.servers": group.kafka.bootstrap,
                 "transactional.id": f"writer-{group.id}",
-                "transaction.timeout.ms": timeout_ms,
             }
         )
         self._producer.init_transactions(30)

@@ -18,11 +18,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.received_bytes import received_by_port
 
 __all__ = [
-    "LONG_ENOUGH_S",
     "STRATEGIES",
     "MemberSpec",
     "Orders",
@@ -38,9 +36,6 @@ STRATEGIES = "compat_tests.strategies"
 machine_time = time.monotonic
 """The clock of reports. A test may replace a process's `time.monotonic`, but not this reference."""
 
-LONG_ENOUGH_S = HANG_S
-"""A timeout for answers on a busy machine; a leader still waits for at most a third of its session."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MemberSpec:
@@ -49,10 +44,8 @@ class MemberSpec:
     - `sticky` …: our assignor of this strategy;
     - `stock:sticky`: the client's own assignor;
     - `rollout:2`: our `rollout`, for a member that runs release 2;
-    - `weighted:10`: our `weighted`; the weight of a partition is its lag plus 10;
     - `rack-aware-sticky:1.5`: our assignor, in which one rack miss costs as much as 1.5 moves;
     - `module:attribute`: our assignor of a third-party strategy;
-    - `/path/to/FILE.py:attribute`: our assignor of the strategy in this file;
     - `guarded:sticky`: our assignor with `stay_classic`;
     - `class:sticky`: our class where an instance belongs;
     - `naive:cooperative-sticky`: ours, but a leader does not see what the members still hold;
@@ -127,7 +120,6 @@ class Orders:
         busy: the application is busy and does not poll the client.
         pause_s: how long the listener takes, in seconds.
         draining: what a member of `rollout` announces from here on; None for no change.
-        rejoin: a cooperative member joins again.
 
     On the order `count`, it reports how many bytes the process has received from each port since it started.
     """
@@ -136,7 +128,6 @@ class Orders:
         self.busy = False
         self.pause_s = 0.0
         self.draining: bool | None = None
-        self.rejoin = False
         self._reporter = reporter
         self._topics: list[str] | None = None
         threading.Thread(target=self._listen, daemon=True).start()
@@ -151,18 +142,15 @@ class Orders:
         self.busy = order.get("busy", self.busy)
         self.pause_s = order.get("pause_s", self.pause_s)
         self.draining = order.get("draining", self.draining)
-        self.rejoin = order.get("rejoin", self.rejoin)
         if "count" in order:
             self._reporter.report("received", count=order["count"], by_port=received_by_port())
 
     def announce(self, consumer: Any, assignors: Iterable[Any]) -> None:
-        """Make a cooperative consumer announce or rejoin if it was ordered since the last call."""
+        """Make a cooperative consumer announce and rejoin if it was ordered since the last call."""
         draining, self.draining = self.draining, None
-        rejoin, self.rejoin = self.rejoin, False
         if draining is not None:
             for assignor in assignors:
                 assignor.strategy.announce(draining=draining)
-        if rejoin or draining is not None:
             consumer.enforce_rebalance()
 
     def new_topics(self) -> list[str] | None:

@@ -146,12 +146,10 @@ class StuckWithThree(Strategy):
     protocols = CooperativeSticky.protocols
 
     def __init__(self) -> None:
-        self.asked: list[Group] = []
         self.stuck = threading.Event()
         self.released = threading.Event()
 
     def assign(self, group: Group) -> Assignment:
-        self.asked.append(group)
         if len(group.members) == 3 and not self.stuck.is_set():
             self.stuck.set()
             assert self.released.wait(HANG_S)

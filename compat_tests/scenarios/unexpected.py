@@ -1,0 +1,178 @@
+"""An unexpected error in each part of a cooperative consumer of either client, and a computer that sleeps."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from compat_tests.scenarios.in_process import InProcess, polling_until, share
+from compat_tests.support.group_of_members import GroupOfMembers
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.injected_errors import Announcing, InjectedError, Once, members_of
+from compat_tests.support.kafka_cluster import Kafka
+from kafka_assignors.rebalance import lease, session
+
+__all__ = ["Reader", "UnexpectedScenarios"]
+
+UNKNOWN_TOPIC, LOADING, NOT_COORDINATOR = 3, 14, 16
+
+
+class Reader:
+    """Polls, and records the number of records and the errors."""
+
+    def __init__(self, consumer: Any, error: type[Exception]) -> None:
+        self._consumer, self._error = consumer, error
+        self.read = 0
+        self.told: list[str] = []
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + HANG_S
+        while not condition():
+            assert time.monotonic() < deadline
+            try:
+                self.read += sum(map(len, self._consumer.poll(timeout_ms=50).values()))
+            except self._error as error:
+                self.told.append(str(error))
+
+
+class UnexpectedScenarios(InProcess):
+    """`requesting`, `watching`, `stock`: the classes of our coordinator, and the client's own below it."""
+
+    requesting: Any
+    watching: Any
+    stock: Any
+    kafka_error: type[Exception]
+
+    @abstractmethod
+    def refresh_metadata(self, consumer: Any) -> None:
+        """Request the metadata of the cluster."""
+
+    @abstractmethod
+    def hold_requests(self, consumer: Any) -> Callable[[], object]:
+        """Hold the requests of the coordinator until the returned function is called."""
+
+    @abstractmethod
+    def must_deliver_nothing(self, consumer: Any) -> None:
+        """Check that calls for records deliver none of those in the buffer."""
+
+    @abstractmethod
+    def open_connections(self, consumer: Any) -> int: ...
+
+    @pytest.mark.parametrize(
+        "fault", ["member_data", "join", "lead", "sync", "assigned", "heartbeat", "metadata"]
+    )
+    def test_an_unexpected_error_is_told_and_the_consumer_goes_on_and_leaves(
+        self, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, fault: str
+    ) -> None:
+        owner, name = {
+            "member_data": (Announcing, "member_data"),
+            "join": (self.requesting, "join_group"),
+            "lead": (self.watching, "remember_topics"),
+            "sync": (self.requesting, "sync_group"),
+            "assigned": (session, "read_assignment"),
+            "heartbeat": (self.requesting, "send_heartbeat"),
+            "metadata": (self.stock, "_handle_metadata_update"),
+        }[fault]
+        self.goes_on_after(kafka, monkeypatch, owner, name)
+
+    def goes_on_after(
+        self, kafka: Kafka, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, **settings: Any
+    ) -> None:
+        """The first call of this function raises; the user is told, and the consumer goes on, and leaves."""
+        listener, ours = self.listener(), self.plugin
+        strategies = [ours.assignor(Announcing())]
+        settings |= {"session_timeout_ms": 45_000, "partition_assignment_strategy": strategies}
+        with GroupOfMembers(kafka, self.program, {"orders": 2}) as group:
+            group.produce(10)
+            with self.consuming(group, listener, **settings) as consumer:
+                reader = Reader(consumer, self.kafka_error)
+                reader.until(lambda: reader.read)
+                once = Once(getattr(owner, name))
+                monkeypatch.setattr(owner, name, once)
+                consumer.enforce_rebalance()
+                if name == "_handle_metadata_update":
+                    self.refresh_metadata(consumer)
+                reader.until(lambda: once.has_raised)
+                reader.until(lambda: reader.told)
+                assigned = len(listener.calls)
+                consumer.enforce_rebalance()
+                reader.until(lambda: len(listener.calls) > assigned)
+                before = reader.read
+                group.produce(10)
+                reader.until(lambda: reader.read > before)
+            assert listener.calls[-1] == ("revoked", self.of(group, 0, 1))
+            assert members_of(kafka, group.id) == 0
+        assert all("injected" in error for error in reader.told)
+
+    def test_a_machine_that_fails_is_told_and_the_consumer_still_tells_its_listener_and_leaves(
+        self, kafka: Kafka
+    ) -> None:
+        def fail(event: Any) -> None:
+            raise InjectedError("injected")
+
+        listener = self.listener()
+        with GroupOfMembers(kafka, self.program, {"orders": 2}) as group:
+            with self.consuming(group, listener) as consumer:
+                polling_until(lambda: listener.told("assigned"), consumer)
+                consumer.coordinator.handle = fail
+                reader = Reader(consumer, self.kafka_error)
+                reader.until(lambda: reader.told)
+            assert "injected" in reader.told[0]
+            assert listener.calls[-1] == ("lost", self.of(group, 0, 1))
+            assert members_of(kafka, group.id) == 0
+
+    def test_a_leave_request_that_cannot_be_made_keeps_the_consumer_from_nothing_else(
+        self, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        listener, once = self.listener(), Once(self.requesting.leave_group)
+        with GroupOfMembers(kafka, self.program, {"orders": 2}) as group:
+            with self.consuming(group, listener) as consumer:
+                share(group, consumer)
+                monkeypatch.setattr(self.requesting, "leave_group", once)
+            assert once.has_raised
+            assert listener.calls[-1] == ("revoked", self.of(group, 0, 1))
+            assert self.open_connections(consumer) == 0
+
+    @pytest.mark.parametrize("passing", [LOADING, NOT_COORDINATOR])
+    def test_beside_a_partition_whose_commit_failed_for_good_the_others_are_tried_again(
+        self, kafka: Kafka, passing: int
+    ) -> None:
+        async def answer(sent: Any) -> Any:
+            codes = await sent
+            requested.append({number for _, number in codes})
+            return {tp: answers.pop(tp[1], code) for tp, code in codes.items()}
+
+        answers, requested = {0: UNKNOWN_TOPIC, 1: passing}, list[set[int]]()
+        with GroupOfMembers(kafka, self.program, {"orders": 3}) as group, self.consuming(group) as consumer:
+            share(group, consumer)
+            gone, busy, fine = sorted(self.of(group, 0, 1, 2))
+            commit = consumer.coordinator.offset_commit
+            consumer.coordinator.offset_commit = lambda *request: answer(commit(*request))
+            with pytest.raises(self.kafka_error, match=f"{gone.topic}-0") as error:
+                consumer.commit({gone: 1, busy: 2, fine: 3})
+            assert type(error.value).__name__ == "UnknownTopicOrPartitionError"
+            assert requested == [{0, 1, 2}, {1}]
+            assert consumer.committed(busy) == 2
+            consumer.commit({gone: 4})
+
+    def test_after_the_computer_has_slept_nothing_is_delivered_until_the_coordinator_has_answered(
+        self, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        awake = lease.clock
+        with GroupOfMembers(kafka, self.program, {"orders": 1}) as group:
+            group.produce(100)
+            with self.consuming(group, max_poll_records=1, session_timeout_ms=30_000) as consumer:
+                reader = Reader(consumer, self.kafka_error)
+                reader.until(lambda: reader.read)  # More records are in the buffer.
+                answer = self.hold_requests(consumer)
+                monkeypatch.setattr(lease, "clock", lambda: awake() + 90)
+                generation = consumer.member.membership.generation
+                self.must_deliver_nothing(consumer)
+                answer()
+                before = reader.read
+                reader.until(lambda: reader.read > before)
+                assert consumer.member.membership.generation > generation  # The consumer has joined again.
