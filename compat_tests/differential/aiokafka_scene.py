@@ -242,8 +242,8 @@ class Scene(Play):
 
     async def expel(self) -> None:
         """Remove the consumer from its group."""
-        member_id = self.consumer._coordinator.member_id
-        await asyncio.get_running_loop().run_in_executor(None, expel, self.stage.kafka, self.group, member_id)
+        who = self.stage.kafka.bootstrap, self.group, self.consumer._coordinator.member_id
+        await asyncio.get_running_loop().run_in_executor(None, expel, *who)
 
     async def settled_beside(self, holder: Holder) -> None:
         """Wait until the consumer and the holder share a generation, and each partition has a position."""

@@ -63,9 +63,9 @@ class _Expeller(RawMember):
             self._leave(connection)
 
 
-def expel(kafka: Kafka, group: str, member_id: str) -> None:
+def expel(bootstrap: str, group: str, member_id: str) -> None:
     """Remove a member from its group, as an administrator can. The next response tells the member."""
-    _Expeller(kafka.bootstrap, group, metadata=b"", client_id="administrator").expel(member_id)
+    _Expeller(bootstrap, group, metadata=b"", client_id="administrator").expel(member_id)
 
 
 class _Reader(RawMember):

@@ -222,7 +222,7 @@ class Scene(Play):
 
     def expel(self) -> None:
         """Remove the consumer from its group."""
-        expel(self.stage.kafka, self.group, self.consumer._coordinator._generation.member_id)
+        expel(self.stage.kafka.bootstrap, self.group, self.consumer._coordinator._generation.member_id)
 
     def until(self, what: Callable[[], object]) -> None:
         deadline = time.monotonic() + HANG_S
