@@ -1,0 +1,222 @@
+"""Compares our consumers with those of aiokafka and kafka-python for every public method, in every state."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+import uuid
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Producer
+from kafka import KafkaConsumer
+
+from compat_tests.differential import (
+    aiokafka_scene,
+    aiokafka_states,
+    kafka_python_scene,
+    kafka_python_states,
+)
+from compat_tests.differential.calls import AIOKAFKA, KAFKA_PYTHON, Calls
+from compat_tests.differential.comparison import (
+    Both,
+    Comparison,
+    Difference,
+    compare,
+    read_table,
+    stale_parts,
+)
+from compat_tests.differential.language import PARTITIONS, RECORDS, Observations, Scenario
+from compat_tests.differential.scenarios import CONSTRUCTING_STATE, public_names, quiet, sampled, scenarios_of
+from compat_tests.differential.scene import ATTEMPTS, Stage
+from compat_tests.support.hang_limit import HANG_S
+from compat_tests.support.kafka_cluster import Kafka
+from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer
+from kafka_assignors_kafka_python import CooperativeKafkaConsumer
+
+pytestmark = pytest.mark.timeout(900)
+
+_AIOKAFKA_AT_A_TIME, _KAFKA_PYTHON_AT_A_TIME = 40, 24
+_THREADS = 300
+"""Threads for members that hold a group; a scene of aiokafka has three at most."""
+
+
+class Run:
+    """Performs the scenarios of one client on one broker."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self._kafka = kafka
+        self._run = uuid.uuid4().hex[:8]
+        self._topics = {role: f"{role}-{self._run}" for role in ("orders", "elsewhere", "nowhere")}
+        self._numbers = itertools.count()
+        kafka.create_topic(self._topics["orders"], PARTITIONS)
+        kafka.create_topic(self._topics["elsewhere"], 1)
+        producer = Producer({"bootstrap.servers": kafka.bootstrap})
+        for partition in range(PARTITIONS):
+            for _ in range(RECORDS):
+                producer.produce(self._topics["orders"], b"order", partition=partition)
+        assert producer.flush(HANG_S) == 0
+
+    def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
+        raise NotImplementedError
+
+
+class AiokafkaRun(Run):
+    """Performs scenarios of aiokafka's consumers on one broker."""
+
+    def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
+        return self._on_a_loop(self._perform(scenarios, patience_s))
+
+    def _on_a_loop(self, what: Coroutine[Any, Any, Any]) -> Any:
+        loop = aiokafka_scene.scene_loop()
+        with ThreadPoolExecutor(_THREADS) as threads:
+            loop.set_default_executor(threads)
+            try:
+                return loop.run_until_complete(what)
+            finally:
+                loop.close()
+
+    async def _perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
+        some = asyncio.Semaphore(_AIOKAFKA_AT_A_TIME)
+
+        async def observe(kind: type[AIOKafkaConsumer], scenario: Scenario) -> Observations:
+            async with some:
+                for _ in range(ATTEMPTS):
+                    scene = aiokafka_scene.Scene(stage, kind, scenario, next(self._numbers))
+                    await asyncio.create_task(aiokafka_states.play(scene))
+                    if scene.is_reached:
+                        break
+                return scene.observed
+
+        async with aiokafka_scene.AIOStage(self._kafka, self._topics, self._run, patience_s) as stage:
+            kinds = (AIOKafkaConsumer, CooperativeAIOKafkaConsumer)
+            found = await asyncio.gather(*(observe(kind, each) for each in scenarios for kind in kinds))
+        return list(zip(found[::2], found[1::2], strict=True))
+
+
+class KafkaPythonRun(Run):
+    """Performs scenarios of kafka-python's consumers on one broker."""
+
+    def perform(self, scenarios: Sequence[Scenario], patience_s: float) -> Sequence[Both]:
+        stage = Stage(self._kafka, self._topics, self._run, patience_s)
+        kinds = (KafkaConsumer, CooperativeKafkaConsumer)
+
+        def observe(scenario: Scenario, kind: type[KafkaConsumer]) -> Observations:
+            for _ in range(ATTEMPTS):
+                scene = kafka_python_scene.Scene(stage, kind, scenario, next(self._numbers))
+                kafka_python_states.play(scene)
+                if scene.is_reached:
+                    break
+            return scene.observed
+
+        with ThreadPoolExecutor(_KAFKA_PYTHON_AT_A_TIME) as threads:
+            pairs = itertools.product(scenarios, kinds)
+            found = list(threads.map(lambda pair: observe(*pair), pairs))
+        return list(zip(found[::2], found[1::2], strict=True))
+
+
+@dataclass(frozen=True)
+class Client:
+    stock: type
+    ours: type
+    run: type[Run]
+    states: Mapping[str, Any]
+    calls: Calls
+    patience_s: float
+
+    @property
+    def scenarios(self) -> list[Scenario]:
+        return [each for state in self.states for each in scenarios_of(state, self.calls)]
+
+
+CLIENTS = {
+    "aiokafka": Client(
+        AIOKafkaConsumer, CooperativeAIOKafkaConsumer, AiokafkaRun, aiokafka_states.STATES, AIOKAFKA, 1.0
+    ),
+    "kafka-python": Client(
+        KafkaConsumer, CooperativeKafkaConsumer, KafkaPythonRun, kafka_python_states.STATES, KAFKA_PYTHON, 1.5
+    ),
+}
+TABLES = {name: read_table(name) for name in CLIENTS}
+
+
+@pytest.fixture(scope="module")
+def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Comparison:
+    """The scenarios of a client, performed and compared; a sample if no exhaustive test is selected."""
+    client = CLIENTS[request.param]
+    complete = any(item.get_closest_marker("exhaustive") for item in request.session.items)
+    scenarios = client.scenarios if complete else sampled(client.scenarios)
+    with quiet():
+        found = compare(
+            scenarios,
+            TABLES[request.param],
+            client.run(kafka).perform,
+            patience_s=client.patience_s,
+            certain_s=10.0,
+            complete=complete,
+        )
+    print(f"\n{request.param}: {found}")
+    assert _io_threads_left() == [], "They log in the midst of later tests."
+    return found
+
+
+def _io_threads_left() -> list[str]:
+    """The I/O threads that still run after a time in which they may end."""
+    deadline = time.monotonic() + HANG_S
+    while True:
+        left = [each.name for each in threading.enumerate() if each.name.startswith("kafka-io-")]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("compared", "state"),
+    [(name, state) for name, client in CLIENTS.items() for state in client.states],
+    indirect=["compared"],
+)
+def test_in_this_state_every_call_has_the_same_outcome_but_for_what_the_table_allows(
+    compared: Comparison, state: str
+) -> None:
+    unexpected = [str(found) for found in compared.unexpected if found.state == state]
+    assert not unexpected, "\n" + "\n".join(unexpected)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("compared", "row"),
+    [
+        pytest.param(name, row, id=f"{name}-{row.reason[:60]}")
+        for name, table in TABLES.items()
+        for row in table
+    ],
+    indirect=["compared"],
+)
+def test_each_difference_in_the_table_occurs_in_each_state_and_call_that_it_names(
+    compared: Comparison, row: Difference
+) -> None:
+    assert not stale_parts(row, compared)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("compared", "name"), [(name, name) for name in CLIENTS], indirect=["compared"])
+def test_every_public_method_is_called_in_every_state(compared: Comparison, name: str) -> None:
+    methods = public_names(CLIENTS[name].stock) | public_names(CLIENTS[name].ours)
+    for state, calls in compared.cells.items():
+        called = {call.partition("(")[0] for call in calls}
+        assert called == ({"__init__"} if state == CONSTRUCTING_STATE else methods), state
+
+
+@pytest.mark.parametrize("client", CLIENTS.values(), ids=CLIENTS)
+def test_the_sample_of_a_default_run_has_each_state_and_each_method(client: Client) -> None:
+    chosen = sampled(client.scenarios)
+    assert {each.state for each in chosen} == set(client.states)
+    assert {call.method for each in chosen for call in each.calls} == {
+        call.method for each in client.scenarios for call in each.calls
+    }
