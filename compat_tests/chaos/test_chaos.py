@@ -5,27 +5,22 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
-import time
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
 import pytest
-from confluent_kafka import Consumer
 
 from compat_tests.chaos import chaos_group, plan
-from compat_tests.chaos.actions import Action, Freeze, Join, Leave, SlowListener, Stall
-from compat_tests.chaos.chaos_group import KINDS, ChaosGroup
+from compat_tests.chaos.actions import Action, Freeze, Join, Leave, SlowListener
+from compat_tests.chaos.chaos_group import KINDS
 from compat_tests.chaos.plan import Step
 from compat_tests.chaos.rules import Violation, judge
 from compat_tests.chaos.run import play, run
 from compat_tests.interop.mixed_group import Kind
-from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.jvm import compile_java, java_command
 from compat_tests.support.kafka_cluster import KafkaCluster
-from compat_tests.support.member_reports import MemberSpec
 
 ROUNDS: Mapping[str, tuple[int, Sequence[str]]] = {
     "commits": (2227, list(KINDS)),
@@ -58,6 +53,13 @@ def test_a_round_of_chaos_breaks_no_rule(
 def test_the_rounds_of_the_chaos_test_have_every_kind_of_event() -> None:
     rounds = [next(iter(plan.plan(seed, kinds))) for seed, kinds in ROUNDS.values()]
     assert {type(step.action) for steps in rounds for step in steps} == set(get_args(Action))
+
+
+def test_the_program_of_make_chaos_needs_no_pytest() -> None:
+    code = "import sys; sys.modules['pytest'] = None; "
+    code += "from compat_tests.chaos.__main__ import main; main(['--help'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, "--minutes" in done.stdout) == (0, True), done.stderr
 
 
 BOTH = ("orders", "payments")
@@ -113,55 +115,3 @@ def test_a_static_member_that_does_not_join_in_time_delivers_nothing_that_others
         if one.member_id in after.assigned and after.leaves_out(one.member_id, giving.number)
     }
     assert left_out == late.keys()
-
-
-def test_a_static_member_of_librdkafka_that_had_to_begin_again_forgets_what_it_had(
-    brokers: KafkaCluster,
-) -> None:
-    joins = [Step(0, Join("a", "librdkafka", BOTH, static=True)), Step(0, Join("b", "aiokafka", BOTH))]
-    # If the member still has records in its buffer, its next commit makes the consumer unusable.
-    too_long = Stall("a", plan.MAX_POLL_INTERVAL_S + 4)
-    assert violations(brokers, joins, [Step(0, too_long), Step(9, Join("c", "aiokafka", BOTH))]) == []
-
-
-def test_a_static_member_of_another_client_that_was_fenced_is_started_again(brokers: KafkaCluster) -> None:
-    with ChaosGroup(brokers) as group:
-        group.carry_out([Step(0, Join("a", "java", BOTH, static=True)), Step(0, Join("b", "aiokafka", BOTH))])
-        group.come_to_rest_in_time()
-        fenced = group.members["a"]
-        namesake = Consumer(
-            {
-                "bootstrap.servers": brokers.bootstrap,
-                "group.id": group.id,
-                "group.instance.id": "a",
-                "partition.assignment.strategy": "cooperative-sticky",
-                "enable.auto.commit": False,
-            }
-        )
-        namesake.subscribe(list(group.topics))
-        deadline = time.monotonic() + HANG_S
-        while fenced.running and time.monotonic() < deadline:
-            namesake.poll(0.1)
-        namesake.close()
-        group.come_to_rest_in_time()
-        assert group.members["a"] is not fenced
-        assert group.crashed() == {}
-
-
-def test_java_members_report_on_the_clock_of_the_others() -> None:
-    spec = MemberSpec(
-        "a", "127.0.0.1:1", "no-such-group", ["orders"], ["cooperative-sticky"], max_poll_interval_ms=10_000
-    )
-    begin = time.monotonic()
-    # The member's standard input is at its end, so it stops at once.
-    done = subprocess.run(
-        java_command("ReportingMember", spec.to_json(), classes=compile_java()),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=HANG_S,
-        check=True,
-    )
-    end = time.monotonic()
-    reports = [json.loads(line) for line in done.stdout.splitlines() if line.startswith(b"{")]
-    assert [report["event"] for report in reports] == ["stopped", "closed"]
-    assert all(begin < report["at"] < end for report in reports)

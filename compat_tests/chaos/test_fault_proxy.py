@@ -113,20 +113,6 @@ def wait_for(condition: object) -> None:
         time.sleep(0.01)
 
 
-def test_without_a_fault_all_bytes_pass_in_any_size_and_pieces(proxy: FaultProxy) -> None:
-    with connect(proxy) as connection:
-        large = request(METADATA, "a", bytes(300_000))
-        sender = threading.Thread(target=connection.sendall, args=[large])
-        sender.start()
-        received = 0
-        while received < len(large):
-            received += len(connection.recv(65536))
-        sender.join()
-        for byte in request(HEARTBEAT, "a"):
-            assert answers(connection, bytes([byte]))
-        assert proxy.connections("a") == 1
-
-
 def test_a_black_hole_swallows_without_a_reset_and_never_comes_back_to_life(
     proxy: FaultProxy, echo: Echo
 ) -> None:
@@ -232,12 +218,6 @@ def test_a_fault_concerns_the_client_the_broker_and_the_kind_of_connection_that_
             assert answers(other, request(HEARTBEAT, "b"))
             heartbeats.sendall(request(HEARTBEAT, "a"))
             assert is_silent(heartbeats)
-
-
-def test_a_broker_that_is_away_ends_connections_at_once(proxy: FaultProxy, echo: Echo) -> None:
-    echo.close()
-    with connect(proxy) as connection:
-        assert connection.recv(1) == b""
 
 
 def test_clients_find_every_broker_through_the_proxy_and_nowhere_else(brokers: KafkaCluster) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from compat_tests.chaos import plan
-from compat_tests.chaos.actions import FillDisk, FillExecutor, Freeze, Join, Kill, Leave, Suspend, TakeRight
+from compat_tests.chaos.actions import FillExecutor, Freeze, Join, Kill, Leave, Suspend
 from compat_tests.chaos.ledger import Ending, Ledger
 from compat_tests.chaos.plan import Step
-from compat_tests.chaos.rights import Right
 from compat_tests.chaos.rules import judge
 from compat_tests.chaos.run import play
 from compat_tests.support.kafka_cluster import KafkaCluster
@@ -48,29 +47,6 @@ def test_a_leader_whose_default_executor_is_full_leads_and_keeps_what_it_has(
     assert_kept(ledger)
     assert {one.leader for one in ledger.generations} == {"a"}
     assert not [one for one in ledger.ownerships if one.ending is Ending.LOST]
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("kind", ["aiokafka", "kafka-python"])
-def test_a_member_that_lost_a_right_goes_on_when_it_has_it_again(brokers: KafkaCluster, kind: str) -> None:
-    # The members lack a right one at a time; the other one then owns the partitions.
-    rights = [Step(0, TakeRight("a", Right.READ_GROUP, PAST_THE_SESSION_S))]
-    topics = [
-        Step(0, TakeRight("a", Right.DESCRIBE_TOPICS, 4)),
-        Step(5, TakeRight("b", Right.READ_TOPICS, 4)),
-    ]
-    ledger = play(brokers, joins(a=kind, b=kind), rights, topics)
-    assert_kept(ledger)
-    assert {one.member for one in ledger.ownerships if one.ending is Ending.OPEN} == {"a", "b"}
-
-
-@pytest.mark.exhaustive
-def test_a_broker_whose_disk_is_full_ends_and_nothing_that_it_confirmed_is_lost(
-    brokers: KafkaCluster,
-) -> None:
-    ledger = play(brokers, joins(a="aiokafka", b="kafka-python"), [Step(0, FillDisk(1, 1.0))])
-    assert_kept(ledger)
-    assert len(ledger.outages) == 1
 
 
 @pytest.mark.exhaustive

@@ -143,17 +143,6 @@ def test_no_commit_of_a_member_is_accepted_after_it_was_told_that_the_partition_
     assert late(4.5, 1, outages=[Outage(4.6, 9)])
 
 
-def test_what_a_member_owned_when_it_died_may_be_committed_afterwards() -> None:
-    ledger = Ledger(ownerships=[owns("a", 1, 4, Ending.DIED)], commits=[Commit(4.5, 1, P, 9, "a", 1)])
-    assert not [*RULES["nothing is committed after its revocation"](ledger)]
-
-
-def test_the_number_of_another_process_of_a_member_says_nothing_about_its_partitions() -> None:
-    restarted = [owns("a", 1, 4, Ending.REVOKED, number=7), owns("a_2", 6, number=1)]
-    ledger = Ledger(ownerships=restarted, commits=[Commit(6.5, 1, P, 9, "a", 1)])
-    assert not [*RULES["nothing is committed after its revocation"](ledger)]
-
-
 def test_a_member_announces_only_partitions_that_a_generation_gave_it() -> None:
     ledger = dataclasses.replace(HANDED_OVER, generations=HANDED_OVER.generations[:2])
     assert "partitions are announced only if given" in broken(ledger)
@@ -195,15 +184,6 @@ def test_an_owner_that_the_coordinator_counts_in_is_live_until_it_has_given_up()
     assert "for 0.500 s" in found.text
 
 
-def test_two_members_that_one_generation_gave_the_same_are_two_live_owners() -> None:
-    both = dataclasses.replace(
-        HANDED_OVER,
-        generations=[generation(0.9, 1, a=P, b=P)],
-        ownerships=[owns("a", 1), owns("b", 5)],
-    )
-    assert "no partition has two live owners" in broken(both)
-
-
 def test_a_late_announcement_of_an_older_generation_makes_a_zombie_not_a_live_owner() -> None:
     ledger = Ledger(
         deliveries=[Delivery(11, "b", P, 0, 9)],
@@ -229,18 +209,6 @@ def test_a_static_member_that_did_not_join_in_time_is_a_zombie_not_a_live_owner(
     joined = dataclasses.replace(stale, joined_from={"a": 2, "b": 2})
     in_time = dataclasses.replace(ledger, generations=[ledger.generations[0], joined])
     assert "no partition has two live owners" in broken(in_time)
-
-
-def test_an_announcement_that_comes_when_the_member_is_out_belongs_to_what_it_was_given_before() -> None:
-    late = dataclasses.replace(
-        ZOMBIE, ownerships=[owns("b", 10.1), Ownership(12, 12.5, "a", "", P, Ending.LOST)]
-    )
-    ledger = dataclasses.replace(late, deliveries=late.deliveries[1:], commits=())
-    assert broken(ledger) == {"no record is lost"}  # the records that a had before
-    stranger = dataclasses.replace(
-        ledger, ownerships=[*ledger.ownerships, Ownership(12, 12.5, "c", "", P, Ending.LOST)]
-    )
-    assert "partitions are announced only if given" in broken(stranger)
 
 
 def test_records_come_from_partitions_that_are_owned() -> None:
@@ -285,39 +253,6 @@ def test_member_that_left_without_a_commit_breaks_a_rule_and_a_removed_one_does_
     assert judge(dataclasses.replace(ledger, failures=failed)) == []
 
 
-def test_a_failed_commit_excuses_a_member_of_another_client_alone() -> None:
-    ledger = dataclasses.replace(
-        HANDED_OVER,
-        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
-        commits=HANDED_OVER.commits[:1],
-        failures=[CommitFailure(3.5, "a", frozenset({P}), "TimeoutException")],
-    )
-    assert broken(ledger) == {"nothing is delivered twice without need"}
-    assert judge(dataclasses.replace(ledger, without_lease=frozenset({"a"}))) == []
-
-
-@pytest.mark.parametrize(
-    ("error", "outage", "is_excused"),
-    [
-        ("KafkaTimeoutError: Timed out", Outage(2, 3.4), True),
-        ("KafkaTimeoutError: Timed out", Outage(-2, 0), False),
-        ("KafkaTimeoutError: Timed out", Outage(3.6, 5), False),
-        ("CommitFailedError: not committed", Outage(2, 3.4), False),
-    ],
-)
-def test_a_commit_that_waited_for_a_broker_which_was_not_there_could_not_be_made(
-    error: str, outage: Outage, is_excused: bool
-) -> None:
-    ledger = dataclasses.replace(
-        HANDED_OVER,
-        deliveries=[*HANDED_OVER.deliveries[:2], Delivery(6, "b", P, 9, 19)],
-        commits=HANDED_OVER.commits[:1],
-        failures=[CommitFailure(3.5, "a", frozenset({P}), error)],
-        outages=[outage],
-    )
-    assert (judge(ledger) == []) == is_excused
-
-
 @pytest.mark.parametrize("member", ["a", "b"])
 def test_a_member_that_was_cut_off_or_had_no_right_could_not_commit_and_no_other_is_excused(
     member: str,
@@ -346,12 +281,6 @@ def test_confirmed_record_that_is_not_copied_exactly_once_breaks_a_rule(offset: 
     assert broken(ledger) == ({"every record is copied once"} if times != 1 else set())
 
 
-def test_without_any_copy_of_a_partition_all_its_records_are_missing() -> None:
-    found = judge(dataclasses.replace(COPIED, copies={}))
-    assert {one.rule for one in found} == {"every record is copied once"}
-    assert len(found) == 20
-
-
 def test_members_that_copy_may_be_handed_a_record_again_and_copy_it_once() -> None:
     again = [*HANDED_OVER.deliveries, Delivery(7, "b", P, 19, 19)]
     assert broken(dataclasses.replace(HANDED_OVER, deliveries=again))
@@ -368,13 +297,6 @@ def test_a_dead_or_fenced_member_may_not_have_committed(ending: Ending) -> None:
     )
     assert judge(ledger) == []
     assert duplicates(ledger).allowed == 5
-
-
-def test_second_delivery_within_one_ownership_breaks_a_rule() -> None:
-    ledger = dataclasses.replace(
-        HANDED_OVER, deliveries=[*HANDED_OVER.deliveries, Delivery(7, "b", P, 19, 19)], commits=()
-    )
-    assert broken(ledger) == {"nothing is delivered twice without need"}
 
 
 def test_successor_of_a_dead_member_must_begin_at_the_committed_offset() -> None:

@@ -72,52 +72,11 @@ def exists(kafka: Kafka, topic: str) -> bool:
     return True
 
 
-def test_three_brokers_stand_in_three_racks(kafka3: KafkaCluster) -> None:
-    assert kafka3.racks() == {1: "a", 2: "b", 3: "c"}
-
-
-def test_a_killed_broker_is_missed_and_comes_back(kafka3: KafkaCluster) -> None:
-    kafka3.create_topic("kept", replicas=[[2, 3, 1]])
-    pid = kafka3.pids[2]
-
-    kafka3.kill(2)
-    assert not is_running(pid)
-    assert wait_until(lambda: set(kafka3.racks()) == {1, 3})
-
-    kafka3.start(2)
-    assert kafka3.racks() == {1: "a", 2: "b", 3: "c"}
-    assert kafka3.describe_topics(["kept"])[0].replica_racks == (("b", "c", "a"),)
-
-
-def test_a_broker_can_be_restarted_in_order(kafka3: KafkaCluster) -> None:
-    pid = kafka3.pids[3]
-    kafka3.restart(3)
-    assert kafka3.pids[3] != pid
-    assert kafka3.racks() == {1: "a", 2: "b", 3: "c"}
-
-
 def test_the_shared_cluster_serves(kafka: Kafka) -> None:
     topic = f"shared-{os.getpid()}"
     kafka.create_topic(topic, 4)
     assert kafka.describe_topics([topic])[0].partitions == 4
     kafka.delete_topic(topic)
-
-
-def test_an_error_in_the_block_leaves_no_process_and_no_folder() -> None:
-    def fail() -> None:
-        with KafkaCluster() as cluster:
-            pids.extend(cluster.pids.values())
-            folders.extend(cluster.folders)
-            assert all(map(is_running, pids))
-            raise LookupError("something in the test")
-
-    pids: list[int] = []
-    folders: list[Path] = []
-    with pytest.raises(LookupError):
-        fail()
-    assert pids
-    assert not any(map(is_running, pids))
-    assert not any(folder.exists() for folder in folders)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -167,12 +126,6 @@ def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_the_environment_can_name_an_existing_cluster(kafka3: KafkaCluster) -> None:
-    done = run_shared_cluster_test(KAFKA_BOOTSTRAP_SERVERS=kafka3.bootstrap, JAVA_HOME="/no/java/needed")
-    assert done.returncode == 0, done.stdout
-    assert "1 passed" in done.stdout
-
-
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [
@@ -185,8 +138,3 @@ def test_a_test_without_a_broker_fails_and_is_not_skipped(environment: dict[str,
     assert done.returncode == 1
     assert "1 error" in done.stdout
     assert reason in done.stdout
-
-
-def test_a_cluster_that_is_not_there_fails_within_seconds() -> None:
-    with pytest.raises(KafkaError, match="cannot describe the cluster at 127"):
-        Kafka(f"127.0.0.1:{free_ports(1)[0]}").check(timeout_s=2)

@@ -65,19 +65,6 @@ def test_processes_that_ask_at_once_get_the_same_complete_answer(tmp_path: Path)
     assert any(Path(jar).name.startswith("kafka-clients-") for jar in jars)
 
 
-def test_a_jar_that_has_gone_is_resolved_again(tmp_path: Path) -> None:
-    path = answer(ask("jvm.classpath()", tmp_path))
-    (remembered,) = tmp_path.glob("classpath-*.txt")
-    remembered.write_text(f"{path}{os.pathsep}/no/such.jar", encoding="utf-8")
-    assert answer(ask("jvm.classpath()", tmp_path)) == path
-
-
-def test_sources_are_compiled_once(tmp_path: Path) -> None:
-    first = answer(ask("jvm.compile_java()", tmp_path))
-    assert (Path(first) / "SmallMember.class").is_file()
-    assert answer(ask("jvm.compile_java()", tmp_path, JAVA_HOME="/no/compiler/needed")) == first
-
-
 def test_a_missing_java_is_named(tmp_path: Path) -> None:
     said = complaint(ask("jvm.java_command('kafka.Kafka')", tmp_path, JAVA_HOME="/nowhere"))
     assert said.startswith("no java in JAVA_HOME (/nowhere): install a JDK 17 or later")

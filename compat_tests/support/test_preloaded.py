@@ -98,13 +98,6 @@ def test_signals_reach_it_and_show_in_its_exit_code(a_nursery: Nursery, tmp_path
     process.kill()
 
 
-def test_a_preloaded_process_ends_when_its_input_ends(a_nursery: Nursery, tmp_path: Path) -> None:
-    process, _ = start(a_nursery, tmp_path)
-    assert process.stdin is not None
-    process.stdin.close()
-    assert process.wait(HANG_S) == 0
-
-
 def test_preloaded_process_that_raises_ends_with_code_1_and_logs_the_error(
     a_nursery: Nursery, tmp_path: Path
 ) -> None:
@@ -130,13 +123,6 @@ def test_standard_error_may_have_a_file_of_its_own_and_variables_are_those_of_on
     tell(other, "end 0")
     assert other.wait(HANG_S) == 0
     assert "variable None" in log.read_text()
-
-
-def test_many_run_at_once_and_each_has_its_own_end(a_nursery: Nursery, tmp_path: Path) -> None:
-    processes = [a_nursery.start(PROGRAM, [], tmp_path / str(n), tmp_path) for n in range(20)]
-    for number, process in enumerate(processes):
-        tell(process, f"end {number}")
-    assert [process.wait(HANG_S) for process in reversed(processes)] == list(reversed(range(20)))
 
 
 def test_preloaded_process_outlives_the_nursery(tmp_path: Path, a_nursery: Nursery) -> None:
