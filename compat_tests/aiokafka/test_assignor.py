@@ -6,7 +6,7 @@ import asyncio
 import functools
 from collections.abc import Mapping
 from functools import partial
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +17,6 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 from aiokafka.protocol.metadata import MetadataResponse_v1
 
 import kafka_assignors_aiokafka as plugin
-from compat_tests.aiokafka.consumers import renamed
 from compat_tests.support.strategies_of_others import Reversed
 from kafka_assignors.messages import NEVER_ASSIGNED
 from kafka_assignors.wire import decode_assignment, decode_member
@@ -96,6 +95,13 @@ def test_the_installed_aiokafka_can_be_read() -> None:
 def test_a_leader_never_assigns_from_what_aiokafka_has_decoded(name: str) -> None:
     with pytest.raises(RuntimeError, match="inside a running AIOKafkaConsumer only"):
         ASSIGNORS[name]().assign(cluster(), MEMBERS)
+
+
+def renamed(function: Any, variable: str) -> Any:
+    """The same function with another name for one of its variables."""
+    code = function.__code__
+    names = tuple(f"{name}_" if name == variable else name for name in code.co_varnames)
+    return FunctionType(code.replace(co_varnames=names), function.__globals__, function.__name__)
 
 
 UNREADABLE: Mapping[str, tuple[Any, str]] = {

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -11,7 +14,6 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import KafkaError
 
-from compat_tests.aiokafka.consumers import consumer_of, settle, stopping
 from compat_tests.scenarios.eager import EagerScenarios, SlowRevocationScenarios, StaticMemberScenarios
 from compat_tests.scenarios.leader import ConversionScenarios, LeaderScenarios
 from compat_tests.scenarios.lifecycle import LifecycleScenarios, LostWithTopicScenarios
@@ -76,6 +78,44 @@ class TestLostWithTopic(LostWithTopicScenarios):
 
 class TestTransactions(TransactionScenarios):
     program = PROGRAM
+
+
+def consumer_of(group: GroupOfMembers, *assignors: Any, **settings: Any) -> AIOKafkaConsumer:
+    """A consumer of all topics of the group, not yet started."""
+    return AIOKafkaConsumer(
+        *group.topics,
+        **{
+            "bootstrap_servers": group.kafka.bootstrap,
+            "group_id": group.id,
+            "partition_assignment_strategy": list(assignors),
+            "heartbeat_interval_ms": 200,
+            "session_timeout_ms": 30_000,  # Longer than a busy machine stalls.
+            **settings,
+        },
+    )
+
+
+@contextlib.asynccontextmanager
+async def stopping(*consumers: AIOKafkaConsumer) -> AsyncIterator[None]:
+    """Stop the consumers when the block ends."""
+    try:
+        yield
+    finally:
+        for consumer in consumers:
+            await consumer.stop()
+
+
+async def settle(group: GroupOfMembers, *consumers: AIOKafkaConsumer) -> None:
+    """Wait until the consumers own all partitions, in equal shares."""
+
+    def shares() -> list[int]:
+        return [len(consumer.assignment()) for consumer in consumers]
+
+    fair = sum(group.topics.values()) // len(consumers)
+    deadline = time.monotonic() + HANG_S
+    while shares() != [fair] * len(consumers):
+        assert time.monotonic() < deadline, shares()
+        await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize(

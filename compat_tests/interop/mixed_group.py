@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from compat_tests.interop.recorded_group import Change, Generation, RecordedGroup, changes
+from compat_tests.interop.recorded_group import Change, RecordedGroup, changes
 from compat_tests.support.group_of_members import GroupOfMembers, Settled
 from compat_tests.support.hang_limit import stand_by
 from compat_tests.support.kafka_cluster import Kafka
@@ -193,13 +193,6 @@ class MixedGroup(GroupOfMembers):
             # A killed member would leave only when its session expires, which this module does not measure.
             if self.members[name].process.returncode == -signal.SIGKILL:
                 raise TimeoutError(f"{name} was asked to stop and did not")
-
-    def generations(self) -> Sequence[Generation]:
-        """All generations that the broker has recorded so far."""
-        return self._recorded.generations()
-
-    def kind_of(self, name: str) -> Kind:
-        return self._kinds[name]
 
     def freeze(self, name: str) -> None:
         # The signal also reaches the consumer that the process has started: a member is its own session.

@@ -18,10 +18,9 @@ from compat_tests.kafka_python.in_process import (
     share,
 )
 from compat_tests.scenarios.joins import JoinScenarios
-from compat_tests.scenarios.unexpected import UnexpectedScenarios
+from compat_tests.scenarios.unexpected import InjectedError, Once, UnexpectedScenarios, members_of
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.injected_errors import InjectedError, Once, members_of
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance.events import AboutToJoin, RejoinRequested
 from kafka_assignors_kafka_python.cooperative.inside import ConsumerCoordinator

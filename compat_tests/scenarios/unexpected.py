@@ -8,17 +8,54 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
 
 from compat_tests.scenarios.in_process import InProcess, polling_until, share
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
-from compat_tests.support.injected_errors import Announcing, InjectedError, Once, members_of
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors.rebalance import lease, session
+from kafka_assignors.strategies import CooperativeSticky
+from kafka_assignors.strategy import MemberContext
 
-__all__ = ["Reader", "UnexpectedScenarios"]
+__all__ = ["InjectedError", "Once", "UnexpectedScenarios", "members_of"]
 
 UNKNOWN_TOPIC, LOADING, NOT_COORDINATOR = 3, 14, 16
+
+
+class InjectedError(Exception):
+    """An error that Kafka does not know."""
+
+
+class Once:
+    """Replaces a function; the first call raises."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.has_raised = False
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        if not self.has_raised:
+            self.has_raised = True
+            raise InjectedError("injected")
+        return self.function(*arguments, **options)
+
+    def __get__(self, owner: Any, kind: Any) -> Callable[..., Any]:
+        return lambda *arguments, **options: self(owner, *arguments, **options)
+
+
+class Announcing(CooperativeSticky):
+    """A strategy that sends member data to the leader."""
+
+    name = "announcing"
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return b"something"
+
+
+def members_of(kafka: Kafka, group_id: str) -> int:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    return len(admin.describe_consumer_groups([group_id])[group_id].result(HANG_S).members)
 
 
 class Reader:
