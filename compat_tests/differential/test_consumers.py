@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import threading
 import time
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -147,23 +148,27 @@ TABLES = {name: read_table(name) for name in CLIENTS}
 
 
 @pytest.fixture(scope="module")
-def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Comparison:
-    """The scenarios of a client, performed and compared; a sample if no exhaustive test is selected."""
-    client = CLIENTS[request.param]
+def compared(kafka: Kafka, request: pytest.FixtureRequest) -> Callable[[str], Comparison]:
+    """The scenarios of a client, performed and compared once; a sample if no exhaustive test is selected."""
     complete = any(item.get_closest_marker("exhaustive") for item in request.session.items)
-    scenarios = client.scenarios if complete else sampled(client.scenarios)
-    with quiet():
-        found = compare(
-            scenarios,
-            TABLES[request.param],
-            client.run(kafka).perform,
-            patience_s=client.patience_s,
-            certain_s=10.0,
-            complete=complete,
-        )
-    print(f"\n{request.param}: {found}")
-    assert _io_threads_left() == [], "They log in the midst of later tests."
-    return found
+
+    @functools.cache
+    def of_client(name: str) -> Comparison:
+        client = CLIENTS[name]
+        with quiet():
+            found = compare(
+                client.scenarios if complete else sampled(client.scenarios),
+                TABLES[name],
+                client.run(kafka).perform,
+                patience_s=client.patience_s,
+                certain_s=10.0,
+                complete=complete,
+            )
+        print(f"\n{name}: {found}")
+        assert _io_threads_left() == [], "They log in the midst of later tests."
+        return found
+
+    return of_client
 
 
 def _io_threads_left() -> list[str]:
@@ -177,38 +182,37 @@ def _io_threads_left() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("compared", "state"),
-    [(name, state) for name, client in CLIENTS.items() for state in client.states],
-    indirect=["compared"],
+    ("client", "state"), [(name, state) for name, client in CLIENTS.items() for state in client.states]
 )
 def test_in_this_state_every_call_has_the_same_outcome_but_for_what_the_table_allows(
-    compared: Comparison, state: str
+    compared: Callable[[str], Comparison], client: str, state: str
 ) -> None:
-    unexpected = [str(found) for found in compared.unexpected if found.state == state]
+    unexpected = [str(found) for found in compared(client).unexpected if found.state == state]
     assert not unexpected, "\n" + "\n".join(unexpected)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("compared", "row"),
+    ("client", "row"),
     [
         pytest.param(name, row, id=f"{name}-{row.reason[:60]}")
         for name, table in TABLES.items()
         for row in table
     ],
-    indirect=["compared"],
 )
 def test_each_difference_in_the_table_occurs_in_each_state_and_call_that_it_names(
-    compared: Comparison, row: Difference
+    compared: Callable[[str], Comparison], client: str, row: Difference
 ) -> None:
-    assert not stale_parts(row, compared)
+    assert not stale_parts(row, compared(client))
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(("compared", "name"), [(name, name) for name in CLIENTS], indirect=["compared"])
-def test_every_public_method_is_called_in_every_state(compared: Comparison, name: str) -> None:
-    methods = public_names(CLIENTS[name].stock) | public_names(CLIENTS[name].ours)
-    for state, calls in compared.cells.items():
+@pytest.mark.parametrize("client", CLIENTS)
+def test_every_public_method_is_called_in_every_state(
+    compared: Callable[[str], Comparison], client: str
+) -> None:
+    methods = public_names(CLIENTS[client].stock) | public_names(CLIENTS[client].ours)
+    for state, calls in compared(client).cells.items():
         called = {call.partition("(")[0] for call in calls}
         assert called == ({"__init__"} if state == CONSTRUCTING_STATE else methods), state
 
