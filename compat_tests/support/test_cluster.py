@@ -126,6 +126,12 @@ def run_shared_cluster_test(**environment: str) -> subprocess.CompletedProcess[s
     )
 
 
+def test_the_environment_can_name_an_existing_cluster(kafka: Kafka) -> None:
+    done = run_shared_cluster_test(KAFKA_BOOTSTRAP_SERVERS=kafka.bootstrap, JAVA_HOME="/no/java/needed")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("environment", "reason"),
     [
