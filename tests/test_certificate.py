@@ -1,0 +1,129 @@
+"""The second judge of the solver: prices that prove an assignment, also of groups too large for the first."""
+
+from __future__ import annotations
+
+import ast
+import random
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from kafka_assignors.criteria import PLAIN, Criteria, Criterion, traded
+from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.solver import solve
+from kafka_assignors.strategies.range_roundrobin import Range
+from tests.certificate import Certificate, CertificateError, HandOver, Improvement, check, prove
+from tests.exact_comparison import ORDERS
+from tests.exact_groups import Limits, random_group
+from tests.exact_oracle import Oracle
+from tests.exact_scales import random_scale
+from tests.exact_score import owners_of, score
+
+LARGER = Limits(members=25, topics=20, partitions=15)
+HUGE = Limits(members=100, topics=60, partitions=60)
+CRITERIA = (*ORDERS, *map(traded, (Fraction(1, 2), Fraction(5, 2), Fraction(4))))
+
+
+@pytest.mark.parametrize("limits", [Limits(), LARGER, HUGE], ids=["small", "larger", "huge"])
+@pytest.mark.parametrize("criteria", CRITERIA, ids=str)
+def test_the_assignments_of_the_solver_are_proven(criteria: Criteria, limits: Limits) -> None:
+    for number in range({Limits(): 150, LARGER: 20, HUGE: 2}[limits]):
+        rng = random.Random(f"proven/{number}")
+        group = random_group(rng, limits)
+        scale = random_scale(rng, group) if number % 2 else PLAIN
+        certificate = prove(
+            group, solve(group, group.claims, criteria=criteria, scale=scale), criteria, scale=scale
+        )
+        assert isinstance(certificate, Certificate)
+        check(group, solve(group, group.claims, criteria=criteria, scale=scale), certificate)
+
+
+@pytest.mark.parametrize("criteria", CRITERIA, ids=str)
+def test_any_assignment_is_either_the_best_or_improved_by_exactly_what_is_said(criteria: Criteria) -> None:
+    improved = 0
+    for number in range(150):
+        rng = random.Random(f"any/{number}")
+        group = random_group(rng)
+        scale = random_scale(rng, group) if number % 3 == 0 else PLAIN
+        oracle = Oracle(group, scale)
+        assignment = Range().assign(group)
+        owners = dict(owners_of(group, assignment))
+        reached = score(group, owners, oracle.prior, scale).by(criteria)
+        proof = prove(group, assignment, criteria, scale=scale)
+        if isinstance(proof, Certificate):
+            check(group, assignment, proof)
+            assert reached == oracle.best(criteria).by(criteria)
+            continue
+        for step in proof.steps:
+            assert owners[step.topic, step.partition] == step.giver
+            owners[step.topic, step.partition] = step.taker
+        better = score(group, owners, oracle.prior, scale).by(criteria)
+        assert better < reached
+        assert proof.change == tuple(after - before for before, after in zip(reached, better, strict=True))
+        improved += 1
+    assert improved > 50
+
+
+# Three members, of whom the first and the last share no topic
+
+CHAIN = Group.of(
+    [Topic("orders", 4), Topic("payments", 2)],
+    [
+        Member("m1", frozenset({"orders"})),
+        Member("m2", frozenset({"orders", "payments"})),
+        Member("m3", frozenset({"payments"})),
+    ],
+)
+FAIR = Assignment({"m1": {"orders": [0, 1]}, "m2": {"orders": [2, 3]}, "m3": {"payments": [0, 1]}})
+LOPSIDED = Assignment(
+    {"m1": {"orders": [0, 1, 2]}, "m2": {"orders": [3], "payments": [0]}, "m3": {"payments": [1]}}
+)
+BY_ALL = (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
+PROOF = Certificate(BY_ALL, dict.fromkeys(("m1", "m2", "m3"), (5, 0, 0)))
+
+
+def test_an_improvement_lists_each_step_between_members() -> None:
+    assert prove(CHAIN, FAIR, BY_ALL) == PROOF
+    assert prove(CHAIN, LOPSIDED, BY_ALL) == Improvement(
+        BY_ALL, (HandOver("orders", 0, "m1", "m2"), HandOver("payments", 0, "m2", "m3")), (-2, 0, 0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("prices", "why"),
+    [
+        (
+            {"m1": (6, 0, 0)},
+            "the price of 'm1' is 6/0/0, and with 2 partitions it must lie between 3/0/0 and",
+        ),
+        ({"m1": (3, -1, 0)}, "the price of 'm1' is 3/-1/0"),
+        ({"m2": (4, 0, 0)}, "partition 0 of 'orders' costs 5/0/0 at 'm1', where it is, and 4/0/0 at 'm2'"),
+        ({"m1": (5, 0)}, "the price of 'm1' has 2 numbers and there are 3 criteria"),
+        ({"m4": (5, 0, 0)}, "there is a price of 'm4', who is not a member"),
+    ],
+)
+def test_wrong_prices_prove_nothing(prices: dict[str, tuple[int, ...]], why: str) -> None:
+    check(CHAIN, FAIR, PROOF)
+    with pytest.raises(CertificateError, match=why):
+        check(CHAIN, FAIR, replace(PROOF, prices={**PROOF.prices, **prices}))
+    with pytest.raises(CertificateError):
+        check(CHAIN, LOPSIDED, PROOF)
+
+
+def test_no_prices_at_all_can_prove_what_is_not_the_best() -> None:
+    """Every price within the bounds of a lopsided assignment breaks the rule of some partition."""
+    for m1 in range(5, 8):
+        for m2 in range(3, 6):
+            for m3 in range(1, 4):
+                prices = {"m1": (m1,), "m2": (m2,), "m3": (m3,)}
+                with pytest.raises(CertificateError):
+                    check(CHAIN, LOPSIDED, Certificate((Criterion.BALANCE,), prices))
+
+
+def test_the_judge_shares_no_code_with_the_solver() -> None:
+    for name in ("__init__.py", "check.py", "prove.py"):
+        tree = ast.parse((Path(__file__).parent / "certificate" / name).read_text(encoding="utf-8"))
+        imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert not [one for one in imported if one.startswith("kafka_assignors.solver")], name
