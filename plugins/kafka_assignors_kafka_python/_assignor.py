@@ -21,11 +21,11 @@ kafka-python 3 decodes every field, and what it has decoded encodes to the same 
 
 from __future__ import annotations
 
+import inspect
 import logging
-import sys
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
-from types import CodeType, FrameType
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.assignor import CLASS_GIVEN, Assignor, require_eager, require_unique_names
@@ -151,7 +151,7 @@ class StrategyAssignor(Assignor, AbstractPartitionAssignor):  # type: ignore[mis
 
 def _caller_of(kind: type) -> Any | None:
     """The nearest `self` of this type in the call stack; None if there is none."""
-    frame: FrameType | None = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None and not isinstance(frame.f_locals.get("self"), kind):
         frame = frame.f_back
     return None if frame is None else frame.f_locals["self"]
