@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from kafka_assignors.criteria import FEWEST_MOVES
+from kafka_assignors.claims import Claims
+from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES
 from kafka_assignors.group import (
     NO_GENERATION,
     Assignment,
@@ -33,7 +34,9 @@ from kafka_assignors.group import (
 from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, measure
 from kafka_assignors.solver import least_moved, racks_matter
-from kafka_assignors.strategies.rack_aware_capacity import RackAwareSticky
+from kafka_assignors.solver.classes import classify
+from kafka_assignors.solver.flow import share_out
+from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import ExactStrategy
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, is_ours, runs_on_broker
@@ -69,9 +72,23 @@ def moves_least(strategy: Strategy) -> bool:
 def least_rack_misses(group: Group) -> int | None:
     """The fewest rack misses of any assignment with the best balance, at any number of moves.
 
-    None if no member names a rack or no topic's racks are known.
+    None if no member names a rack or no topic's racks are known. `rack-aware-sticky` reaches it; here no
+    partition is placed, and what members own does not matter.
     """
-    return measure(group, RackAwareSticky().assign(group)).rack_misses if racks_matter(group) else None
+    if not racks_matter(group):
+        return None
+    classes = classify(group, _NO_CLAIMS, PLAIN, by_racks=True)
+    shares = share_out(classes, find_levels(classes), RACKS_THEN_MOVES)
+    return sum(
+        count
+        for part, share in zip(classes.partition_classes, shares, strict=True)
+        if part.racks is not None
+        for member, count in share.items()
+        if part.misses(classes.racks[member])
+    )
+
+
+_NO_CLAIMS = Claims({}, (), {})
 
 
 def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
