@@ -33,11 +33,10 @@ def test_the_assignments_of_the_solver_are_proven(criteria: Criteria, limits: Li
         rng = random.Random(f"proven/{number}")
         group = random_group(rng, limits)
         scale = random_scale(rng, group) if number % 2 else PLAIN
-        certificate = prove(
-            group, solve(group, group.claims, criteria=criteria, scale=scale), criteria, scale=scale
-        )
+        assignment = solve(group, group.claims, criteria=criteria, scale=scale)
+        certificate = prove(group, assignment, criteria, scale=scale)
         assert isinstance(certificate, Certificate)
-        check(group, solve(group, group.claims, criteria=criteria, scale=scale), certificate)
+        check(group, assignment, certificate)
 
 
 @pytest.mark.parametrize("criteria", CRITERIA, ids=str)

@@ -11,6 +11,7 @@ from kafka import TopicPartition
 from compat_tests.scripted.broker import Held, Request, ScriptedBroker, broker_in_thread
 from compat_tests.scripted.model import Group
 from compat_tests.scripted.test_leader_epochs import EPOCHS, poll_until
+from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_kafka_python import CooperativeKafkaConsumer
 
 
@@ -46,7 +47,9 @@ def test_a_fetch_of_the_old_log_that_is_answered_late_brings_no_record_and_a_pau
             assert poll_until(consumer, is_asked_anew)
             assert consumer.paused() == {paused}
             group.loop.call_soon_threadsafe(released.set)
+            deadline = time.monotonic() + HANG_S
             while not states[old].has_valid_position:  # The user does not poll until both are answered.
+                assert time.monotonic() < deadline
                 time.sleep(0.01)
             assert poll_until(consumer, lambda delivered: old.partition in delivered)
         offsets = [_fetched(one)[old.partition] for one in fetches(group) if old.partition in _fetched(one)]

@@ -160,10 +160,9 @@ class GroupSummary:
     `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
     protocols (eager, cooperative, kip-848) that they imply. `eager_clients` are those of the `clients` whose
     stock consumer is eager, and of which no member joined with partitions that it kept, as a cooperative
-    consumer does. `rebalances` counts logical ones: the two or more
-    generations of a cooperative hand-over are one. `replayed_rebalances` counts those with all the facts,
-    `not_replayed` the others by reason. The generations lie in `partition` of the offsets topic, from
-    `first_offset` to `last_offset`.
+    consumer does. `rebalances` counts logical ones: the two or more generations of a cooperative hand-over
+    are one. `replayed_rebalances` counts those with all the facts, `not_replayed` the others by reason. The
+    generations lie in `partition` of the offsets topic, from `first_offset` to `last_offset`.
     """
 
     group: str
