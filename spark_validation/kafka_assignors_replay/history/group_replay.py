@@ -33,10 +33,7 @@ from kafka_assignors.group import (
 )
 from kafka_assignors.leader import lead
 from kafka_assignors.quality import Quality, measure
-from kafka_assignors.solver import least_moved, racks_matter
-from kafka_assignors.solver.classes import classify
-from kafka_assignors.solver.flow import share_out
-from kafka_assignors.solver.levels import find_levels
+from kafka_assignors.solver import count, least_moved, racks_matter
 from kafka_assignors.strategies.range_roundrobin import Range, RoundRobin
 from kafka_assignors.strategies.sticky import ExactStrategy
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy, is_ours, runs_on_broker
@@ -77,13 +74,12 @@ def least_rack_misses(group: Group) -> int | None:
     """
     if not racks_matter(group):
         return None
-    classes = classify(group, _NO_CLAIMS, PLAIN, by_racks=True)
-    shares = share_out(classes, find_levels(classes), RACKS_THEN_MOVES)
+    classes, shares = count(group, _NO_CLAIMS, RACKS_THEN_MOVES, PLAIN)
     return sum(
-        count
+        number
         for part, share in zip(classes.partition_classes, shares, strict=True)
         if part.racks is not None
-        for member, count in share.items()
+        for member, number in share.items()
         if part.misses(classes.racks[member])
     )
 

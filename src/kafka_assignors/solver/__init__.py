@@ -22,12 +22,12 @@ from operator import attrgetter
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, AnyCriterion, Scale
 from kafka_assignors.group import Assignment, Group
-from kafka_assignors.solver.classes import classify
-from kafka_assignors.solver.flow import share_out
+from kafka_assignors.solver.classes import Classes, classify
+from kafka_assignors.solver.flow import Shares, share_out
 from kafka_assignors.solver.levels import find_levels
 from kafka_assignors.solver.placement import place
 
-__all__ = ["least_moved", "racks_matter", "solve"]
+__all__ = ["count", "least_moved", "racks_matter", "solve"]
 
 _RACK = attrgetter("rack")
 
@@ -48,22 +48,23 @@ def solve(
     values in `group` alone, not on the order of its mappings: ties go to the lower instance id (else member
     id), topic and partition. A prior assignment that is already optimal comes back unchanged.
     """
+    return place(*count(group, claims, criteria, scale))
+
+
+def count(
+    group: Group, claims: Claims, criteria: Sequence[AnyCriterion], scale: Scale
+) -> tuple[Classes, Shares]:
+    """Steps 1 to 3 of `solve`: the classes, and how many partitions of each class every member gets."""
     classes = classify(group, claims, scale, by_racks=any(each.count(0, 1) for each in criteria))
-    levels = find_levels(classes)
-    shares = share_out(classes, levels, criteria)
-    return place(classes, shares)
+    return classes, share_out(classes, find_levels(classes), criteria)
 
 
 def least_moved(group: Group, *, scale: Scale = PLAIN) -> int:
-    """The fewest moves that any assignment with the best balance needs (racks not considered).
-
-    They follow from the counts of step 3: no partition is placed.
-    """
+    """The fewest moves that any assignment with the best balance needs (racks not considered)."""
     claims = group.claims
     if not claims.owners:
         return 0
-    classes = classify(group, claims, scale)
-    shares = share_out(classes, find_levels(classes), FEWEST_MOVES)
+    classes, shares = count(group, claims, FEWEST_MOVES, scale)
     return sum(
         max(0, owned - share.get(member, 0))
         for part, share in zip(classes.partition_classes, shares, strict=True)
