@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 
 from kafka_assignors_cli import main
 from kafka_assignors_cli.output_files import CiCase, CiOutcome, github_annotation, junit_xml
-from kafka_assignors_replay.result import to_json
+from kafka_assignors_replay import validate_command
 from spark_validation.tests.report_sample import sample
 from tests.hostile_names import NAMES
 
@@ -44,13 +44,13 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("b.properties").write_text("client=java\npartition.assignment.strategy=range\n")
     rule = POLICY.replace('"payments"', '"*"')
     Path("policy.toml").write_text(rule + POLICY.replace("payments", "none").replace("little", "nothing"))
-    Path("report.json").write_text(json.dumps({"format": 1, **to_json(sample())}), encoding="utf-8")
+    monkeypatch.setattr(validate_command, "run_replay_with_progress", lambda *_: sample())
     return tmp_path
 
 
 COMMANDS = {
     "lint": ("lint", "a.properties", "b.properties"),
-    "validate": ("validate", "report.json", "--policy", "policy.toml"),
+    "validate": ("validate", "history", "--policy", "policy.toml"),
 }
 
 
@@ -165,10 +165,20 @@ def test_github_prints_annotations_after_the_text(
     assert re.search(r"^[^:\n].*\n.*::\w{32}::\n::", with_annotations, re.DOTALL | re.MULTILINE)
 
 
-def test_a_hostile_group_injects_no_command(inputs: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (inputs / "report.json").read_text(encoding="utf-8")
-    hostile = json.dumps("::error::evil ##[error]evil").strip('"')
-    (inputs / "report.json").write_text(text.replace('"payments"', f'"{hostile}"'), encoding="utf-8")
+def test_a_hostile_group_injects_no_command(
+    inputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hostile, result = "::error::evil ##[error]evil", sample()
+    result = dataclasses.replace(
+        result,
+        groups=tuple(dataclasses.replace(each, group=hostile) for each in result.groups[:1]),
+        verdicts=tuple(
+            dataclasses.replace(each, group=hostile)
+            for each in result.verdicts
+            if each.group == result.groups[0].group
+        ),
+    )
+    monkeypatch.setattr(validate_command, "run_replay_with_progress", lambda *_: result)
     policy = inputs / "policy.toml"
     policy.write_text(policy.read_text().replace("moves little", "::add-mask::moves"))
     assert main([*COMMANDS["validate"], "--github"]) == 1

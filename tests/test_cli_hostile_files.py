@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 
 from kafka_assignors_cli import files, main
-from kafka_assignors_replay.result import RECORDED, to_json
-from spark_validation.tests.report_sample import sample
 from tests.test_cli import without_progress
 
 GROUP: dict[str, Any] = {
@@ -42,7 +40,6 @@ strategy = "range"
 groups = ["payments"]
 max = 1.0
 relative_to = "least"
-per = "day"
 """
 
 DEEP, DIGITS = 50_000, 5_000
@@ -87,30 +84,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delitem(sys.modules, module)  # The module may hold imports of an earlier test.
     files = {
         "group.json": json.dumps(GROUP),
-        "report.json": json.dumps(report()),
         "policy.toml": POLICY,
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def report() -> dict[str, Any]:
-    """The output of `replay --json` for one group and one strategy, with only the fields for a policy."""
-    whole = to_json(sample())
-    return {
-        "format": 1,
-        "options": {"strategies": ["range"], "modes": ["rollout"]},
-        "history": {"source": "history"},
-        "groups": whole["groups"][:1],
-        "verdicts": [
-            each
-            for each in whole["verdicts"]
-            if (each["group"], each["mode"]) == ("payments", "rollout") and each["strategy"] != RECORDED
-        ],
-        "truth": {"holds": True},
-    }
 
 
 CLUSTER = ("--bootstrap-server", "127.0.0.1:1", "--timeout", "0.1")
@@ -129,8 +108,7 @@ COMMANDS = {
     "archive": ("archive", "--to", "archive", "--command-config", "x", *CLUSTER),
     "replay": ("replay", "--command-config", "x", *CLUSTER),
     "replay by a strategy": ("replay", "history", "--strategy", "x.py:Mine"),
-    "validate a report": ("validate", "x.json", "--policy", "policy.toml"),
-    "validate by a policy": ("validate", "report.json", "--policy", "x.toml"),
+    "validate by a policy": ("validate", "history", "--policy", "x.toml"),
 }
 
 
@@ -206,7 +184,6 @@ def _with_hole(value: Any, hole: str) -> Iterator[Any]:
 DOCUMENTS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "a group": (GROUP, COMMANDS["assign a group"]),
     "a member": (MEMBER, COMMANDS["lint JSON"]),
-    "a report": (report(), COMMANDS["validate a report"]),
 }
 
 

@@ -83,7 +83,6 @@ MODES = (
         REPLAYED | ON_DISK | OUTPUT | {"policy"},
         frozenset({"bootstrap_server"}),
     ),
-    Mode("validate", ("report.json", "--policy", "p.toml"), OUTPUT | {"history", "policy"}),
     Mode("validate", (*BROKER, "--policy", "p.toml")),
     Mode("watch", BROKER),
     Mode("watch", (*BROKER, "--once"), WATCHED, frozenset({"once"})),

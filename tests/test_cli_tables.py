@@ -27,8 +27,6 @@ from kafka_assignors_ops.watch.fleet import Counts, FleetSnapshot, GroupFigures,
 from kafka_assignors_ops.watch.metric_table import WatchStatus
 from kafka_assignors_ops.watch_command import watch_tables
 from kafka_assignors_replay.policy import judge, read_policy
-from kafka_assignors_replay.report.as_json import read_report
-from kafka_assignors_replay.result import to_json
 from kafka_assignors_replay.validate_command import judgement_renderables
 from spark_validation.tests.report_sample import sample
 from tests.golden_tables.check import WIDTHS, assert_as_before, assert_legible, rendered
@@ -93,21 +91,28 @@ def describe() -> list[RenderableType]:
 
 
 def validate() -> list[RenderableType]:
-    document = to_json(sample())
-    for each in (*document["groups"], *document["verdicts"]):
-        each["group"] = each["group"].replace("<script>alert(1)</script>", GROUP)
+    result = sample()
+    script = "<script>alert(1)</script>"
+    result = dataclasses.replace(
+        result,
+        groups=tuple(
+            dataclasses.replace(each, group=each.group.replace(script, GROUP)) for each in result.groups
+        ),
+        verdicts=tuple(
+            dataclasses.replace(each, group=each.group.replace(script, GROUP)) for each in result.verdicts
+        ),
+    )
     rule = {"strategy": "cooperative-sticky", "groups": ["payments", GROUP], "metric": "moved"}
     policy = read_policy(
         {
             "rule": [
                 {**rule, "name": "moves no more than balance needs", "max": 1.0, "relative_to": "least"},
-                {**rule, "name": "crosses racks seldom", "metric": "rack_misses", "max": 0.5, "per": "day"},
+                {**rule, "name": "crosses racks seldom", "metric": "rack_misses", "max": 0.5},
                 {**rule, "name": "calm", "max": 1234567.5, "min": 20},
             ]
         }
     )
-    report = read_report(document)
-    return judgement_renderables(judge(policy, report), report)
+    return judgement_renderables(judge(policy, result), result.history.source)
 
 
 def lint() -> list[RenderableType]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import functools
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -136,38 +136,23 @@ def spark_properties(file: Path | None) -> str | None:
 
 # ---- parameters given as NAME=VALUE
 
-_BOOLEANS = {"true": True, "false": False}
-
 
 def parse_parameters(option: str, given: Iterable[str] | None, default: T) -> T:
     """`default`, a dataclass of numbers and booleans, changed by the NAME=VALUE pairs of `option`."""
     known = {each.name: getattr(default, each.name) for each in dataclasses.fields(default)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for each in given or ():
-        name, equals, text = (part.strip() for part in each.partition("="))
-        if not equals:
-            raise UserError(f"{option} {each}: expected NAME=VALUE, with one of {', '.join(known)}")
+        name, _, text = (part.strip() for part in each.partition("="))
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
-            raise UserError(f"{option}: there is no parameter {name!r}: {hint}")
-        if name in values:
-            raise UserError(f"{option}: {name} is given twice")
-        values[name] = _parse_value(option, name, text, known[name])
+            raise UserError(f"{option} {each}: expected NAME=VALUE, with one of {', '.join(known)}")
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+        if isinstance(values[name], bool) != isinstance(known[name], bool):
+            what = "true or false" if isinstance(known[name], bool) else "a number"
+            raise UserError(f"{option} {each}: {name} has to be {what}")
     try:
         return dataclasses.replace(default, **values)  # type: ignore[type-var]
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise UserError(f"{option}: {error}") from None
-
-
-def _parse_value(option: str, name: str, text: str, default: object) -> bool | int | float:
-    if isinstance(default, bool):
-        if text not in _BOOLEANS:
-            raise UserError(f"{option}: {name} is true or false, found {text!r}")
-        return _BOOLEANS[text]
-    kind = int if isinstance(default, int) else float
-    try:
-        return kind(text)
-    except ValueError:
-        what = "a whole number" if kind is int else "a number"
-        raise UserError(f"{option}: {name} has to be {what}, found {text!r}") from None

@@ -1,4 +1,4 @@
-"""Policies: how they are read, and how a report is checked against one.
+"""Policies: how they are read, and how a replay is checked against one.
 
 A policy is a table of rules (`[[rule]]`), each a bound on one metric of one strategy in some groups. An error
 names the rule, the key, and the allowed values: a rule that is misread would pass the replays that it should
@@ -16,16 +16,15 @@ import difflib
 import enum
 import reprlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_assignors.arguments import UserError
 from kafka_assignors.strategies.registry import StrategyError, load_strategy
-from kafka_assignors_replay.history.measures import FIGURES, Mode
-from kafka_assignors_replay.report.as_json import ReplayReport, ReportedGroup
-from kafka_assignors_replay.result import RECORDED
+from kafka_assignors_replay.history.measures import FIGURES, Mode, Verdict
+from kafka_assignors_replay.result import RECORDED, GroupSummary, ReplayResult
 
 LEAST = "least"
 """The value of `relative_to` for the least possible."""
@@ -35,9 +34,8 @@ class PolicyError(UserError):
     """The policy is invalid: the message names the rule, the key, and the allowed values."""
 
 
-METRICS = {each.name: each.adds_up for each in FIGURES.values() if each.judged} | {"failed": True}
-"""The figures of a `Verdict` that a rule may be about, and whether a figure adds up over rebalances, so that
-it can be taken per rebalance or per day."""
+METRICS = (*(each.name for each in FIGURES.values() if each.judged), "failed")
+"""The figures of a `Verdict` that a rule may be about."""
 
 LEAST_OF = {name: f"least_{name}" for name in METRICS if f"least_{name}" in FIGURES}
 """The figure of a verdict that is the least possible value of a metric, where that is known."""
@@ -48,9 +46,8 @@ class PolicyRule:
     """In each of the groups, `metric` of `strategy` lies between `min` and `max`.
 
     With `relative_to` the bounds are multiples of the least possible, or of the same metric of another
-    strategy (`recorded` is production). `per` divides the metric by the rebalances or the days of
-    the group. `groups` are glob patterns; one that begins with `!` excludes groups, and the last pattern that
-    matches a group counts. `max_not_replayed` is the share of a group's rebalances that may be missing.
+    strategy (`recorded` is production). `groups` are glob patterns; one that begins with `!` excludes groups,
+    and the last pattern that matches a group counts.
     """
 
     name: str
@@ -61,15 +58,15 @@ class PolicyRule:
     min: float | None = None
     max: float | None = None
     relative_to: str | None = None
-    per: str | None = None
-    max_not_replayed: float
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules. With `require_truth` a replay whose accuracy check fails is not judged."""
+    """The rules. `max_not_replayed` is the share of a group's rebalances that may be missing. With
+    `require_truth` a replay whose accuracy check fails is not judged."""
 
     rules: tuple[PolicyRule, ...]
+    max_not_replayed: float = 0.1
     require_truth: bool = True
 
     @property
@@ -84,27 +81,31 @@ class Policy:
 
 def read_policy(table: Mapping[str, Any], where: str = "policy") -> Policy:
     """The policy in a TOML table; `where` names its file in a `PolicyError`."""
-    top = _checked(table, _POLICY_KEYS, where)
-    rules, share = table.get("rule"), top.get("max_not_replayed", 0.1)
+    _check(table, _POLICY_KEYS, where)
+    rules = table.get("rule")
     if not isinstance(rules, list) or not rules or not all(isinstance(each, Mapping) for each in rules):
         raise PolicyError(f"{where}: a policy has rules, each a table that begins with [[rule]]")
-    read = tuple(_rule(each, number, where, share) for number, each in enumerate(rules, 1))
+    read = tuple(_rule(each, number, where) for number, each in enumerate(rules, 1))
     names = [rule.name for rule in read]
     for name in names:
         if names.count(name) > 1:
             raise PolicyError(f"{where}: two rules are called {name!r}: a verdict must say which it is about")
-    return Policy(read, top.get("require_truth", True))
+    return Policy(read, **{key: value for key, value in table.items() if key != "rule"})
 
 
-def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> PolicyRule:
+def _rule(table: Mapping[str, Any], number: int, where: str) -> PolicyRule:
     name = f"rule {number}"
     named = table.get("name")
     where = f"{where}: {name} ({named!r})" if isinstance(named, str) else f"{where}: {name}"
-    values = _checked(table, _RULE_KEYS, where, required=("metric", "strategy"))
-    for key, kind in (("groups", tuple), ("mode", Mode)):
-        if key in values:
-            values[key] = kind(values[key])
-    rule = PolicyRule(**{"name": name, "max_not_replayed": share, **values})
+    _check(table, _RULE_KEYS, where, required=("metric", "strategy"))
+    kinds: dict[str, Callable[[Any], Any]] = {"groups": tuple, "mode": Mode, "min": float, "max": float}
+    rule = PolicyRule(**{"name": name, **{key: kinds.get(key, str)(value) for key, value in table.items()}})
+    for key, others in (("strategy", [RECORDED]), ("relative_to", [RECORDED, LEAST])):
+        try:
+            if key in table and table[key] not in others:
+                load_strategy(table[key])
+        except StrategyError as error:
+            raise PolicyError(f"{where}: {key}: {error} (or {', '.join(others)})") from None
     low, high = rule.min, rule.max
     if low is None and high is None:
         raise PolicyError(f"{where}: give min, max or both")
@@ -115,105 +116,63 @@ def _rule(table: Mapping[str, Any], number: int, where: str, share: float) -> Po
         raise PolicyError(f"{where}: relative_to: no least is known of {rule.metric!r}, only of {known}")
     if rule.relative_to == rule.strategy:
         raise PolicyError(f"{where}: relative_to is {rule.strategy!r} itself")
-    if rule.per is not None and not METRICS[rule.metric]:
-        known = ", ".join(name for name, adds_up in METRICS.items() if adds_up)
-        raise PolicyError(f"{where}: per: {rule.metric!r} is no sum; these are: {known}")
     return rule
 
 
-_Check = Callable[[str, Any], "str | None"]
-"""What is wrong with the value of a key, in words; None if nothing is."""
+_Expected = tuple[Callable[[Any], bool], str]
+"""Whether a value is valid, and what it has to be, in words."""
 
 
-def _expected(valid: Callable[[Any], bool], what: str) -> _Check:
-    def check(key: str, value: Any) -> str | None:
-        found = "and is missing" if value is None else f"found {reprlib.repr(value)}"
-        return None if valid(value) else f"{key} {what}, {found}"
-
-    return check
+def _one_of(known: Collection[str]) -> _Expected:
+    return lambda value: isinstance(value, str) and value in known, f"one of {', '.join(known)}"
 
 
-def _one_of(known: Collection[str]) -> _Check:
-    return lambda key, value: None if value in known else f"there is no {key} {value!r}{_near(value, known)}"
+def _are_patterns(value: Any) -> bool:
+    texts = isinstance(value, list) and all(isinstance(each, str) and each for each in value)
+    return texts and not all(each.startswith("!") for each in value)
 
 
-def _strategy_or(*others: str) -> _Check:
-    def check(key: str, name: str) -> str | None:
-        if name not in others:
-            try:
-                load_strategy(name)
-            except StrategyError as error:
-                return f"{key}: {error} (or {', '.join(others)})"
-        return None
-
-    return check
-
-
-def _are_texts(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(each, str) and each for each in value)
-
-
-def _share(key: str, value: float) -> str | None:
-    return None if 0 <= value <= 1 else f"{key} is a share between 0 and 1, found {float(value)!r}"
-
-
-def _puts_groups_in(key: str, patterns: list[str]) -> str | None:
-    only_out = all(each.startswith("!") for each in patterns)
-    return f"{key} takes groups out and puts none in: begin with '*'" if only_out else None
-
-
-_text = _expected(lambda value: isinstance(value, str) and value != "", "has to be a text")
-_number = _expected(
+_TEXT: _Expected = (lambda value: isinstance(value, str) and value != "", "a text")
+_NUMBER: _Expected = (
     # Not `isfinite`, which cannot take an integer that is too large for a float.
     lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
-    "has to be a finite number",
+    "a finite number",
 )
-_truth = _expected(lambda value: isinstance(value, bool), "has to be true or false")
-_patterns = _expected(_are_texts, "has to be a list of group ids or patterns such as 'payments-*'")
 
-_POLICY_KEYS: Mapping[str, Sequence[_Check]] = {
-    "rule": (),
-    "max_not_replayed": (_number, _share),
-    "require_truth": (_truth,),
+_POLICY_KEYS: Mapping[str, _Expected] = {
+    "rule": (lambda _: True, "rules"),
+    "max_not_replayed": (
+        lambda value: type(value) in (int, float) and 0 <= value <= 1,
+        "a share between 0 and 1",
+    ),
+    "require_truth": (lambda value: isinstance(value, bool), "true or false"),
 }
-_RULE_KEYS: Mapping[str, Sequence[_Check]] = {
-    "name": (_text,),
-    "metric": (_text, _one_of(METRICS)),
-    "strategy": (_text, _strategy_or(RECORDED)),
-    "groups": (_patterns, _puts_groups_in),
-    "mode": (_text, _one_of([each.value for each in Mode])),
-    "min": (_number,),
-    "max": (_number,),
-    "relative_to": (_text, _strategy_or(RECORDED, LEAST)),
-    "per": (_text, _one_of(("rebalance", "day"))),
-    "max_not_replayed": (_number, _share),
+_RULE_KEYS: Mapping[str, _Expected] = {
+    "name": _TEXT,
+    "metric": _one_of(METRICS),
+    "strategy": _TEXT,
+    "groups": (_are_patterns, "a list of group ids or patterns such as 'payments-*', not all with '!'"),
+    "mode": _one_of([each.value for each in Mode]),
+    "min": _NUMBER,
+    "max": _NUMBER,
+    "relative_to": _TEXT,
 }
-"""The keys of a table, in the order in which an error lists them, each with its checks, of which the first
-that fails is the error."""
+"""The keys of a table, in the order in which an error lists them."""
 
 
-def _checked(
-    table: Mapping[str, Any],
-    keys: Mapping[str, Sequence[_Check]],
-    where: str,
-    required: Collection[str] = (),
-) -> dict[str, Any]:
-    """The values of a TOML table; `where` is its place in the file. Other keys than `keys` are refused."""
+def _check(
+    table: Mapping[str, Any], keys: Mapping[str, _Expected], where: str, required: Collection[str] = ()
+) -> None:
+    """Refuse other keys than `keys`, and values that are not as expected; `where` is the table's place."""
     for key in table:
         if key not in keys:
-            raise PolicyError(f"{where}: there is no key {key!r}{_near(key, keys)}")
-    for key, checks in keys.items():
-        if key in table or key in required:
-            for check in checks:
-                if (problem := check(key, table.get(key))) is not None:
-                    raise PolicyError(f"{where}: {problem}")
-    numbers = {key: float(value) for key, value in table.items() if keys[key] and type(value) is int}
-    return {**table, **numbers}
-
-
-def _near(word: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(word, known, n=1)
-    return f": did you mean {close[0]!r}?" if close else f"; known are {', '.join(known)}"
+            close = difflib.get_close_matches(key, keys, n=1)
+            hint = f": did you mean {close[0]!r}?" if close else f"; known are {', '.join(keys)}"
+            raise PolicyError(f"{where}: there is no key {key!r}{hint}")
+    for key, (is_valid, what) in keys.items():
+        if (key in table or key in required) and not is_valid(table.get(key)):
+            found = f"found {reprlib.repr(table[key])}" if key in table else "and is missing"
+            raise PolicyError(f"{where}: {key} has to be {what}, {found}")
 
 
 _ROUNDING = 1e-9
@@ -270,22 +229,39 @@ class _Missing(Exception):
     """A missing fact, without which the rule cannot be judged; the message names it."""
 
 
-def judge(policy: Policy, report: ReplayReport) -> Judgement:
-    if policy.require_truth and not report.truth_holds:
+class _Facts(NamedTuple):
+    """What a rule is judged by."""
+
+    strategies: Collection[str]
+    modes: Collection[Mode]
+    groups: Mapping[str, GroupSummary]
+    verdicts: Mapping[tuple[str, str, Mode], Verdict]
+    may_be_missing: float
+
+
+def judge(policy: Policy, result: ReplayResult) -> Judgement:
+    if policy.require_truth and not result.truth.holds:
         reason = "the accuracy check fails: the replay does not repeat the recorded assignments"
         return Judgement(tuple(RuleJudgement(rule, (), reason) for rule in policy.rules))
-    return Judgement(tuple(_judged_rule(rule, report) for rule in policy.rules))
+    facts = _Facts(
+        (RECORDED, *result.options.strategies),
+        result.options.modes,
+        {each.group: each for each in result.groups},
+        {(each.group, each.strategy, each.mode): each for each in result.verdicts},
+        policy.max_not_replayed,
+    )
+    return Judgement(tuple(_judged_rule(rule, facts) for rule in policy.rules))
 
 
-def _judged_rule(rule: PolicyRule, report: ReplayReport) -> RuleJudgement:
+def _judged_rule(rule: PolicyRule, facts: _Facts) -> RuleJudgement:
     for name in (rule.strategy, rule.relative_to):
-        if name not in (None, LEAST) and name not in report.strategies:
+        if name not in (None, LEAST) and name not in facts.strategies:
             return RuleJudgement(rule, (), f"{name} was not replayed")
-    if rule.mode not in report.modes:
+    if rule.mode not in facts.modes:
         return RuleJudgement(rule, (), f"no {rule.mode.value} replay was asked for")
     inclusive = [each for each in rule.groups if not each.startswith("!")]
-    unmatched = [each for each in inclusive if not any(fnmatchcase(group, each) for group in report.groups)]
-    groups = tuple(_group(rule, name, report) for name in sorted(report.groups) if _is_about(rule, name))
+    unmatched = [each for each in inclusive if not any(fnmatchcase(group, each) for group in facts.groups)]
+    groups = tuple(_group(rule, name, facts) for name in sorted(facts.groups) if _is_about(rule, name))
     if unmatched:
         return RuleJudgement(rule, groups, f"no group matches {', '.join(map(repr, unmatched))}")
     return RuleJudgement(rule, groups, None if groups else "no group is left after those taken out")
@@ -296,15 +272,15 @@ def _is_about(rule: PolicyRule, group: str) -> bool:
     return not last.startswith("!")
 
 
-def _group(rule: PolicyRule, name: str, report: ReplayReport) -> GroupJudgement:
+def _group(rule: PolicyRule, name: str, facts: _Facts) -> GroupJudgement:
     factor = 1.0
     try:
-        _require_replayed(rule, report.groups[name])
-        value = _figure(rule, name, rule.strategy, rule.metric, report)
+        _require_replayed(facts.groups[name], facts.may_be_missing)
+        value = _figure(rule, name, rule.strategy, rule.metric, facts)
         if rule.relative_to == LEAST:
-            factor = _figure(rule, name, rule.strategy, LEAST_OF[rule.metric], report)
+            factor = _figure(rule, name, rule.strategy, LEAST_OF[rule.metric], facts)
         elif rule.relative_to is not None:
-            factor = _figure(rule, name, rule.relative_to, rule.metric, report)
+            factor = _figure(rule, name, rule.relative_to, rule.metric, facts)
     except _Missing as missing:
         return GroupJudgement(name, RuleOutcome.NOT_JUDGED, reason=str(missing))
     low = None if rule.min is None else rule.min * factor
@@ -312,33 +288,27 @@ def _group(rule: PolicyRule, name: str, report: ReplayReport) -> GroupJudgement:
     return GroupJudgement(name, _between(low, value, high), value, low, high)
 
 
-def _require_replayed(rule: PolicyRule, group: ReportedGroup) -> None:
-    if not group.replayed:
+def _require_replayed(group: GroupSummary, may_be_missing: float) -> None:
+    if not group.replayed_rebalances:
         raise _Missing("nothing of it was replayed")
-    missing = 1 - group.replayed / group.rebalances
-    if missing > rule.max_not_replayed + _ROUNDING:
+    missing = 1 - group.replayed_rebalances / group.rebalances
+    if missing > may_be_missing + _ROUNDING:
         raise _Missing(
             f"{missing:.0%} of its rebalances were not replayed, and max_not_replayed allows "
-            f"{rule.max_not_replayed:.0%}"
+            f"{may_be_missing:.0%}"
         )
 
 
-def _figure(rule: PolicyRule, group: str, strategy: str, key: str, report: ReplayReport) -> float:
-    verdict = report.verdicts.get((group, strategy, rule.mode))
+def _figure(rule: PolicyRule, group: str, strategy: str, key: str, facts: _Facts) -> float:
+    verdict = facts.verdicts.get((group, strategy, rule.mode))
     if verdict is None:
         raise _Missing(f"there are no figures of {strategy}")
-    failed = verdict["failed"]
-    if failed and key != "failed":
-        raise _Missing(f"{strategy} failed in {failed} of its rebalances, which no figure covers")
-    value = verdict.get(key)
+    if verdict.failed and key != "failed":
+        raise _Missing(f"{strategy} failed in {verdict.failed} of its rebalances, which no figure covers")
+    value = getattr(verdict, key)
     if value is None:
         raise _Missing(f"{key} of {strategy} is unknown")
-    if rule.per is None:
-        return float(value)
-    divisor = verdict["rebalances"] if rule.per == "rebalance" else report.groups[group].days
-    if not divisor:
-        raise _Missing(f"its records span no {rule.per}")
-    return float(value / divisor)
+    return float(value)
 
 
 def _between(low: float | None, value: float, high: float | None) -> RuleOutcome:

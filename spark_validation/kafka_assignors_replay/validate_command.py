@@ -14,23 +14,19 @@ from rich.text import Text
 
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, printable
-from kafka_assignors_cli.files import parse_toml, read_document, read_file
+from kafka_assignors_cli.files import parse_toml, read_file
 from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
 from kafka_assignors_replay import command_options as shared
-from kafka_assignors_replay.replay_command import run_replay_with_progress
+from kafka_assignors_replay.replay_command import History, run_replay_with_progress
 
 if TYPE_CHECKING:
     from kafka_assignors_replay.policy import GroupJudgement, Judgement, PolicyRule, RuleJudgement
-    from kafka_assignors_replay.report.as_json import ReplayReport
 
 EPILOG = """Examples:
 
 kafka-assignors validate history/ --policy policy.toml
 
 kafka-assignors validate history/ --policy policy.toml --junit verdicts.xml     (in CI)
-
-kafka-assignors replay history/ --json report.json && kafka-assignors validate report.json --policy \
-policy.toml     (judged again without Spark)
 
 A policy: max, min or both of a metric of a strategy, in groups, as a number or a multiple of something:
 
@@ -46,26 +42,13 @@ Exit codes: 0 all rules hold; 1 one is violated; 2 none is violated, but one cou
 policy cannot be read.
 """
 
-_MOST_REPORT_BYTES = 2**30
-"""The limit for a report. A replay of thousands of groups under all strategies writes some 400 MB."""
-
-
-HistoryOrReport = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="HISTORY|REPORT.json",
-        help="A history to replay (see replay --help), or a file that replay --json wrote; without it, give "
-        "--bootstrap-server.",
-        show_default=False,
-    ),
-]
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", metavar="FILE", help="The policy, in TOML.")]
 
 
 def validate(
     *,
     context: typer.Context,
-    history: HistoryOrReport = None,
+    history: History = None,
     policy: PolicyFile,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
@@ -85,32 +68,19 @@ def validate(
     """Check the replay of a history against a policy: may this strategy go to production?"""
     # The modules of the replay are imported on demand: other commands start faster without them.
     from kafka_assignors_replay.policy import judge, read_policy
-    from kafka_assignors_replay.report.as_json import read_report
-    from kafka_assignors_replay.result import to_json
 
-    written = Path(history) if history is not None and history.endswith(".json") else None
-    if written is not None:
-        options.refuse_all_but(context, _OF_EVERY_INPUT, f"on {history}, which was replayed already")
     rules = read_policy(parse_toml(policy, read_file(policy)), str(policy))
     ci = CiFormats(junit, github, json_file)
     ci.require()
-    if written is not None:
-        text = read_file(written, _MOST_REPORT_BYTES)
-        report = read_report(read_document("report", text, str(written)), str(written))
-    else:
-        # A replay needs a strategy, also if all rules are about the recorded assignments.
-        asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
-        report = read_report(to_json(run_replay_with_progress(asked, "validate", engine)))
-    judgement = judge(rules, report)
-    document = json.dumps(judgement_to_json(judgement, report, str(policy)), indent=1)
+    # A replay needs a strategy, also if all rules are about the recorded assignments.
+    asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
+    result = run_replay_with_progress(asked, "validate", engine)
+    judgement, source = judge(rules, result), result.history.source
+    document = json.dumps(judgement_to_json(judgement, source, str(policy)), indent=1)
     ci.write_result(
-        "validate", judgement_renderables(judgement, report), document, _ci_cases(judgement, str(policy))
+        "validate", judgement_renderables(judgement, source), document, _ci_cases(judgement, str(policy))
     )
     return _SHOWN[judgement.verdict.name].code
-
-
-_OF_EVERY_INPUT = {"history", "policy", "json_file", "junit", "github"}
-"""The parameters that also make sense with a written report."""
 
 
 # ---- the judgement, as a table, for CI and in JSON
@@ -149,7 +119,7 @@ _SHOWN = {
 """By the name of the outcome (`RuleOutcome`)."""
 
 
-def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[RenderableType]:
+def judgement_renderables(judgement: Judgement, source: str) -> list[RenderableType]:
     table = FittedTable(_COLUMNS, "Rules")
     lines: list[Text] = []
     for each in judgement.rules:
@@ -162,7 +132,7 @@ def judgement_renderables(judgement: Judgement, report: ReplayReport) -> list[Re
             ]
         )
         lines += _lines(each)
-    return [table, *lines, Text(_verdict_line(judgement, report), style="bold")]
+    return [table, *lines, Text(_verdict_line(judgement, source), style="bold")]
 
 
 def _lines(judged: RuleJudgement) -> Iterator[Text]:
@@ -188,8 +158,7 @@ def _found(judged: GroupJudgement) -> str:
 def _words(rule: PolicyRule) -> str:
     bounds = _bounds({"≥": rule.min, "≤": rule.max})
     times = {None: "", "least": " × the least possible"}.get(rule.relative_to, f" × {rule.relative_to}")
-    per = f" per {rule.per}" if rule.per else ""
-    return f"{rule.metric}{per} of {rule.strategy} {bounds}{times} ({rule.mode.value})"
+    return f"{rule.metric} of {rule.strategy} {bounds}{times} ({rule.mode.value})"
 
 
 def _bounds(bounds: Mapping[str, float | None]) -> str:
@@ -200,12 +169,12 @@ def _number(value: float) -> str:
     return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
-def _verdict_line(judgement: Judgement, report: ReplayReport) -> str:
+def _verdict_line(judgement: Judgement, source: str) -> str:
     counts = Counter(rule.verdict for rule in judgement.rules)
     holds, *others = type(judgement.verdict)
     words = [f"{counts[holds]} of {len(judgement.rules)} rules hold"]
     words += [f"{counts[each]} {each.value}" for each in others if counts[each]]
-    return f"{_SHOWN[judgement.verdict.name].policy} on {printable(report.source)}: {', '.join(words)}."
+    return f"{_SHOWN[judgement.verdict.name].policy} on {printable(source)}: {', '.join(words)}."
 
 
 def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
@@ -222,7 +191,7 @@ def _ci_cases(judgement: Judgement, policy: str) -> list[CiCase]:
     return found
 
 
-def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -> dict[str, Any]:
+def judgement_to_json(judgement: Judgement, source: str, policy: str) -> dict[str, Any]:
     """The verdict as a JSON object; `policy` names the file of the policy."""
     from kafka_assignors_replay.result import to_json
 
@@ -236,13 +205,13 @@ def judgement_to_json(judgement: Judgement, report: ReplayReport, policy: str) -
         }
         for each in judgement.rules
     ]
-    source, verdict = report.source, judgement.verdict
+    verdict = judgement.verdict
     made = {"format": _FORMAT, "verdict": verdict, "policy": policy, "source": source, "rules": rules}
     form: dict[str, Any] = to_json(made)
     return form
 
 
-_OF_A_RULE = ("metric", "strategy", "mode", "min", "max", "relative_to", "per")
+_OF_A_RULE = ("metric", "strategy", "mode", "min", "max", "relative_to")
 
 
 def add_to(app: typer.Typer) -> None:

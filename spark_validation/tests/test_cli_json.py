@@ -19,9 +19,7 @@ from kafka_assignors_cli.app import command_line
 from kafka_assignors_ops import groups_command
 from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive import ArchiveResult, MessageCounts
-from kafka_assignors_replay.report.as_json import json_report
 from spark_validation.tests.groups import Log, member, write_history
-from spark_validation.tests.report_sample import sample
 from tests.test_cli import COMMAND, GROUP, read_all
 from tests.test_cli_ci_formats import POLICY
 from tests.test_cli_groups import LIVE
@@ -48,7 +46,6 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     Path("group.json").write_text(GROUP)
     Path("consumer.toml").write_text('client = "aiokafka"\npartition_assignment_strategy = ["range"]\n')
     Path("policy.toml").write_text(POLICY)
-    Path("report.json").write_text(json_report(sample()), encoding="utf-8")
     log = Log()
     log.generation("payments", 1, member("a", gets={"orders": [0, 1]}))
     log.generation("payments", 2, member("a", gets={"orders": [0]}), member("b", gets={"orders": [1]}))
@@ -64,7 +61,7 @@ ARGUMENTS: dict[str, Sequence[str]] = {
     "lint": ("consumer.toml",),
     "replay": ("history", "--engine", "local", "--strategy", "range"),
     "strategies": (),
-    "validate": ("report.json", "--policy", "policy.toml"),
+    "validate": ("history", "--engine", "local", "--policy", "policy.toml"),
 }
 
 FOLLOWS = "watch"

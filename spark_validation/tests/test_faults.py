@@ -271,7 +271,7 @@ def test_a_recreated_group_begins_without_members() -> None:
 
 
 def test_a_threshold_that_makes_no_sense_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match="flapping is 0, and has to be greater than 0"):
+    with pytest.raises(ValueError, match="flapping must be above 0"):
         FaultRules(flapping=0)
 
 

@@ -25,7 +25,6 @@ from kafka_assignors_replay.history.faults import FaultKind
 from kafka_assignors_replay.history.records import from_micros
 from kafka_assignors_replay.policy import RuleOutcome, judge, read_policy
 from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.report.as_json import read_report
 from kafka_assignors_replay.result import (
     RECORDED,
     Mode,
@@ -216,11 +215,10 @@ def test_drawn_ownership_is_bounded_and_no_partition_has_two_owners(result: Repl
 
 
 def test_the_policy_of_the_documentation_holds_and_the_other_one_does_not(result: ReplayResult) -> None:
-    report = read_report(to_json(result))
     for name, outcome in (("policy.toml", RuleOutcome.HOLDS), ("strict-policy.toml", RuleOutcome.VIOLATED)):
         policy = read_policy(parse_toml(EXAMPLES / name, (EXAMPLES / name).read_text(encoding="utf-8")))
         assert set(policy.strategies) <= set(NAMES)
-        assert judge(policy, report).verdict is outcome
+        assert judge(policy, result).verdict is outcome
 
 
 def test_all_that_was_recorded_is_accounted_for(result: ReplayResult) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime
 
+from kafka_assignors.arguments import require_number
 from kafka_assignors_replay.history.rebalances import Generation
 from kafka_assignors_replay.history.records import AIOKAFKA, AIOKAFKA_OURS, MemberRecord
 
@@ -46,8 +47,7 @@ class FaultRules:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if not value > 0:
-                raise ValueError(f"{name} is {value}, and has to be greater than 0")
+            require_number(name, value, above_zero=True)
 
 
 @dataclass(slots=True, kw_only=True)
