@@ -44,43 +44,35 @@ _LINE_INTERVAL_S = 60.0
 """The time between two lines of progress of a process that runs for months."""
 
 
-To = Annotated[
-    str,
-    typer.Option(
-        "--to",
-        metavar="PATH",
-        help="The archive: a folder, or a URL such as s3://, gs://, abfs:// or hdfs://.",
-    ),
-]
-Once = Annotated[
-    bool, typer.Option("--once", help="End when everything that was there at the start is archived.")
-]
-Interval = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        min=0.0,
-        help="The longest time that group records wait for a file. Each file has at least one record.",
-    ),
-]
-MaxOffsets = Annotated[
-    int,
-    typer.Option(
-        metavar="N", min=1, help="The most offsets in a file, of all partitions of the topic together."
-    ),
-]
-
-
 def archive(
     *,
     context: typer.Context,
-    to: To,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="PATH", help="The archive: a folder, or a URL such as s3://, gs://, abfs:// or hdfs://."
+        ),
+    ],
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     timeout: options.Timeout = None,
-    once: Once = False,
-    interval: Interval = 300.0,
-    max_offsets: MaxOffsets = 1_000_000,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when everything that was there at the start is archived.")
+    ] = False,
+    interval: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0.0,
+            help="The longest time that group records wait for a file. Each file has at least one record.",
+        ),
+    ] = 300.0,
+    max_offsets: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, help="The most offsets in a file, of all partitions of the topic together."
+        ),
+    ] = 1_000_000,
     json_file: options.JsonFile = None,
 ) -> None:
     """Keep the history of consumer groups: copy their records to Parquet before the brokers compact them."""
@@ -94,16 +86,17 @@ def archive(
         import kafka_assignors_replay.archive.run  # noqa: F401  # It needs pyarrow.
         from kafka_assignors_replay.archive import ArchiveOptions
 
-    asked = ArchiveOptions(
-        path=to,
-        bootstrap_servers=address.bootstrap_servers,
-        once=once,
-        interval_seconds=interval,
-        max_offsets_per_batch=max_offsets,
-        client_config=address.config,
-        timeout_seconds=address.timeout_s,
+    result = _run(
+        ArchiveOptions(
+            path=to,
+            bootstrap_servers=address.bootstrap_servers,
+            once=once,
+            interval_seconds=interval,
+            max_offsets_per_batch=max_offsets,
+            client_config=address.config,
+            timeout_seconds=address.timeout_s,
+        )
     )
-    result = _run(asked)
     if not is_stdout(json_file):
         for line in _summary(result):
             emit(line)
@@ -123,7 +116,9 @@ def _run(asked: ArchiveOptions) -> ArchiveResult:
     ):
 
         def on_progress(step: ArchiveProgress) -> None:
-            progress.update(step.phase, step.counts.records, detail=_lag(step))
+            behind = f"{step.lag_offsets} offsets behind" if step.lag_offsets else "up to date"
+            detail = "" if step.lag_offsets is None else f" group records, {behind}"
+            progress.update(step.phase, step.counts.records, detail=detail)
 
         return run_archive(asked, on_progress, lambda text: note(f"warning: {text}"), stop)
 
@@ -139,8 +134,7 @@ def _stop_signals() -> Iterator[threading.Event]:
         if told and number == signal.SIGINT:
             raise KeyboardInterrupt
         if not told:
-            # Assigned before `set`, which takes a lock: a second signal during `set` must not wait for that
-            # lock.
+            # Assigned before `set`, which takes a lock that a second signal must not wait for.
             told = True
             stop.set()
 
@@ -153,24 +147,14 @@ def _stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _lag(step: ArchiveProgress) -> str:
-    if step.lag_offsets is None:
-        return ""
-    if not step.lag_offsets:
-        return " group records, up to date"
-    return f" group records, {step.lag_offsets} offsets behind"
-
-
 def _summary(result: ArchiveResult) -> Iterator[str]:
-    counts, total = result.counts, result.total
+    counts = result.counts
     yield f"{result.path}: {result.topic} of cluster {result.cluster_id}, {result.partitions} partitions"
-    kinds = ", ".join(f"{count} of key version {version}" for version, count in counts.group_records.items())
-    yield f"archived: {counts.records} group records" + (f" ({kinds})" if kinds else "")
+    yield f"archived: {counts.records} group records out of {counts.offsets} offsets"
     yield (
         f"left out: {counts.offset_commits} offset commits, {counts.without_key} records without a key; "
         f"{counts.missing} offsets had no record"
     )
-    yield f"in all:   {total.records} group records out of {total.offsets} offsets"
     if result.last_timestamp is not None:
         yield f"up to:    {result.last_timestamp.isoformat(timespec='seconds')}"
     if result.lag_offsets:

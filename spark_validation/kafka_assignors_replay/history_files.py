@@ -6,6 +6,7 @@ they refuse a history with the same texts.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from kafka_assignors.group import InvalidGroupError
 from kafka_assignors_replay.catalogue import Catalogue
@@ -29,11 +31,16 @@ from kafka_assignors_replay.result import (
 )
 from kafka_assignors_replay.schemas import RAW, TOPICS
 
-CLUSTER = "cluster_id"
-"""The column of an archive that is read in addition, if it exists."""
+CLUSTER, TOPIC = "cluster_id", "topic"
+"""Columns that records may have in addition: the first in an archive, the second from Spark's Kafka source,
+where rows of other topics than the offsets topic are left out."""
 
-TOPIC = "topic"
-"""The column of Spark's own Kafka source; rows of other topics than the offsets topic are left out."""
+OPTIONAL = pa.schema([(CLUSTER, pa.string()), (TOPIC, pa.string())])
+
+_BATCH_ROWS = 4_096
+"""How many rows of a file are in memory at a time."""
+
+_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
 
 
 class DamagedError(ReplayError):
@@ -62,26 +69,22 @@ def two_clusters(path: str, one: object, other: object) -> ReplayError:
     )
 
 
-def wrong_type(path: str, column: str, found: str, wanted: str) -> ReplayError:
-    """`found` and `wanted` are Spark's names of types."""
-    return ReplayError(f"{path}: column {column} has type {found}, and should have {wanted}")
+def first_line(error: Exception) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-BATCH_ROWS = 4_096
-"""How many rows of a file are in memory at a time."""
-
-_UNREADABLE = (pa.ArrowException, OSError, UnicodeDecodeError)
+# Files
 
 
 def parquet_files(place: Path) -> list[Path]:
     """The files that Spark would read, without hidden files and folders; none without a `*.parquet` file."""
     if place.is_file():
         return [place]
+    if not any(place.rglob("*.parquet")):
+        return []
     found = (file for file in place.rglob("*") if file.is_file())
-    return (
-        sorted(file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts))
-        if any(place.rglob("*.parquet"))
-        else []
+    return sorted(
+        file for file in found if not any(part[0] in "._" for part in file.relative_to(place).parts)
     )
 
 
@@ -98,15 +101,15 @@ def table_format(names_in: Callable[[str], Iterable[str]]) -> str | None:
     return None
 
 
-def _names_in(place: Path, folder: str) -> list[str]:
-    return [file.name for file in place.glob(f"{folder}/*")]
-
-
 def table_on_disk(path: str) -> tuple[str, str] | None:
     """The first place of a history on a disk that is a table with a log, and its format."""
+
+    def names_in(place: Path, folder: str) -> list[str]:
+        return [file.name for file in place.glob(f"{folder}/*")]
+
     for name in (*RAW_NAMES, *TOPICS_NAMES, ""):
         place = Path(path, name)
-        if (found := table_format(partial(_names_in, place))) is not None:
+        if (found := table_format(partial(names_in, place))) is not None:
             return str(place), found
     return None
 
@@ -117,17 +120,29 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     Each file is read once, since a footer says nothing of the pages. `ReplayError` if every file of the
     records is damaged, or the operating system refuses a file.
     """
-    records = _first(path, RAW_NAMES)[1] or parquet_files(Path(path))
-    damaged = _damaged(records, [*RAW.names, CLUSTER])
+    _, records = _first(path, (*RAW_NAMES, ""))
+    damaged = _damaged(records, {*RAW.names, CLUSTER})
     if records and len(damaged) == len(records):
         first = damaged[0]
         raise ReplayError(
             f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
         )
-    return (
-        *damaged,
-        *_damaged(_first(path, TOPICS_NAMES)[1], TOPICS.names),
-    )
+    return (*damaged, *_damaged(_first(path, TOPICS_NAMES)[1], {*TOPICS.names}))
+
+
+def _damaged(files: Sequence[Path], columns: set[str]) -> list[DamagedFile]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [each for each in pool.map(lambda file: _damage(file, columns), files) if each is not None]
+
+
+def _damage(file: Path, columns: set[str]) -> DamagedFile | None:
+    try:
+        with _opened(file) as opened:
+            for _ in _batches(opened, columns.intersection(opened.schema_arrow.names)):
+                pass
+    except DamagedError as error:
+        return DamagedFile(str(file), str(error).removeprefix(f"{file}: "))
+    return None
 
 
 def _first(path: str, names: Sequence[str], damaged: Container[Path] = ()) -> tuple[Path, list[Path]]:
@@ -138,107 +153,62 @@ def _first(path: str, names: Sequence[str], damaged: Container[Path] = ()) -> tu
     return Path(path), []
 
 
-def _damaged(files: Sequence[Path], columns: Sequence[str]) -> list[DamagedFile]:
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reasons = pool.map(lambda file: _damage(file, columns), files)
-        return [
-            DamagedFile(str(file), reason)
-            for file, reason in zip(files, reasons, strict=True)
-            if reason is not None
-        ]
-
-
-def _damage(file: Path, columns: Sequence[str]) -> str | None:
-    try:
-        opened = _opened(file)
-        for _ in _batches(opened, [name for name in columns if name in opened.schema_arrow.names]):
-            pass
-    except _UNREADABLE as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise _unreadable(file, error) from None
-        return _first_line(error)
-    return None
-
-
-def _opened(file: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
-
-
-def _batches(opened: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for batch in opened.iter_batches(BATCH_ROWS, columns=columns):
-        batch.validate(full=True)  # Text that is not UTF-8 reads without an error.
-        yield batch
-
-
-def _unreadable(file: Path, error: Exception) -> ReplayError:
-    if isinstance(error, OSError) and error.errno is not None:
-        return ReplayError(f"{file}: cannot be read: {error.strerror or error}")
-    return not_parquet(file, _first_line(error))
-
-
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
-
-
 def record_files(path: str, damaged: Container[Path]) -> tuple[str, list[Path]]:
     """The place of the records under `path`, and their files without the `damaged` ones. `ReplayError` if
     there are none."""
     place, files = _first(path, RAW_NAMES, damaged)
-    if files:
-        return str(place), files
-    if Path(path, MANIFEST).exists():
+    if not files and Path(path, MANIFEST).exists():
         raise no_records_yet(path)
-    if files := _first(path, ("",), damaged)[1]:
-        return path, files
-    raise no_parquet(path)
+    if not files:
+        place, files = _first(path, ("",), damaged)
+    if not files:
+        raise no_parquet(path)
+    return str(place), files
 
 
-def read_records(files: Sequence[Path], place: str, topic: str) -> Iterator[list[tuple[Any, ...]]]:
-    """The records of the files in batches, offset commits included: rows of `schemas.RAW`.
+# Rows
 
-    If a file has a column `TOPIC`, only rows of the `topic` are records.
-    """
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[pq.ParquetFile]:
+    """The file; errors of the block become a `ReplayError` with its name."""
+    try:
+        yield pq.ParquetFile(file, coerce_int96_timestamp_unit="us")
+    except _UNREADABLE as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise ReplayError(f"{file}: cannot be read: {error.strerror or error}") from None
+        raise not_parquet(file, first_line(error)) from None
+
+
+def _batches(opened: pq.ParquetFile, columns: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    for batch in opened.iter_batches(_BATCH_ROWS, columns=list(columns)):
+        batch.validate(full=True)  # Text that is not UTF-8 reads without an error.
+        yield batch
+
+
+def read_records(
+    files: Sequence[Path], place: str, topic: str
+) -> Iterator[tuple[list[tuple[Any, ...]], int]]:
+    """The records of the files in batches, offset commits included: rows of `schemas.RAW`; and how many rows
+    of other topics lie among them."""
     clusters: set[str] = set()
     for batch in _read(files, RAW):
+        rows = batch.num_rows
         if TOPIC in batch.schema.names:
-            if (kind := _name_of(batch.column(TOPIC).type)) != "string":
-                raise wrong_type(place, TOPIC, kind, "string")
-            batch = batch.filter(_is_of(batch, topic))
+            of_topic = [batch.column(TOPIC).cast(pa.string()), pa.scalar(topic)]
+            batch = batch.filter(pc.call_function("equal", of_topic))
         if CLUSTER in batch.schema.names:
-            column = batch.column(CLUSTER)
-            if (kind := _name_of(column.type)) != "string":
-                raise wrong_type(place, CLUSTER, kind, "string")
-            clusters.update(each for each in column.unique().to_pylist() if each is not None)
+            clusters.update(batch.column(CLUSTER).unique().drop_null().to_pylist())
             if len(clusters) > 1:
                 raise two_clusters(place, min(clusters), max(clusters))
-        yield rows_of(batch, RAW)
-
-
-def count_other_topics(files: Sequence[Path], topic: str) -> int:
-    """How many rows of the files are of other topics."""
-    rows = 0
-    for file in files:
-        opened = _opened(file)
-        if TOPIC in opened.schema_arrow.names:
-            rows += sum(
-                batch.num_rows - batch.filter(_is_of(batch, topic)).num_rows
-                for batch in _batches(opened, [TOPIC])
-            )
-    return rows
-
-
-def _is_of(batch: pa.RecordBatch, topic: str) -> Any:
-    return pc.call_function("equal", [batch.column(TOPIC).cast(pa.string()), pa.scalar(topic)])
+        yield rows_of(batch, RAW), rows - batch.num_rows
 
 
 def catalogue_rows(path: str, damaged: Container[Path] = ()) -> tuple[str, list[dict[str, Any]]] | None:
     """The place and the rows of the catalogue beside the records, times in microseconds."""
     place, files = _first(path, TOPICS_NAMES, damaged)
-    if not files:
-        return None
-    rows = (row for batch in _read(files, TOPICS, place) for row in rows_of(batch, TOPICS))
-    return str(place), [dict(zip(TOPICS.names, row, strict=True)) for row in rows]
+    rows = [row for batch in _read(files, TOPICS) for row in rows_by_name(batch, TOPICS)]
+    return (str(place), rows) if files else None
 
 
 def catalogue_of(found: tuple[str, list[dict[str, Any]]] | None) -> Catalogue:
@@ -250,90 +220,67 @@ def catalogue_of(found: tuple[str, list[dict[str, Any]]] | None) -> Catalogue:
         raise ReplayError(f"{place}: {error}") from None
 
 
-def _read(files: Sequence[Path], wanted: pa.Schema, place: Path | None = None) -> Iterator[pa.RecordBatch]:
-    """These columns of the files in batches; for records also `CLUSTER`, if a file has it. An error of a
-    column names its file, or `place`.
-
-    `ReplayError` with the name of the file for damaged bytes, and for text that is not UTF-8.
-    """
+def _read(files: Sequence[Path], wanted: pa.Schema) -> Iterator[pa.RecordBatch]:
     for file in files:
-        try:
-            opened = _opened(file)
-            found = {each.name: _name_of(each.type) for each in opened.schema_arrow}
-            require_columns(found, wanted, str(place or file))
-            names = [*wanted.names, *({CLUSTER, TOPIC} & found.keys() if wanted is RAW else ())]
-            yield from _batches(opened, names)
-        except _UNREADABLE as error:
-            raise _unreadable(file, error) from None
+        with _opened(file) as opened:
+            found = {each.name: each.type for each in opened.schema_arrow}
+            yield from _batches(opened, columns_of(found, wanted, str(file)))
 
 
-def require_columns(found: Mapping[str, str], wanted: pa.Schema, place: str) -> None:
-    """`ReplayError` for a missing column or a wrong type. `found` has Spark's name of each column's type.
-
-    Integers of all lengths are accepted for each other.
-    """
-    missing = [name for name in wanted.names if name not in found]
-    if missing:
-        there = ", ".join(sorted(found)) or "none"
-        raise ReplayError(f"{place}: column {', '.join(missing)} is missing; there are {there}")
-    for each in wanted:
-        is_, should = found[each.name], _name_of(each.type)
-        integers = {is_, should} <= {"tinyint", "smallint", "int", "bigint"}
-        if is_ != should and not integers:
-            raise wrong_type(place, each.name, is_, should)
+def columns_of(found: Mapping[str, pa.DataType], wanted: pa.Schema, place: str) -> list[str]:
+    """The columns to read of those that were `found`. `ReplayError` for a missing column, or one with values
+    of another kind."""
+    if missing := [name for name in wanted.names if name not in found]:
+        others = ", ".join(sorted(found)) or "none"
+        raise ReplayError(f"{place}: column {', '.join(missing)} is missing; there are {others}")
+    there = [each for each in (*wanted, *(OPTIONAL if wanted is RAW else ())) if each.name in found]
+    for each in there:
+        if not _is_like(kind := found[each.name], each.type):
+            raise ReplayError(f"{place}: column {each.name} has type {kind}, and should have {each.type}")
+    return [each.name for each in there]
 
 
-_NAMES = {
-    "bool": "boolean",
-    "int8": "tinyint",
-    **dict.fromkeys(("int16", "uint8"), "smallint"),
-    **dict.fromkeys(("int32", "uint16"), "int"),
-    **dict.fromkeys(("int64", "uint32", "uint64"), "bigint"),
-    "large_string": "string",
-    **dict.fromkeys(("large_binary", "fixed_size_binary"), "binary"),
-    **dict.fromkeys(("date32", "date64"), "date"),
-    "timestamp": "timestamp",
-}
-"""Spark's names of Arrow's types, without parameters, where they differ."""
+_KINDS: tuple[tuple[Callable[[pa.DataType], bool], ...], ...] = (
+    (types.is_integer,),
+    (types.is_timestamp,),
+    (types.is_string, types.is_large_string),
+    (types.is_binary, types.is_large_binary, types.is_fixed_size_binary),
+    (types.is_list, types.is_large_list),
+)
+"""The types of each kind: values of one are read as those of another."""
 
 
-def _name_of(kind: pa.DataType) -> str:
-    """Spark's name of the type."""
-    if pa.types.is_dictionary(kind):
-        return _name_of(kind.value_type)
-    if pa.types.is_map(kind):
-        return f"map<{_name_of(kind.key_type)},{_name_of(kind.item_type)}>"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"array<{_name_of(kind.value_type)}>"
-    return _NAMES.get(str(kind).partition("[")[0], str(kind))
+def _is_like(found: pa.DataType, wanted: pa.DataType) -> bool:
+    if types.is_dictionary(found):
+        found = found.value_type
+    if not any(any(is_(found) for is_ in kind) and any(is_(wanted) for is_ in kind) for kind in _KINDS):
+        return False
+    return not types.is_list(wanted) or _is_like(found.value_type, wanted.value_type)
 
 
-def rows_of(batch: pa.RecordBatch, columns: pa.Schema) -> list[tuple[Any, ...]]:
+def rows_by_name(batch: pa.RecordBatch | pa.Table, columns: pa.Schema) -> list[dict[str, Any]]:
+    """The rows as `rows_of` gives them, by the names of the columns."""
+    return [dict(zip(columns.names, row, strict=True)) for row in rows_of(batch, columns)]
+
+
+def rows_of(batch: pa.RecordBatch | pa.Table, columns: pa.Schema) -> list[tuple[Any, ...]]:
     """The rows of these columns, times in microseconds, with null for a number that is too large."""
-    # Python has no dates for all times of Parquet, so times stay numbers.
     return list(zip(*(_values(batch.column(each.name), each.type) for each in columns), strict=True))
 
 
-def _values(column: pa.Array, kind: pa.DataType) -> list[Any]:
-    if pa.types.is_timestamp(kind):
-        return _micros(column)
-    return _integers(column, kind.bit_width) if pa.types.is_integer(kind) else column.to_pylist()
+_IN_A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 
-def _integers(column: pa.Array, bits: int) -> list[int | None]:
-    """The numbers, with None for a number of more than `bits`."""
-    most = 1 << (bits - 1)
-    return [each if each is not None and -most <= each < most else None for each in column.to_pylist()]
-
-
-_MICROS = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
-"""The factor and the divisor that convert each unit to microseconds."""
-
-
-def _micros(column: pa.Array) -> list[int | None]:
-    """The times in microseconds, limited to the years 1 to 9999."""
-    times, per = _MICROS[column.type.unit]
-    return [
-        None if each is None else min(max(each * times // per, FIRST_MICROS), LAST_MICROS)
-        for each in column.cast(pa.int64()).to_pylist()
-    ]
+def _values(column: Any, kind: pa.DataType) -> list[Any]:
+    if types.is_timestamp(kind):
+        # Python has no dates for all times of Parquet, so times stay numbers, within the years 1 to 9999.
+        unit = _IN_A_SECOND[column.type.unit]
+        micros = (
+            each if each is None else each * 1_000_000 // unit for each in column.cast(pa.int64()).to_pylist()
+        )
+        return [each if each is None else min(max(each, FIRST_MICROS), LAST_MICROS) for each in micros]
+    values: list[Any] = column.to_pylist()
+    if types.is_integer(kind):
+        most = 1 << (kind.bit_width - 1)
+        return [each if each is not None and -most <= each < most else None for each in values]
+    return values

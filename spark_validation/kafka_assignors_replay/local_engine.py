@@ -43,7 +43,6 @@ from kafka_assignors_replay.history.records import group_bytes, group_of, is_com
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import (
     catalogue_rows,
-    count_other_topics,
     read_records,
     record_files,
 )
@@ -125,7 +124,7 @@ class LocalEngine:
         assert options.path is not None
         self._options, self._damaged, self._on_tasks, self._folder = options, damaged, on_tasks, folder
         self._place, self._files = record_files(options.path, damaged)
-        self._commits = 0
+        self._commits = self._others = 0
         self._records = ArrowFiles(folder, "records", SORTED)
 
     @classmethod
@@ -160,7 +159,8 @@ class LocalEngine:
     def _read(self) -> Iterator[SortedRow]:
         """The records of groups. The survey refuses null for a number."""
         wanted = None if self._options.groups is None else set(map(group_bytes, self._options.groups))
-        for rows in read_records(self._files, self._place, self._options.topic):
+        for rows, others in read_records(self._files, self._place, self._options.topic):
+            self._others += others
             for partition, offset, micros, key, value in rows:
                 if is_commit(key):
                     self._commits += 1
@@ -210,7 +210,7 @@ class LocalEngine:
         return self._commits
 
     def count_other_topics(self) -> int:
-        return count_other_topics(self._files, self._options.topic)
+        return self._others
 
 
 def _hash(group: bytes | None) -> int:

@@ -1,23 +1,9 @@
 """The tables that the replay and the archive read and write, column by column, as Arrow schemas.
 
-| table | a row is | key |
-|---|---|---|
-| `raw` | a record of `__consumer_offsets`, offset commits left out | partition, offset |
-| `archived` | a `raw` record in an archive, with the cluster that it is from | partition, offset |
-| `topics` | a topic as it was from a moment on: the catalogue | topic, from |
-| `generations` | a generation of a group with its place in the group's life | group, offset |
-| `members` | a member of a generation: what it asked for and what it got | group, offset, member_id |
-| `assignments` | a topic of which a member of a generation got partitions | group, offset, member_id, topic |
-| `current` | how far a member of a KIP-848 group has come on its way to its assignment | group, offset |
-| `causes` | why a generation was formed | group, offset |
-| `replayed` | a rebalance under one strategy in one mode, measured | group, offset, strategy, mode |
-| `metrics` | a day of a group under one strategy in one mode, summed up | date, group, strategy, mode |
-| `churn` | a day of a group: how many generations a cause made | date, group, cause |
-| `faults` | a day of a client that made a group rebalance, or a deployment | – |
-| `checked` | a recorded generation compared with the replay of its strategy | group, offset |
-
-A generation's number is no key: a static member's replacement writes the same generation again, and a
-deleted group starts from 0. That of a KIP-848 group is the group's epoch. All timestamps are instants, in
+A row of `raw` is a record of `__consumer_offsets`, `archived` adds its cluster, and a row of `topics` is a
+topic as it was from a moment on. `TABLES` are the tables that a replay writes. A generation's number is no
+key: a static member's replacement writes the same generation again, and a deleted group starts from 0; the
+group and the offset are one. That number of a KIP-848 group is its epoch. All timestamps are instants, in
 microseconds.
 """
 
@@ -38,55 +24,37 @@ from kafka_assignors_replay.history.rebalances import Generation
 from kafka_assignors_replay.history.records import MemberRecord
 from kafka_assignors_replay.history.table_rows import GENERATIONS, MEMBERS
 
-_STRING, _INT, _LONG, _BOOL = pa.string(), pa.int32(), pa.int64(), pa.bool_()
-_BINARY, _DOUBLE, _DATE = pa.binary(), pa.float64(), pa.date32()
+_STRING, _INT, _LONG, _BINARY = pa.string(), pa.int32(), pa.int64(), pa.binary()
 _TIMESTAMP = pa.timestamp("us", "UTC")
-_STRINGS = pa.list_(_STRING)
-_NUMBERS = pa.list_(_INT)
+_STRINGS, _NUMBERS = pa.list_(_STRING), pa.list_(_INT)
 _PARTITIONS = pa.map_(_STRING, _NUMBERS)
+
+_OF_TYPES: dict[Any, pa.DataType] = {
+    **dict.fromkeys((str, Mode, FaultKind, CheckOutcome), _STRING),
+    **dict.fromkeys((tuple[str, ...], Sequence[str]), _STRINGS),
+    bool: pa.bool_(),
+    int: _INT,
+    float: pa.float64(),
+    date: pa.date32(),
+    datetime: _TIMESTAMP,
+    TopicPartitions: _PARTITIONS,
+}
 
 
 def _schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema(list(columns.items()))
 
 
-_OF_TYPES: dict[Any, pa.DataType] = {
-    str: _STRING,
-    Mode: _STRING,
-    FaultKind: _STRING,
-    CheckOutcome: _STRING,
-    bool: _BOOL,
-    float: _DOUBLE,
-    date: _DATE,
-    datetime: _TIMESTAMP,
-    tuple[str, ...]: _STRINGS,
-    Sequence[str]: _STRINGS,
-    TopicPartitions: _PARTITIONS,
-}
-
-
-def _columns(
-    kind: Any, names: Sequence[str] = (), whole: pa.DataType = _INT, **own: pa.DataType
-) -> pa.Schema:
-    """The columns for the fields of a class, and `own` columns: all of them, or those in `names`. `whole` is
-    the type of integers."""
-    hints = get_type_hints(kind)
-    types: dict[Any, pa.DataType] = {**_OF_TYPES, int: whole}
-
-    def type_of(name: str) -> pa.DataType:
-        if name in own:
-            return own[name]
-        if name == "offset":
-            return _LONG
-        return next(types[each] for each in (hints[name], *get_args(hints[name])) if each in types)
-
-    return _schema(**{name: type_of(name) for name in names or (*hints, *own)})
-
-
-def _replayed() -> pa.Schema:
-    """The columns for the fields of a `Replayed`, with one for each measure in place of `measures`."""
-    *place, inferred, problem = _columns(Replayed, [each for each in Replayed._fields if each != "measures"])
-    return pa.schema([*place, *_columns(Measures), inferred, problem])
+def _columns(kind: Any, names: Sequence[str] = (), **own: pa.DataType) -> pa.Schema:
+    """The columns for the fields of a class, and `own` columns: all of them, or those in `names`."""
+    of_fields = {
+        name: _LONG if name == "offset" else _OF_TYPES[each]
+        for name, hint in get_type_hints(kind).items()
+        for each in (*get_args(hint), hint)
+        if each in _OF_TYPES
+    }
+    found = {**of_fields, **own}
+    return _schema(**{name: found[name] for name in names or found})
 
 
 RAW = _schema(partition=_INT, offset=_LONG, timestamp=_TIMESTAMP, key=_BINARY, value=_BINARY)
@@ -105,24 +73,26 @@ TOPICS = pa.schema(
 
 _PLACE = {"group": _STRING, "partition": _INT, "offset": _LONG}
 _OF_GENERATION = {"group": _STRING, "offset": _LONG, "generation": _INT}
+_VERDICT, _MEASURES = _columns(Verdict, date=pa.date32()), _columns(Measures)
+*_REPLAYED, _INFERRED, _PROBLEM = _columns(Replayed)
 
 TABLES: dict[str, pa.Schema] = {
     "generations": _columns(
         Generation,
         GENERATIONS,
-        gap_before=_BOOL,
+        gap_before=pa.bool_(),
         facts=pa.list_(pa.struct([("fact", _STRING), ("subject", _STRING)])),
         member_count=_INT,
         clients=_STRINGS,
         topics=_STRINGS,
-        holds=_BOOL,
+        holds=pa.bool_(),
     ),
     "members": _columns(MemberRecord, MEMBERS, **_OF_GENERATION, client=_STRING),
     "assignments": _schema(**_OF_GENERATION, member_id=_STRING, topic=_STRING, partitions=_NUMBERS),
-    # `epoch` is the group epoch that the member has reached, -2 for a static member that is away, null where
-    # the record is the end of the member; the rest is null then. `state` is "stable", "unrevoked partitions"
-    # (it has yet to revoke `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or
-    # "unknown".
+    # How far a member of a KIP-848 group has come on its way to its assignment. `epoch` is the group epoch
+    # that it has reached, -2 for a static member that is away, null where the record is the end of the
+    # member; the rest is null then. `state` is "stable", "unrevoked partitions" (it has yet to revoke
+    # `pending_revocation`), "unreleased partitions" (it waits for others to revoke) or "unknown".
     "current": _schema(
         **_PLACE,
         timestamp=_TIMESTAMP,
@@ -136,14 +106,14 @@ TABLES: dict[str, pa.Schema] = {
     ),
     # `causes` are of class `history.causes.Cause`, in its order; never empty.
     "causes": _schema(**_PLACE, generation=_INT, timestamp=_TIMESTAMP, causes=_STRINGS),
-    "replayed": _replayed(),
-    "metrics": _columns(Verdict, whole=_LONG, date=_DATE),
-    "churn": _schema(date=_DATE, group=_STRING, cause=_STRING, generations=_LONG),
+    "replayed": pa.schema([*_REPLAYED, *_MEASURES, _INFERRED, _PROBLEM]),
+    "metrics": pa.schema([each.with_type(_LONG) if each.type == _INT else each for each in _VERDICT]),
+    "churn": _schema(date=pa.date32(), group=_STRING, cause=_STRING, generations=_LONG),
     "faults": _columns(Fault),
     "checked": _columns(CheckedGeneration),
 }
 """The tables that a replay writes as Parquet, a folder each; the classes of their rows say what columns mean.
-A row of `metrics` is a `history.measures.Verdict` of one day."""
+A row of `metrics` is a `history.measures.Verdict` of a day; `churn` counts generations by cause."""
 
 SORTED = _schema(g=_BINARY, partition=_INT, offset=_LONG, key=_BINARY, micros=_LONG, value=_BINARY)
 """A record of a group on its way to a fold, sorted by all columns but the value; `g` is the group's id."""

@@ -34,18 +34,17 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
     assert first.counts.missing == 0
     assert first.complete
     assert (first.batches, first.lag_offsets) == (3, 0)
-    assert first.total == first.counts
     json.dumps(first.to_json())
 
     # A run without new group records writes nothing. It reads the offset commits after the newest file again.
     files = sorted(topic.archive.rglob("*.parquet"))
     again = topic.run()
-    assert (again.batches, again.counts.records, again.total) == (0, 0, first.total)
+    assert (again.batches, again.counts.records) == (0, 0)
     assert sorted(topic.archive.rglob("*.parquet")) == files
     topic.write(8)
     more = topic.run()
     assert topic.archived() == topic.expected()
-    assert (more.counts.records, more.total.records) == (6, 18)
+    assert more.counts.records == 6
 
     # Records that the broker deletes before the archiver reads them are counted, and the archive continues.
     topic.write(8)
@@ -58,8 +57,8 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
         + [row for row in topic.written if row[0] == 2][7:]
     )
     gone = topic.run()
-    assert (gone.counts.missing, gone.counts.longest_gap) == (4, 4)
-    assert "4 of 24 offsets had no record any more, up to 4 in a row" in gone.warnings[-1]
+    assert gone.counts.missing == 4
+    assert "4 of 24 offsets had no record any more" in gone.warnings[-1]
     assert topic.archived() == topic.expected()
 
 
@@ -126,11 +125,11 @@ def test_an_archive_that_cannot_go_on_says_why(topic: ArchivedTopic) -> None:
     topic.write(4)
     topic.run()
     topic.kafka.add_partitions(topic.name, 4)
-    with pytest.raises(ArchiveError, match=r"has 4 partitions, and had 3 when .* was begun"):
+    with pytest.raises(ArchiveError, match=r"has other partitions, .* \(its partitions was 3, and is 4\)"):
         topic.run()
     topic.kafka.delete_topic(topic.name)
     topic.kafka.create_topic(topic.name, partitions=3)
-    with pytest.raises(ArchiveError, match="was recreated since"):
+    with pytest.raises(ArchiveError, match="the topic was recreated"):
         topic.run()
     (topic.archive / "archive.json").unlink()
     with pytest.raises(ArchiveError, match=r"(raw|topics).* is there already, and no archive\.json"):
@@ -140,7 +139,7 @@ def test_an_archive_that_cannot_go_on_says_why(topic: ArchivedTopic) -> None:
 def test_a_topic_that_gets_partitions_while_no_record_comes_ends_the_archiver(
     topic: ArchivedTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run_module, "_CATALOGUE_S", 0.1)
+    monkeypatch.setattr(run_module, "_LOOK_S", 0.1)
     stop, deadline, grown = threading.Event(), time.monotonic() + HANG_S, threading.Event()
 
     def on_progress(step: ArchiveProgress) -> None:
@@ -152,7 +151,7 @@ def test_a_topic_that_gets_partitions_while_no_record_comes_ends_the_archiver(
 
     topic.write(4)
     options = replace(topic.options, once=False, interval_seconds=0.1)
-    with pytest.raises(ArchiveError, match=r"has 4 partitions, and had 3 when .* was begun"):
+    with pytest.raises(ArchiveError, match=r"has other partitions, .* \(its partitions was 3, and is 4\)"):
         run_archive(options, on_progress, lambda _: None, stop)
 
 

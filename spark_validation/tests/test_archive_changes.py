@@ -38,7 +38,7 @@ def test_a_topic_that_is_made_anew_while_it_is_archived_ends_the_archiver(topic:
     topic.write(4)
     before = topic.expected()
     options = replace(topic.options, once=False, interval_seconds=0.1)
-    with pytest.raises(ArchiveError, match=r"recreated since .*; this one stays readable"):
+    with pytest.raises(ArchiveError, match=r"recreated, .*; this one stays readable"):
         run_archive(options, on_progress, lambda _: None, threading.Event())
     assert topic.archived() == before
 

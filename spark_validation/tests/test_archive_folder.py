@@ -20,9 +20,9 @@ from pyarrow import fs
 
 from kafka_assignors.group import Topic
 from kafka_assignors_confluent.topic_metadata import LiveTopic, TopicIdentity
-from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveState, MessageCounts, Place
+from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_replay.archive import run as run_module
-from kafka_assignors_replay.archive.folder import Archive, Folder
+from kafka_assignors_replay.archive.folder import Archive, Folder, Place
 from kafka_assignors_replay.archive.run import run_archive
 from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
 from kafka_assignors_replay.history.records import to_micros
@@ -47,28 +47,30 @@ def row(offset: int) -> Row:
 ALL = [row(offset) for offset in range(RECORDS)]
 
 
+def archived(archive: Archive) -> int:
+    """How many records of the topic the archive has."""
+    return archive.places[0].next if archive.places else 0
+
+
 def archive_next(archive: Archive, records: int = IN_A_BATCH) -> None:
     """Write the records of the topic after those in the archive."""
-    state = archive.state.copy()
-    first = state.places.get(0, Place(0, 0, -1)).next
+    first = archived(archive)
     rows = ALL[first : first + records]
-    state.places[0] = Place(first + len(rows), first + len(rows), 3)
-    for each in rows:
-        state.counts.add(each[3])
-    archive.write(rows, state, rows[-1][2])
+    after = first + len(rows)
+    archive.write(rows, {0: Place(after, after, 3)}, rows[-1][2])
 
 
 def archive_all(folder: Folder) -> None:
     with Archive.open(folder, IDENTITY) as archive:
         archive.note(TOPICS, MIDNIGHT)
-        while archive.state.counts.records < RECORDS:
+        while archived(archive) < RECORDS:
             archive_next(archive)
 
 
 def read(path: Path) -> list[Row]:
     """The records in the archive, as the replay reads them, by offset."""
     place, files = record_files(str(path), ())
-    return sorted(each for rows in read_records(files, place, IDENTITY.topic) for each in rows)
+    return sorted(each for rows, _ in read_records(files, place, IDENTITY.topic) for each in rows)
 
 
 def readable(path: Path) -> list[int]:
@@ -169,7 +171,7 @@ def test_a_read_that_fails_removes_no_file(tmp_path: Path, renames: bool, conten
         folder = Folder(str(tmp_path), files, renames=renames)
         try:
             with Archive.open(folder, IDENTITY) as archive:
-                assert archive.state.counts.records == RECORDS
+                assert archived(archive) == RECORDS
         except OSError:
             assert sorted(tmp_path.rglob("*.parquet")) == before, at
         else:
@@ -228,7 +230,7 @@ def test_a_newest_file_that_lost_bytes_with_the_power_is_no_ledger(
     for file in (newest, catalogue):
         file.write_bytes(damage(file.read_bytes()))
     with Archive.open(folder, IDENTITY, warnings.append) as archive:
-        assert archive.state.places[0].next == RECORDS - IN_A_BATCH
+        assert archived(archive) == RECORDS - IN_A_BATCH
         archive_next(archive)
         assert archive.note(TOPICS, MIDNIGHT) == 1
     assert [warning.partition(" ")[0] for warning in warnings] == [str(newest), str(catalogue)]
@@ -240,7 +242,7 @@ def test_two_damaged_files_are_no_work_of_an_archiver_and_stay(tmp_path: Path) -
     files = sorted(tmp_path.glob("raw/*/*.parquet"), key=lambda file: file.name)
     for file in files[-2:]:
         file.write_bytes(b"")
-    with pytest.raises(ArchiveError, match=r"is damaged, and the file before it too"):
+    with pytest.raises(ArchiveError, match=r"is damaged: restore it, or begin another"):
         archive_all(Folder(str(tmp_path)))
     assert sorted(tmp_path.glob("raw/*/*.parquet"), key=lambda file: file.name) == files
 
@@ -295,7 +297,7 @@ def test_without_locks_the_second_archiver_takes_its_batch_back(tmp_path: Path, 
             archive_next(one)
         with pytest.raises(ArchiveError, match="another archiver writes to this archive"):
             archive_next(other, records=2)
-        while one.state.counts.records < RECORDS:
+        while archived(one) < RECORDS:
             archive_next(one)
     assert read(tmp_path) == ALL
 
@@ -353,10 +355,13 @@ def test_readers_see_whole_files_alone_while_an_archiver_writes(tmp_path: Path) 
 def test_the_manifest_is_that_of_one_topic(tmp_path: Path) -> None:
     archive_all(Folder(str(tmp_path)))
     for other, why in (
-        (replace(IDENTITY, cluster_id="x"), "is the archive of cluster cluster, and this is cluster x"),
-        (replace(IDENTITY, topic="x"), "is the archive of topic __consumer_offsets, not of x"),
-        (replace(IDENTITY, topic_id="x"), "was recreated since"),
-        (replace(IDENTITY, partitions=2), "has 2 partitions, and had 1 when"),
+        (
+            replace(IDENTITY, cluster_id="x"),
+            "this is another cluster .its cluster_id was cluster, and is x.: begin another",
+        ),
+        (replace(IDENTITY, topic="x"), "this is another topic .its topic was __consumer_offsets, and is x."),
+        (replace(IDENTITY, topic_id="x"), "the topic was recreated, and its offsets start over"),
+        (replace(IDENTITY, partitions=2), "has other partitions, .* .its partitions was 1, and is 2."),
     ):
         with pytest.raises(ArchiveError, match=why), Archive.open(Folder(str(tmp_path)), other):
             pass
@@ -389,7 +394,7 @@ def test_a_folder_with_other_files_is_refused_and_unchanged(tmp_path: Path) -> N
     assert [file.name for file in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-@pytest.mark.parametrize("state", [b"", b"{}", b"[]", b'{"places": 1, "counts": {"group_records": {}}}'])
+@pytest.mark.parametrize("state", [b"", b"{}", b"[]", b'{"places": 1, "follows": ""}'])
 def test_a_footer_that_no_archiver_wrote_is_refused(tmp_path: Path, state: bytes) -> None:
     archive_all(Folder(str(tmp_path)))
     newest = max(tmp_path.glob("raw/*/*.parquet"), key=lambda file: file.name)
@@ -417,11 +422,16 @@ def test_a_store_that_does_not_answer_is_named_without_the_password(monkeypatch:
         run_archive(options, lambda _: None, lambda _: None, threading.Event())
 
 
-def test_a_state_survives_its_json() -> None:
-    state = ArchiveState(3, "x", {0: Place(9, 7, 2)}, MessageCounts({2: 5, -1: 1}, 7, 1, 2, 2), 17)
-    assert ArchiveState.from_json(state.to_json()) == state
-    assert state.counts.since(MessageCounts({2: 4, -1: 1}, 7)) == MessageCounts({2: 1}, 0, 1, 2, 2)
-    assert (state.counts.records, state.counts.offsets) == (6, 16)
+def test_the_ledger_has_the_places_and_the_file_before(tmp_path: Path) -> None:
+    with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+        archive_next(archive)
+        archive.write([], {0: Place(9, 7, 2)}, 0)
+    first, second = (file.name for file in sorted(tmp_path.glob("raw/*/*"), key=lambda file: file.name))
+    (newest,) = tmp_path.glob(f"raw/*/{second}")
+    ledger = json.loads(pq.read_schema(newest).metadata[b"kafka-assignors"])
+    assert ledger == {"follows": first, "places": {"0": [9, 7, 2]}}
+    with Archive.open(Folder(str(tmp_path)), IDENTITY) as archive:
+        assert (archive.batches, archive.places) == (2, {0: Place(9, 7, 2)})
 
 
 # The catalogue

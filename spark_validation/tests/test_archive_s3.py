@@ -20,7 +20,14 @@ from pyarrow import fs
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_replay.archive import ArchiveError
 from kafka_assignors_replay.archive.folder import Archive, Folder
-from spark_validation.tests.test_archive_folder import ALL, IDENTITY, RECORDS, archive_all, archive_next
+from spark_validation.tests.test_archive_folder import (
+    ALL,
+    IDENTITY,
+    RECORDS,
+    archive_all,
+    archive_next,
+    archived,
+)
 
 KILLS = 3
 
@@ -59,7 +66,7 @@ def test_every_record_is_in_one_file_and_the_newest_file_is_the_ledger(store: st
     archive_all(Folder(store))
     assert offsets(store) == [each[1] for each in ALL]
     with Archive.open(Folder(store), IDENTITY) as again:
-        assert again.state.counts.records == RECORDS
+        assert archived(again) == RECORDS
 
 
 def test_a_second_archiver_of_a_batch_is_refused_and_leaves_nothing(store: str) -> None:
@@ -88,11 +95,11 @@ def test_a_file_that_the_store_does_not_give_is_kept(store: str) -> None:
 _WRITER = """
 import sys
 from kafka_assignors_replay.archive.folder import Archive, Folder
-from spark_validation.tests.test_archive_folder import IDENTITY, RECORDS, archive_next
+from spark_validation.tests.test_archive_folder import IDENTITY, RECORDS, archive_next, archived
 
 with Archive.open(Folder(sys.argv[1]), IDENTITY) as archive:
     print("open", flush=True)
-    while archive.state.counts.records < RECORDS:
+    while archived(archive) < RECORDS:
         archive_next(archive, 1)
 """
 

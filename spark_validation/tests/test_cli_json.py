@@ -30,8 +30,7 @@ CLUSTER = ("--bootstrap-server", "b:1")
 
 
 def archived(_: object) -> ArchiveResult:
-    counts = MessageCounts()
-    return ArchiveResult("to", "id", "topic", 50, 1, counts, counts, None, 0, 0, True, (), 1.0)
+    return ArchiveResult("to", "id", "topic", 50, 1, MessageCounts(), None, 0, 0, True, (), 1.0)
 
 
 @pytest.fixture

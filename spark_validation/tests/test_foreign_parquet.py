@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
     "a text value": (with_column("value", ["x"] * 3), "column value has type string, and should have binary"),
     "numbers for times": (
         with_column("timestamp", [1, 2, 3], pa.int64()),
-        "column timestamp has type bigint, and should have timestamp",
+        "column timestamp has type int64, and should have timestamp",
     ),
     "a text for times": (with_column("timestamp", ["x"] * 3), "column timestamp has type string"),
     "dates": (retyped("timestamp", pa.date32()), "column timestamp has type date"),
@@ -98,7 +98,7 @@ REFUSED: dict[str, tuple[pa.Table, str]] = {
     ),
     "a cluster that is a map": (
         table().append_column("cluster_id", pa.array([[("a", 1)]] * 3, pa.map_(pa.string(), pa.int32()))),
-        "column cluster_id has type map<string,int>",
+        "column cluster_id has type map<string, int32",
     ),
 }
 
@@ -202,7 +202,7 @@ def test_files_of_several_units_lie_in_one_folder(
 def test_numbers_beside_nanoseconds_are_no_times(engine: str, tmp_path: Path) -> None:
     raw = with_column("timestamp", [1, 2, 3], pa.int64())
     nanoseconds = table()["timestamp"].cast(pa.timestamp("ns"))
-    said = "column timestamp has type bigint, and should have timestamp"
+    said = "column timestamp has type int64, and should have timestamp"
     with pytest.raises(ReplayError, match=said):
         replay(tmp_path, raw.append_column("received", nanoseconds), engine)
     (tmp_path / "raw.parquet").unlink()
@@ -306,7 +306,7 @@ def test_rows_of_other_topics_alone_are_said_to_be_that(engine: str, tmp_path: P
 
 def test_a_topic_that_is_no_text_is_refused(engine: str, tmp_path: Path) -> None:
     numbers = table().append_column("topic", pa.array([1, 2, 3]))
-    with pytest.raises(ReplayError, match="column topic has type bigint, and should have string"):
+    with pytest.raises(ReplayError, match="column topic has type int64, and should have string"):
         replay(tmp_path, numbers, engine)
 
 

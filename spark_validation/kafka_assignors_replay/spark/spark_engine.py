@@ -27,7 +27,7 @@ from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import DamagedError
 from kafka_assignors_replay.result import TOPICS_NAMES, ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import SORTED, TABLES, TOPICS, record_batch
-from kafka_assignors_replay.spark.read import count_other_topics, read_first, recorded_records
+from kafka_assignors_replay.spark.read import read_first, recorded_records
 from kafka_assignors_replay.spark.spark_session import (
     SPARK_ERRORS,
     apply_to_batches,
@@ -66,7 +66,7 @@ class SparkEngine:
     ) -> None:
         assert options.path is not None
         self._spark, self._options, self._damaged, self._closing = spark, options, damaged, closing
-        self._raw = recorded_records(spark, options.path, damaged, options.topic)
+        self._raw, self._others = recorded_records(spark, options.path, damaged, options.topic)
         records = _group_records(self._raw)
         self._records = records if options.groups is None else records.where(_is_one_of(options.groups))
         self._bytes = 0
@@ -153,7 +153,7 @@ class SparkEngine:
         return self._raw.where(_is_commit()).count()
 
     def count_other_topics(self) -> int:
-        return count_other_topics(self._spark, self._options, self._damaged)
+        return 0 if self._others is None else self._others.count()
 
 
 @contextlib.contextmanager
