@@ -9,16 +9,15 @@ Each strategy is replayed in two modes, with the facts that a leader of the stra
 A strategy that can run cooperatively does. Its rounds are run one after the other, each with the partitions
 that members own at that moment, until nothing is withheld; the settled assignment is measured. A strategy
 that stands for an assignor of the broker (KIP-848) has one target and no rounds.
-
-Pure Python without Spark, one record at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from kafka_assignors.claims import Claims
 from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, RACKS_THEN_MOVES
@@ -51,74 +50,10 @@ from kafka_assignors_replay.history.rebalances import (
 from kafka_assignors_replay.history.strategy_guard import StrategyGuard, StrategyTimeout, failure_text
 from kafka_assignors_replay.result import RECORDED
 
-
-def moves_least(strategy: Strategy) -> bool:
-    """Whether no assignment with the best balance moves fewer partitions than the strategy's.
-
-    Then the fewest moves of a group are those of the strategy's assignment.
-    """
-    kind = type(strategy)
-    return (
-        isinstance(strategy, ExactStrategy)
-        and kind.assign is ExactStrategy.assign
-        and kind.balance_scale is Strategy.balance_scale
-        and (strategy.criteria or ())[:2] == FEWEST_MOVES
-    )
-
-
-def least_rack_misses(group: Group) -> int | None:
-    """The fewest rack misses of any assignment with the best balance, at any number of moves.
-
-    None if no member names a rack or no topic's racks are known. `rack-aware-sticky` reaches it; here no
-    partition is placed, and what members own does not matter.
-    """
-    if not racks_matter(group):
-        return None
-    classes, shares = count(group, _NO_CLAIMS, RACKS_THEN_MOVES, PLAIN)
-    return sum(
-        number
-        for part, share in zip(classes.partition_classes, shares, strict=True)
-        if part.racks is not None
-        for member, number in share.items()
-        if part.misses(classes.racks[member])
-    )
-
-
-_NO_CLAIMS = Claims({}, (), {})
-
-
-def consumptions(strategy: Strategy) -> tuple[Consumption, ...]:
-    """The ways in which a group can run the strategy; the first one is replayed."""
-    if runs_on_broker(strategy):
-        return (Consumption.BROKER_ASSIGNED,)
-    if RebalanceProtocol.COOPERATIVE in strategy.protocols:
-        return (Consumption.COOPERATIVE, Consumption.EAGER)
-    return (Consumption.EAGER,)
-
-
-def recorded_consumptions(rebalance: Rebalance) -> tuple[Consumption, ...]:
-    """The ways of production, its own first: a classic group is cooperative if a member joined without
-    revoking its partitions.
-
-    If no member had partitions to revoke, the records cannot show the protocol, and it makes no difference.
-    """
-    if rebalance.type != CLASSIC:
-        return (Consumption.BROKER_ASSIGNED,)
-    nothing_held = not any(rebalance.prior.get(member_id) for member_id in rebalance.members)
-    cooperative = rebalance.protocol not in EAGER_STRATEGIES and (nothing_held or rebalance.holds)
-    return (Consumption.COOPERATIVE, Consumption.EAGER) if cooperative else (Consumption.EAGER,)
-
-
-def count_partitions(had: Iterable[TopicPartitions], topics: Container[str]) -> int:
-    """How many partitions of these topics members had."""
-    return sum(len(numbers) for each in had for topic, numbers in each.items() if topic in topics)
-
-
 _DEFAULT_PAUSES = PauseModel()
 _UNGUARDED = StrategyGuard()
-
-_WITHOUT_CLAIMS = (Range, RoundRobin)
-"""Strategies whose assignment depends on nothing that members own."""
+_NO_CLAIMS = Claims({}, (), {})
+_NOTHING: frozenset[int] = frozenset()
 
 MOST_ROUNDS = 4
 """KIP-429 needs two rounds. A strategy that has not settled after four changes its assignment every time."""
@@ -145,24 +80,24 @@ class Replayed(NamedTuple):
     problem: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Prior:
-    """The partitions of members before a rebalance, by member id, as of a generation."""
+class _Owned(NamedTuple):
+    """The partitions of members, by member id, as of a generation."""
 
     members: Mapping[str, TopicPartitions]
     generation: int
 
 
-class _Led(NamedTuple):
-    """The outcome of one rebalance under one strategy: the measures, or the problem."""
+class _Outcome(NamedTuple):
+    """The measures of a rebalance under one strategy, or the problem.
+
+    If it `hands_over`, a second round follows in which the partitions that move have no owner. It may place
+    them in another way than the `target`, but its measures are the same.
+    """
 
     measures: Measures | None = None
-    settled: Assignment | None = None
+    target: Assignment | None = None
+    hands_over: bool = False
     problem: str | None = None
-
-    @property
-    def moved(self) -> int | None:
-        return None if self.measures is None else self.measures.moved
 
 
 class GroupReplay:
@@ -178,237 +113,243 @@ class GroupReplay:
         guard: StrategyGuard = _UNGUARDED,
         rebalances: RebalanceFold | None = None,
     ) -> None:
-        self._catalogue = catalogue
-        self._strategies = strategies
-        self.least_movers = tuple(name for name, each in strategies.items() if moves_least(each))
-        self._modes = tuple(modes)
-        self._pauses = pauses
-        self._guard = guard
+        self.strategies, self.pauses = strategies, pauses
+        self.rules = {name: _rule(each) for name, each in strategies.items()}
+        self.ways = {name: _ways(each) for name, each in strategies.items()}
+        self.least_movers = [name for name, each in strategies.items() if moves_least(each)]
+        self._catalogue, self._modes, self._guard = catalogue, tuple(modes), guard
         self._rebalances = rebalances or RebalanceFold()
         # Of each strategy its own last assignment (steady-state).
-        self._own: dict[str, _Prior] = {}
+        self._own: dict[str, _Owned] = {}
         # The offset of the rebalance at which a strategy exceeded its time: it is not run again in the group,
         # which may have thousands of rebalances.
         self._too_slow: dict[str, int] = {}
 
     def feed(self, record: Generation) -> Iterator[Replayed]:
         """The rebalance that this record completes, if any, under every strategy."""
-        yield from self._replay(self._rebalances.feed(record))
+        return self._replay(self._rebalances.feed(record))
 
     def finish(self) -> Iterator[Replayed]:
         """The rebalance that no record completes, if any, after the last record."""
-        yield from self._replay(self._rebalances.finish())
+        return self._replay(self._rebalances.finish())
 
     def _replay(self, items: Iterable[Rebalance | Replacement]) -> Iterator[Replayed]:
         for item in items:
-            if isinstance(item, Replacement):
-                self._rename(item.new_ids)
-            else:
+            if isinstance(item, Rebalance):
                 yield from self._rebalance(item)
-
-    def _rename(self, new_ids: Mapping[str, str]) -> None:
-        for name, prior in self._own.items():
-            renamed = {new_ids.get(member_id, member_id): had for member_id, had in prior.members.items()}
-            self._own[name] = _Prior(renamed, prior.generation)
+                continue
+            for name, own in self._own.items():
+                renamed = {item.new_ids.get(old_id, old_id): had for old_id, had in own.members.items()}
+                self._own[name] = _Owned(renamed, own.generation)
 
     def _rebalance(self, rebalance: Rebalance) -> Iterator[Replayed]:
         subscribed = {topic for member in rebalance.members.values() for topic in member.topics}
-        view = leader_view(self._catalogue, rebalance.timestamp, subscribed, rebalance.recorded)
-        problem = rebalance.problem or view.problem
+        recorded = rebalance.recorded
+        view = leader_view(self._catalogue, rebalance.timestamp, subscribed, recorded)
+        place = (rebalance.group, rebalance.offset, rebalance.generation, rebalance.timestamp)
+        size = (rebalance.generations, len(rebalance.members))
 
-        def row(strategy: str, mode: Mode, led: _Led) -> Replayed:
-            place = (rebalance.group, rebalance.offset, rebalance.generation, rebalance.timestamp)
-            what = (strategy, mode.value, rebalance.generations, len(rebalance.members))
-            return Replayed._make((*place, *what, led.measures, view.inferred, led.problem))
+        def row(strategy: str, mode: Mode, found: _Outcome) -> Replayed:
+            return Replayed(*place, strategy, mode.value, *size, found.measures, view.inferred, found.problem)
 
-        if problem:
-            yield from (row(RECORDED, mode, _Led(problem=problem)) for mode in self._modes)
-            self._own = dict.fromkeys(self._strategies, _Prior(rebalance.recorded, rebalance.generation))
+        if problem := rebalance.problem or view.problem:
+            yield from (row(RECORDED, mode, _Outcome(problem=problem)) for mode in self._modes)
+            self._own = dict.fromkeys(self.strategies, _Owned(recorded, rebalance.generation))
             return
-        topics = view.topics
-        one_step = _OneStep(self, rebalance, topics)
+        prior = _Owned(rebalance.prior, rebalance.prior_generation)
+        starts = [_Start(self, rebalance, view.topics, prior)]
+        as_recorded = starts[0].recorded()
         for mode in self._modes:
-            yield row(RECORDED, mode, one_step.recorded())
-            for name in self._strategies:
-                if mode is Mode.ONE_STEP:
-                    yield row(name, mode, one_step.led(name))
-                else:
-                    yield row(name, mode, self._steady(name, rebalance, topics, one_step))
+            yield row(RECORDED, mode, as_recorded)
+            for name in self.strategies:
+                found = starts[0].outcome(name) if mode is Mode.ONE_STEP else self._steady(name, starts)
+                yield row(name, mode, found)
 
-    def _steady(self, name: str, rebalance: Rebalance, topics: Iterable[Topic], one_step: _OneStep) -> _Led:
-        """The rebalance from the strategy's own last assignment."""
-        production = one_step.prior
-        had = self._own.get(name, production) if rebalance.prior else production
-        if _same(had, production):
-            led = one_step.led(name)
-        else:
-            group = _group(rebalance, topics, had)
-            settled = one_step.led(name).settled if type(self._strategies[name]) in _WITHOUT_CLAIMS else None
-            led = self._led(name, rebalance, group, had, one_step.least_rack_misses, None, settled)
-        self._own[name] = had if led.settled is None else _Prior(led.settled.members, rebalance.generation)
-        return led
+    def _steady(self, name: str, starts: list[_Start]) -> _Outcome:
+        """The rebalance from the strategy's own last assignment. Of the `starts`, which strategies share, the
+        first has the recorded owners."""
+        recorded = starts[0]
+        own = self._own.get(name, recorded.owned) if recorded.owned.members else recorded.owned
+        start = next((each for each in starts if _same(own, each.owned)), None)
+        if start is None:
+            start = recorded.again(own)
+            starts.append(start)
+        settled = start.settled(name)
+        self._own[name] = own if settled is None else _Owned(settled.members, recorded.rebalance.generation)
+        return start.outcome(name)
 
-    def _led(
-        self,
-        name: str,
-        rebalance: Rebalance,
-        group: Group,
-        prior: _Prior,
-        least_misses: int | None,
-        least: int | None,
-        settled: Assignment | None = None,
-    ) -> _Led:
-        """The group under the strategy, or how the strategy failed. `settled` is its assignment, if known."""
+    def run(self, name: str, rebalance: Rebalance, call: Callable[[], Any]) -> tuple[Any, str | None]:
+        """The result of the call, which runs the strategy, or None and how it failed."""
         if name in self._too_slow:
-            return _Led(problem=f"not run: it exceeded its time at offset {self._too_slow[name]}")
-        strategy, rounds = self._strategies[name], 1
+            return None, f"not run: it exceeded its time at offset {self._too_slow[name]}"
         try:
-            if settled is None:
-                settled, rounds = self._guard.run(
-                    name, rebalance.group, rebalance.offset, lambda: settle(strategy, group)
-                )
+            return self._guard.run(name, rebalance.group, rebalance.offset, call), None
         except StrategyTimeout as error:
             self._too_slow[name] = rebalance.offset
-            return _Led(problem=failure_text(error))
+            return None, failure_text(error)
         except BaseException as error:  # an error of the user's strategy is a finding about it
-            return _Led(problem=failure_text(error))
-        quality = measure(group, settled)
-        if least is None:
-            least = quality.moved if name in self.least_movers else least_moved(group)
-        return self._measured(
-            group, prior, settled, quality, least, least_misses, rounds, consumptions(strategy)
-        )
+            return None, failure_text(error)
 
-    def _measured(
+
+class _Start:
+    """A rebalance from the partitions that members `owned` before it. Each strategy runs once."""
+
+    def __init__(
         self,
-        group: Group,
-        prior: _Prior,
-        settled: Assignment,
-        quality: Quality,
-        least: int,
-        least_misses: int | None,
-        rounds: int,
-        ways: tuple[Consumption, ...],
-    ) -> _Led:
+        replay: GroupReplay,
+        rebalance: Rebalance,
+        topics: Sequence[Topic],
+        owned: _Owned,
+        first: _Start | None = None,
+    ) -> None:
+        self.rebalance, self.owned = rebalance, owned
+        self._replay, self._topics = replay, topics
+        self._group = group = _group(rebalance, topics, owned)
+        self._could_stay = _partitions(group.claims.owners.values(), group)
+        self._vacated = _partitions(owned.members.values(), group) - self._could_stay
+        self._least_moved: int | None = None
+        self._targets: dict[object, tuple[Assignment, Quality]] = {}
+        self._outcomes: dict[str, _Outcome] = {}
+        # These do not depend on the owners.
+        self._least_rack_misses: int | None = first._least_rack_misses if first else least_rack_misses(group)
+        self._without_claims: dict[object, Assignment] = first._without_claims if first else {}
+
+    def again(self, owned: _Owned) -> _Start:
+        return _Start(self._replay, self.rebalance, self._topics, owned, self)
+
+    def recorded(self) -> _Outcome:
+        """The recorded assignment, after the strategies that tell the fewest moves."""
+        for name in self._replay.least_movers:
+            self.outcome(name)
+        target = Assignment(self.rebalance.recorded)
+        ways, rounds = _recorded_ways(self.rebalance), self.rebalance.generations
+        return _Outcome(self._measures(measure(self._group, target), rounds, ways), target)
+
+    def outcome(self, name: str) -> _Outcome:
+        found = self._outcomes.get(name)
+        if found is None:
+            found = self._outcomes[name] = self._run(name)
+        return found
+
+    def settled(self, name: str) -> Assignment | None:
+        """The strategy's assignment after its last round; None if it failed."""
+        found = self.outcome(name)
+        if not found.hands_over or found.target is None:
+            return found.target
+        call = partial(_second_round, self._replay.strategies[name], self._group, found.target)
+        settled: Assignment | None = self._replay.run(name, self.rebalance, call)[0]
+        return settled
+
+    def _run(self, name: str) -> _Outcome:
+        strategy, rule = self._replay.strategies[name], self._replay.rules[name]
+        cooperative = RebalanceProtocol.COOPERATIVE in strategy.protocols
+        # Members wait for claims too that do not count.
+        proven = rule is not None and not (cooperative and self._group.claims.dropped)
+        call = partial(self._target, strategy, rule) if proven else partial(settle, strategy, self._group)
+        answer, problem = self._replay.run(name, self.rebalance, call)
+        if answer is None:
+            return _Outcome(problem=problem)
+        if proven:
+            target, quality = answer
+            hands_over = cooperative and quality.moved > 0
+            rounds = 1 + hands_over
+        else:
+            (target, rounds), hands_over = answer, False
+            quality = measure(self._group, target)
+        if name in self._replay.least_movers:
+            self._least_moved = quality.moved
+        return _Outcome(self._measures(quality, rounds, self._replay.ways[name]), target, hands_over)
+
+    def _target(self, strategy: Strategy, rule: object) -> tuple[Assignment, Quality]:
+        """The target of a strategy with this rule, which needs no check, and its quality."""
+        if rule not in self._targets:
+            target = self._without_claims.get(rule)
+            if target is None:
+                target = strategy.assign(self._group)
+            if isinstance(rule, type):
+                self._without_claims[rule] = target
+            self._targets[rule] = target, measure(self._group, target)
+        return self._targets[rule]
+
+    def _measures(self, quality: Quality, rounds: int, ways: tuple[Consumption, ...]) -> Measures:
         """The measures, pauses included; `ways` are those in which the group can consume, its own first."""
-        could_stay = quality.moved + quality.kept
-        vacated = count_partitions(prior.members.values(), group.topics) - could_stay
-        paused = {
-            each: self._pauses.paused_s(
+        if self._least_moved is None:
+            self._least_moved = least_moved(self._group)
+        paused_s = {
+            each: self._replay.pauses.paused_s(
                 each,
-                members=len(group.members),
-                could_stay=could_stay,
+                members=quality.members,
+                could_stay=self._could_stay,
                 moved=quality.moved,
-                vacated=vacated,
+                vacated=self._vacated,
             )
             for each in ways
         }
-        measures = Measures(
+        return Measures(
             partitions=quality.partitions,
             moved=quality.moved,
-            least_moved=least,
-            could_stay=could_stay,
+            least_moved=self._least_moved,
+            could_stay=self._could_stay,
             min_load=quality.min_load,
             max_load=quality.max_load,
             max_over_mean=quality.max_over_mean,
             load_stddev=quality.load_stddev,
             rounds=rounds,
             rack_misses=quality.rack_misses,
-            least_rack_misses=least_misses,
-            vacated=vacated,
-            paused_s=paused[ways[0]],
-            paused_eager_s=paused.get(Consumption.EAGER),
-            paused_cooperative_s=paused.get(Consumption.COOPERATIVE),
+            least_rack_misses=self._least_rack_misses,
+            vacated=self._vacated,
+            paused_s=paused_s[ways[0]],
+            paused_eager_s=paused_s.get(Consumption.EAGER),
+            paused_cooperative_s=paused_s.get(Consumption.COOPERATIVE),
         )
-        return _Led(measures, settled)
 
 
-class _OneStep:
-    """A rebalance from the recorded owners before it: as recorded, and under each strategy.
+# The strategies
 
-    Each strategy runs once, also if the other mode begins with the same owners.
+
+def _rule(strategy: Strategy) -> object:
+    """What a target depends on besides the group; None for a strategy whose answers the leader has to check.
+
+    It is a type if the target does not depend on what members own.
     """
-
-    def __init__(self, replay: GroupReplay, rebalance: Rebalance, topics: Iterable[Topic]) -> None:
-        self._replay = replay
-        self._rebalance = rebalance
-        self.prior = _Prior(rebalance.prior, rebalance.prior_generation)
-        self._group = _group(rebalance, topics, self.prior)
-        # Independent of the owned partitions, so it is the same for all strategies in both modes.
-        self.least_rack_misses = least_rack_misses(self._group)
-        self._least: int | None = None
-        self._led: dict[str, _Led] = {}
-
-    def led(self, name: str) -> _Led:
-        if name not in self._led:
-            least = None if name in self._replay.least_movers else self._least_moved()
-            self._led[name] = self._replay._led(
-                name, self._rebalance, self._group, self.prior, self.least_rack_misses, least
-            )
-        return self._led[name]
-
-    def recorded(self) -> _Led:
-        if RECORDED not in self._led:
-            settled = Assignment(self._rebalance.recorded)
-            self._led[RECORDED] = self._replay._measured(
-                self._group,
-                self.prior,
-                settled,
-                measure(self._group, settled),
-                self._least_moved(),
-                self.least_rack_misses,
-                self._rebalance.generations,
-                recorded_consumptions(self._rebalance),
-            )
-        return self._led[RECORDED]
-
-    def _least_moved(self) -> int:
-        """The moves of a strategy that moves least; computed only if there is none."""
-        if self._least is None:
-            moves = (self.led(name).moved for name in self._replay.least_movers)
-            least = next((each for each in moves if each is not None), None)
-            self._least = least_moved(self._group) if least is None else least
-        return self._least
+    kind = type(strategy)
+    if kind in (Range, RoundRobin):
+        return kind
+    is_exact = (
+        is_ours(kind)
+        and isinstance(strategy, ExactStrategy)
+        and kind.assign is ExactStrategy.assign
+        and kind.balance_scale is Strategy.balance_scale
+    )
+    return strategy.criteria if is_exact else None
 
 
-def _same(one: _Prior, other: _Prior) -> bool:
-    """Whether members have the same partitions as of the same generation."""
-    if one is other:
-        return True
-    if one.generation != other.generation or one.members.keys() != other.members.keys():
-        return False
-    return all(_equal(had, other.members[member_id]) for member_id, had in one.members.items())
+def moves_least(strategy: Strategy) -> bool:
+    """Whether no assignment with the best balance moves fewer partitions than the strategy's."""
+    rule = _rule(strategy)
+    return isinstance(rule, tuple) and rule[:2] == FEWEST_MOVES
 
 
-def _equal(one: TopicPartitions, other: TopicPartitions) -> bool:
-    if one is other:
-        return True
-    if {topic for topic in one if one[topic]} != {topic for topic in other if other[topic]}:
-        return False
-    return all(list(numbers) == list(other[topic]) for topic, numbers in one.items() if numbers)
+def _ways(strategy: Strategy) -> tuple[Consumption, ...]:
+    """The ways in which a group can run the strategy; the first one is replayed."""
+    if runs_on_broker(strategy):
+        return (Consumption.BROKER_ASSIGNED,)
+    if RebalanceProtocol.COOPERATIVE in strategy.protocols:
+        return (Consumption.COOPERATIVE, Consumption.EAGER)
+    return (Consumption.EAGER,)
 
 
-def _group(rebalance: Rebalance, topics: Iterable[Topic], prior: _Prior) -> Group:
-    """The group as its leader sees it: the members own `prior`, also while they join."""
-    members = []
-    subscriptions: dict[tuple[str, ...], frozenset[str]] = {}  # equal ones are the same object
-    for member in rebalance.members.values():
-        had = prior.members.get(member.member_id)
-        if member.topics not in subscriptions:
-            subscriptions[member.topics] = frozenset(member.topics)
-        # A member revokes what it no longer subscribes to before it joins.
-        owned = {topic: had[topic] for topic in member.topics if had.get(topic)} if had else {}
-        members.append(
-            Member(
-                id=member.member_id,
-                topics=subscriptions[member.topics],
-                instance_id=member.instance_id,
-                rack=member.rack,
-                owned=owned,
-                generation=NO_GENERATION if had is None else prior.generation,
-            )
-        )
-    return Group.of(topics, members, rebalance.generation)
+def _recorded_ways(rebalance: Rebalance) -> tuple[Consumption, ...]:
+    """The ways of production, its own first: a classic group is cooperative if a member joined without
+    revoking its partitions.
+
+    If no member had partitions to revoke, the records cannot show the protocol, and it makes no difference.
+    """
+    if rebalance.type != CLASSIC:
+        return (Consumption.BROKER_ASSIGNED,)
+    nothing_held = not any(rebalance.prior.get(member_id) for member_id in rebalance.members)
+    cooperative = rebalance.protocol not in EAGER_STRATEGIES and (nothing_held or rebalance.holds)
+    return (Consumption.COOPERATIVE, Consumption.EAGER) if cooperative else (Consumption.EAGER,)
 
 
 class NotSettledError(RuntimeError):
@@ -424,33 +365,42 @@ def settle(strategy: Strategy, group: Group) -> tuple[Assignment, int]:
     """
     if runs_on_broker(strategy):
         return lead(strategy, _with_data(strategy, group), RebalanceProtocol.CONSUMER).assignment, 1
-    if type(strategy) in _WITHOUT_CLAIMS:
-        return strategy.assign(group), 1  # ours: it needs no check, and sends nothing
     if RebalanceProtocol.COOPERATIVE not in strategy.protocols:
-        eager = _with_data(strategy, group if is_ours(type(strategy)) else _all_revoked(group))
+        # Members join under the eager protocol without partitions; the strategy may look at that.
+        members = {id: replace(member, revoked=bool(member.owned)) for id, member in group.members.items()}
+        eager = _with_data(strategy, replace(group, members=members))
         return lead(strategy, eager, RebalanceProtocol.EAGER).assignment, 1
 
     for rounds in range(1, MOST_ROUNDS + 1):
         led = lead(strategy, _with_data(strategy, group), RebalanceProtocol.COOPERATIVE)
         if not led.withheld:
             return led.assignment, rounds
-        group = _next_round(group, led.assignment)
+        group = _next_round(group, led.assignment.members)
     raise NotSettledError(f"still moving partitions in round {MOST_ROUNDS} of one rebalance")
 
 
-def _all_revoked(group: Group) -> Group:
-    """The group as its members join under the eager protocol, for strategies that may look at that."""
-    members = {id: replace(member, revoked=bool(member.owned)) for id, member in group.members.items()}
-    return replace(group, members=members)
+def _second_round(strategy: Strategy, group: Group, target: Assignment) -> Assignment:
+    """The assignment of a proven strategy once members have given up what moves."""
+    owners, unowned = group.claims.owners, group.claims.unowned
+    free = {topic: set(numbers) for topic, numbers in unowned.items()}
+    members: dict[str, TopicPartitions] = {}
+    for member_id, assigned in target.members.items():
+        owned = owners.get(member_id, {})
+        members[member_id] = given = {}
+        for topic, numbers in assigned.items():
+            if numbers is not owned.get(topic):
+                stays = free.get(topic, _NOTHING).union(owned.get(topic, ()))
+                numbers = [number for number in numbers if number in stays]
+            if numbers:
+                given[topic] = numbers
+    return strategy.assign(_next_round(group, members))
 
 
-def _next_round(group: Group, assignment: Assignment) -> Group:
+def _next_round(group: Group, given: Mapping[str, TopicPartitions]) -> Group:
     """The group as it rejoins after an assignment that withheld partitions."""
     generation = group.generation if group.generation is not None else 0
     members = {
-        name: Member(
-            m.id, m.topics, m.instance_id, m.rack, assignment.members[name], generation, m.revoked, m.data
-        )
+        name: Member(m.id, m.topics, m.instance_id, m.rack, given[name], generation, m.revoked, m.data)
         for name, m in group.members.items()
     }
     return Group(group.topics, members, generation + 1)
@@ -471,3 +421,61 @@ def _with_data(strategy: Strategy, group: Group) -> Group:
         )
         members[member_id] = replace(member, data=strategy.member_data(context))
     return replace(group, members=members)
+
+
+# The group
+
+
+def least_rack_misses(group: Group) -> int | None:
+    """The fewest rack misses of any assignment with the best balance, at any number of moves.
+
+    None if no member names a rack or no topic's racks are known. `rack-aware-sticky` reaches it; here no
+    partition is placed, and what members own does not matter.
+    """
+    if not racks_matter(group):
+        return None
+    classes, shares = count(group, _NO_CLAIMS, RACKS_THEN_MOVES, PLAIN)
+    return sum(
+        number
+        for part, share in zip(classes.partition_classes, shares, strict=True)
+        if part.racks is not None
+        for member, number in share.items()
+        if part.misses(classes.racks[member])
+    )
+
+
+def _partitions(had: Iterable[TopicPartitions], group: Group) -> int:
+    """How many partitions of the group's topics members had."""
+    return sum(len(numbers) for each in had for topic, numbers in each.items() if topic in group.topics)
+
+
+def _same(one: _Owned, other: _Owned) -> bool:
+    if one is other:
+        return True
+    if one.generation != other.generation or one.members.keys() != other.members.keys():
+        return False
+    return all(_equal(had, other.members[member_id]) for member_id, had in one.members.items())
+
+
+def _equal(one: TopicPartitions, other: TopicPartitions) -> bool:
+    if one is other:
+        return True
+    if {topic for topic in one if one[topic]} != {topic for topic in other if other[topic]}:
+        return False
+    return all(list(numbers) == list(other[topic]) for topic, numbers in one.items() if numbers)
+
+
+def _group(rebalance: Rebalance, topics: Iterable[Topic], owned: _Owned) -> Group:
+    """The group as its leader sees it: the members own their partitions also while they join."""
+    members = []
+    subscriptions: dict[tuple[str, ...], frozenset[str]] = {}  # equal ones are the same object
+    for member in rebalance.members.values():
+        had = owned.members.get(member.member_id)
+        if member.topics not in subscriptions:
+            subscriptions[member.topics] = frozenset(member.topics)
+        # A member revokes what it no longer subscribes to before it joins.
+        kept = {topic: had[topic] for topic in member.topics if had.get(topic)} if had else {}
+        generation = NO_GENERATION if had is None else owned.generation
+        topics_of = subscriptions[member.topics]
+        members.append(Member(member.member_id, topics_of, member.instance_id, member.rack, kept, generation))
+    return Group.of(topics, members, rebalance.generation)
