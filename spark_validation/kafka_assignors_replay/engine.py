@@ -1,23 +1,21 @@
-"""The interface of the engines that run a replay, and the check of their results.
+"""The engines that run a replay: their interface, the choice of one, and the check of its result.
 
 An engine passes the records of each group to `history.group_fold.fold_sorted`, and collects the outputs.
 Spark replays a history of any size, also on a cluster; the local engine runs the same function in a few
 processes of this machine, with pyarrow alone. Both give the same figures.
-
-The check draws a few groups, gets their records from the engine, and folds them in this process. Any
-difference is an error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.util
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from pathlib import Path
 from typing import Any, Protocol
 
 from kafka_assignors_replay.history.group_fold import Detail, FoldWork, SortedRow, fold_sorted, read_detail
@@ -33,14 +31,16 @@ from kafka_assignors_replay.history.sums import (
 from kafka_assignors_replay.history_files import table_on_disk
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck, to_json
 
-OnTasks = Callable[[int, int], None]
-"""Called with how many tasks are done, and how many there are."""
+ENGINES = ("spark", "local")
 
-RECORD_BYTES = 100
-"""The bytes that a record counts in addition to its value."""
+LOCAL_BYTES = 256 << 20
+"""The local engine is chosen for a history of at most this many bytes of Parquet on a local disk."""
 
 OBJECTS = 20_000
 """Python looks for reference cycles after this many new objects: folds make few."""
+
+OnTasks = Callable[[int, int], None]
+"""Called with how many tasks are done, and how many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,15 @@ class Survey:
     """The facts about all records that a fold needs first. `history.group_fold.FoldWork` defines `torn` and
     `collided`.
 
-    `misplaced` counts, for each column, the records in which it is null, negative or too large.
+    `misplaced` counts, for each column, the records in which it is null, negative or too large. `commits`
+    counts the offset commits, `others` the rows of other topics than the offsets topic.
     """
 
     torn: frozenset[bytes | None] = frozenset()
     collided: frozenset[tuple[int, int]] = frozenset()
     misplaced: Mapping[str, int] = field(default_factory=dict)
+    commits: int = 0
+    others: int = 0
 
 
 class Engine(Protocol):
@@ -61,36 +64,22 @@ class Engine(Protocol):
 
     def survey(self) -> Survey:
         """Read all records once."""
-        ...
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         """The path and the rows of the catalogue beside the records, if there is one; times in
         microseconds."""
-        ...
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
         """Fold all records: the sums of each group."""
-        ...
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
         """The packed details of these groups."""
-        ...
 
-    def records_of(self, groups: Iterable[str]) -> Iterable[SortedRow]:
+    def records_of(self, groups: Iterable[bytes]) -> Iterable[SortedRow]:
         """The sorted records of a few groups, group by group."""
-        ...
 
     def write_tables(self, folder: str) -> None:
         """Write the tables that the run has made."""
-        ...
-
-    def count_commits(self) -> int:
-        """How many records of the history are offset commits."""
-        ...
-
-    def count_other_topics(self) -> int:
-        """How many rows of the history are of other topics than the offsets topic."""
-        ...
 
 
 @contextlib.contextmanager
@@ -116,18 +105,78 @@ def temporary_folder() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+# The choice of an engine
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    name: str
+    why: str
+
+
+def choose_engine(options: ReplayOptions, wanted: str | None) -> Choice:
+    """The engine that the user wants, or else the one that fits the history."""
+    if wanted not in (None, *ENGINES):
+        raise ReplayError(f"there is no engine {wanted!r}: known are {', '.join(ENGINES)}")
+    spark_alone = only_spark(options)
+    if wanted == "local" and spark_alone is not None:
+        raise ReplayError(f"{spark_alone}: give --engine spark")
+    if wanted is not None:
+        return Choice(wanted, "as asked for")
+    if importlib.util.find_spec("pyspark") is None:
+        if spark_alone is not None:
+            raise ReplayError(f"{spark_alone}, which is not installed: pip install 'kafka-assignors[spark]'")
+        return Choice("local", "PySpark is not installed")
+    if options.master is not None or options.spark_config is not None:
+        return Choice("spark", "Spark's master or its properties are given")
+    if "PYSPARK_GATEWAY_PORT" in os.environ or _has_session():
+        return Choice("spark", "this process runs under spark-submit or has a Spark session")
+    if spark_alone is not None:
+        return Choice("spark", spark_alone)
+    place = Path(options.path or "")
+    files = place.rglob("*.parquet") if place.is_dir() else (place,)
+    size = sum(file.stat().st_size for file in files if file.is_file())
+    mib, most = max(1, size >> 20), LOCAL_BYTES >> 20
+    if size <= LOCAL_BYTES:
+        return Choice("local", f"the history has {mib} MiB, and up to {most} MiB need no Spark")
+    return Choice("spark", f"the history has {mib} MiB, more than {most} MiB")
+
+
 def only_spark(options: ReplayOptions) -> str | None:
-    """The first option that needs Spark, as the beginning of a sentence; None without one."""
-    assert options.path is not None
-    if "://" in options.path:
-        return f"{options.path}: a URL is read by Spark"
-    if (table := table_on_disk(options.path)) is not None:
+    """Why Spark alone can read the history, as the beginning of a sentence; None if it need not be Spark."""
+    path = options.path or ""
+    if "://" in path:
+        return f"{path}: a URL is read by Spark"
+    if (table := table_on_disk(path)) is not None:
         return f"{table[0]}: a table of the format {table[1]} is read by Spark"
     return None
 
 
-# The check of an engine's result
+def _has_session() -> bool:
+    from pyspark.sql import SparkSession
 
+    return SparkSession.getActiveSession() is not None
+
+
+def open_engine(
+    name: str,
+    options: ReplayOptions,
+    damaged: frozenset[Path],
+    on_tasks: OnTasks,
+    closing: contextlib.ExitStack,
+) -> Engine:
+    """The engine of this name, until `closing` ends. It leaves out the `damaged` files, and calls `on_tasks`
+    as tasks end."""
+    if name == "local":
+        from kafka_assignors_replay.local_engine import LocalEngine
+
+        return LocalEngine(options, damaged, on_tasks, closing)
+    from kafka_assignors_replay.spark.spark_engine import SparkEngine
+
+    return SparkEngine(options, damaged, on_tasks, closing)
+
+
+# The check of an engine's result
 
 _MOST_GENERATIONS = 200
 _MOST_BYTES = 1 << 20
@@ -153,19 +202,23 @@ def check_sample(
     """Fold these groups in this process; `ReplayError` if the engine's result differs."""
     if not groups:
         return SampleCheck((), 0)
-    there = {sums.group: sums for sums in found}
-    details = engine.details(map(group_bytes, groups))
+    of_engine = {sums.group: sums for sums in found}
+    names = [*map(group_bytes, groups)]
+    details = engine.details(names)
     rows = 0
-    for group, _, sums, packed in fold_sorted(engine.records_of(groups), replace(work, tables=False)):
+    for group, _, sums, packed in fold_sorted(engine.records_of(names), replace(work, tables=False)):
         assert group is not None
         assert sums is not None
         assert packed is not None
-        of_engine = _values(there[sums.group], read_detail(details[group]))
-        if differing := [*_differences(_values(sums, read_detail(packed)), of_engine)]:
+        here = dict(_leaves(_values(sums, read_detail(packed))))
+        there = dict(_leaves(_values(of_engine[sums.group], read_detail(details[group]))))
+        if differing := [place for place in here | there if here.get(place) != there.get(place)]:
+            first = differing[0]
             raise ReplayError(
                 f"the engine and this process replay group {sums.group!r} differently, in {len(differing)} "
-                f"places; the first is {differing[0]}. Do all processes have the same version of "
-                "kafka-assignors and of the strategies, and do these depend on nothing but the group?"
+                f"places; the first is {first}: {there.get(first)!r} there and {here.get(first)!r} here. "
+                "Do all processes have the same version of kafka-assignors and of the strategies, and do "
+                "these depend on nothing but the group?"
             )
         rows += sums.rows
     return SampleCheck(tuple(groups), rows)
@@ -190,13 +243,10 @@ def _values(sums: GroupSums, detail: Detail) -> dict[str, Any]:
     }
 
 
-def _differences(here: Any, there: Any, place: str = "") -> Iterator[str]:
-    """Each value that differs, with its place."""
-    if isinstance(here, dict) and isinstance(there, dict):
-        for name in here | there:
-            yield from _differences(here.get(name), there.get(name), f"{place}, {name}" if place else name)
-    elif isinstance(here, list) and isinstance(there, list):
-        for number, pair in enumerate(zip_longest(here, there)):
-            yield from _differences(*pair, f"{place} {number}")
-    elif here != there:
-        yield f"{place}: {there!r} there and {here!r} here"
+def _leaves(value: Any, *place: str) -> Iterator[tuple[str, Any]]:
+    """Each value in nested objects and lists, with its place."""
+    if isinstance(value, (dict, list)):
+        for name, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(each, *place, str(name))
+    else:
+        yield ", ".join(place), value

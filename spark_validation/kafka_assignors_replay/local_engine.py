@@ -18,9 +18,9 @@ import sys
 import threading
 import types
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
@@ -29,29 +29,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_assignors_replay.engine import (
-    OBJECTS,
-    RECORD_BYTES,
-    OnTasks,
-    Survey,
-    disk_errors,
-    only_spark,
-    temporary_folder,
-)
+from kafka_assignors_replay.engine import OBJECTS, OnTasks, Survey, disk_errors, temporary_folder
 from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.history.records import group_bytes, group_of, is_commit
 from kafka_assignors_replay.history.sums import GroupSums
-from kafka_assignors_replay.history_files import (
-    catalogue_rows,
-    read_records,
-    record_files,
-)
+from kafka_assignors_replay.history_files import catalogue_rows, read_records, record_files
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from kafka_assignors_replay.schemas import SORTED, TABLES, record_batch
 
 _FILES = 64
-_WAITING_BYTES = 16 << 20
-"""The most bytes of rows that wait in memory until they are written."""
 
 _ROWS = 64
 """How many records of a file are in memory at a time."""
@@ -60,39 +46,28 @@ _CONTENTS = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("cont
 
 
 class ArrowFiles:
-    """Rows in Arrow files, by a hash: `add` them, `close`, then read the files by number."""
+    """Rows in Arrow files by number: `write` them, `close`, then read the files that are `written`."""
 
     def __init__(self, folder: str, name: str, schema: pa.Schema) -> None:
         self.paths = [f"{folder}/{name}-{number}.arrow" for number in range(_FILES)]
         self._schema = schema
-        self._waiting: list[list[tuple[Any, ...]]] = [[] for _ in self.paths]
-        self._waiting_bytes = 0
         self._writers: dict[int, pa.RecordBatchStreamWriter] = {}
 
-    def add(self, number: int, row: tuple[Any, ...], size: int = RECORD_BYTES) -> None:
-        self._waiting[number % _FILES].append(row)
-        self._waiting_bytes += size
-        if self._waiting_bytes > _WAITING_BYTES:
-            self._write()
+    def write(self, rows: Mapping[int, list[tuple[Any, ...]]]) -> None:
+        """Write the rows of each file."""
+        for number, own in rows.items():
+            if number not in self._writers:
+                file = pa.OSFile(self.paths[number], "wb")
+                self._writers[number] = pa.ipc.new_stream(file, self._schema)
+            self._writers[number].write_batch(record_batch(own, self._schema))
 
     def close(self) -> None:
-        self._write()
         for writer in self._writers.values():
             writer.close()
 
-    def numbers(self) -> list[int]:
+    def written(self) -> list[int]:
         """The files that have rows, the largest first."""
         return sorted(self._writers, key=lambda number: -os.path.getsize(self.paths[number]))
-
-    def _write(self) -> None:
-        for number, rows in enumerate(self._waiting):
-            if rows:
-                if number not in self._writers:
-                    file = pa.OSFile(self.paths[number], "wb")
-                    self._writers[number] = pa.ipc.new_stream(file, self._schema)
-                self._writers[number].write_batch(record_batch(rows, self._schema))
-                rows.clear()
-        self._waiting_bytes = 0
 
 
 def _read_file(path: str) -> pa.Table:
@@ -117,68 +92,73 @@ class LocalEngine:
     """See `engine.Engine`."""
 
     def __init__(
-        self, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, folder: str
+        self,
+        options: ReplayOptions,
+        damaged: frozenset[Path],
+        on_tasks: OnTasks,
+        closing: contextlib.ExitStack,
     ) -> None:
-        if (spark_alone := only_spark(options)) is not None:
-            raise ReplayError(f"{spark_alone}: give --engine spark")
         assert options.path is not None
-        self._options, self._damaged, self._on_tasks, self._folder = options, damaged, on_tasks, folder
-        self._place, self._files = record_files(options.path, damaged)
-        self._commits = self._others = 0
-        self._records = ArrowFiles(folder, "records", SORTED)
-
-    @classmethod
-    @contextlib.contextmanager
-    def opened(
-        cls, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks
-    ) -> Iterator[LocalEngine]:
-        with temporary_folder() as folder:
-            yield cls(options, damaged, on_tasks, folder)
+        self._options, self._damaged, self._on_tasks = options, damaged, on_tasks
+        self._path = options.path
+        self._folder = closing.enter_context(temporary_folder())
+        self._records = ArrowFiles(self._folder, "records", SORTED)
 
     def survey(self) -> Survey:
+        contents = ArrowFiles(self._folder, "contents", _CONTENTS)
         partitions: dict[bytes | None, int] = {}
         torn: set[bytes | None] = set()
+        counts: Counter[str] = Counter()
         misplaced: Counter[str] = Counter()
-        contents = ArrowFiles(self._folder, "contents", _CONTENTS)
         with disk_errors():
-            for row in self._read():
-                group, partition, offset, key, micros, value = row
-                for name, each in (("partition", partition), ("offset", offset)):
-                    misplaced[name] += each is None or each < 0
-                misplaced["timestamp"] += micros is None
-                self._records.add(_hash(group), row, len(value or b"") + RECORD_BYTES)
-                if group is not None and partitions.setdefault(group, partition) != partition:
-                    torn.add(group)
-                contents.add(hash((partition, offset)), (partition, offset, hash((micros, key, value))))
+            for rows in self._read(counts):
+                records, places = defaultdict(list), defaultdict(list)
+                for row in rows:
+                    group, partition, offset, key, micros, value = row
+                    misplaced["partition"] += partition is None or partition < 0
+                    misplaced["offset"] += offset is None or offset < 0
+                    misplaced["timestamp"] += micros is None
+                    records[_hash(group)].append(row)
+                    if group is not None and partitions.setdefault(group, partition) != partition:
+                        torn.add(group)
+                    content = partition, offset, hash((micros, key, value))
+                    places[hash((partition, offset)) % _FILES].append(content)
+                self._records.write(records)
+                contents.write(places)
             self._records.close()
             contents.close()
         if any(misplaced.values()):
             return Survey(misplaced=misplaced)
-        return Survey(frozenset(torn), frozenset(_collided(contents)))
+        collided = frozenset(_collided(contents))
+        return Survey(frozenset(torn), collided, commits=counts["commits"], others=counts["others"])
 
-    def _read(self) -> Iterator[SortedRow]:
-        """The records of groups. The survey refuses null for a number."""
+    def _read(self, counts: Counter[str]) -> Iterator[list[SortedRow]]:
+        """The records of groups in batches; counts the rest. The survey refuses null for a number."""
         wanted = None if self._options.groups is None else set(map(group_bytes, self._options.groups))
-        for rows, others in read_records(self._files, self._place, self._options.topic):
-            self._others += others
+        place, files = record_files(self._path, self._damaged)
+        for rows, others in read_records(files, place, self._options.topic):
+            counts["others"] += others
+            found = []
             for partition, offset, micros, key, value in rows:
                 if is_commit(key):
-                    self._commits += 1
-                elif wanted is None or group_of(key) in wanted:
-                    yield group_of(key), partition, offset, key, micros, value
+                    counts["commits"] += 1
+                    continue
+                group = group_of(key)
+                if wanted is None or group in wanted:
+                    found.append((group, partition, offset, key, micros, value))
+            yield found
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
-        assert self._options.path is not None
-        return catalogue_rows(self._options.path, self._damaged)
+        return catalogue_rows(self._path, self._damaged)
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
-        if work.tables and self._options.tables is not None:
-            for name in TABLES:
-                shutil.rmtree(Path(self._options.tables, name), ignore_errors=True)
-                Path(self._options.tables, name).mkdir(parents=True)
-        numbers = self._records.numbers()
+        tables = self._options.tables
+        for name in TABLES if tables is not None else ():
+            shutil.rmtree(f"{tables}/{name}", ignore_errors=True)
+            os.makedirs(f"{tables}/{name}")
+        numbers = self._records.written()
         self._on_tasks(0, len(numbers))
-        tasks = [(self._records.paths[each], self._detail(each), self._options.tables) for each in numbers]
+        tasks = [(self._records.paths[each], self._detail(each), tables) for each in numbers]
         for done, sums in enumerate(_in_processes(work, tasks), start=1):
             self._on_tasks(done, len(numbers))
             yield from sums
@@ -186,31 +166,24 @@ class LocalEngine:
     def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
         found: dict[bytes, bytes] = {}
         wanted = set(groups)
-        for number in sorted({_hash(group) for group in wanted}):
-            with open(self._detail(number), "rb") as file:
-                found.update((name, each) for name, each in pickle.load(file).items() if name in wanted)
+        for number in set(map(_hash, wanted)):
+            packed = pickle.loads(Path(self._detail(number)).read_bytes())
+            found.update((group, packed[group]) for group in wanted & packed.keys())
         return found
 
     def _detail(self, number: int) -> str:
         return f"{self._folder}/details-{number}"
 
-    def records_of(self, groups: Iterable[str]) -> Iterator[SortedRow]:
-        names = set(map(group_bytes, groups))
-        for number in sorted({_hash(name) for name in names}):
-            yield from (row for row in _sorted(self._records.paths[number]) if row[0] in names)
+    def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
+        wanted = set(groups)
+        for number in sorted(set(map(_hash, wanted))):
+            yield from (row for row in _sorted(self._records.paths[number]) if row[0] in wanted)
 
     def write_tables(self, folder: str) -> None:
         """The processes have written all rows; a table without rows gets a file too."""
         for name, schema in TABLES.items():
-            place = Path(folder, name)
-            if not any(place.iterdir()):
-                pq.write_table(schema.empty_table(), place / "part-00000.parquet")
-
-    def count_commits(self) -> int:
-        return self._commits
-
-    def count_other_topics(self) -> int:
-        return self._others
+            if not os.listdir(f"{folder}/{name}"):
+                pq.write_table(schema.empty_table(), f"{folder}/{name}/part-00000.parquet")
 
 
 def _hash(group: bytes | None) -> int:
@@ -219,7 +192,7 @@ def _hash(group: bytes | None) -> int:
 
 def _collided(contents: ArrowFiles) -> Iterator[tuple[int, int]]:
     """The places that have records with different contents."""
-    for number in contents.numbers():
+    for number in contents.written():
         places = _read_file(contents.paths[number]).group_by(["partition", "offset"])
         found = places.aggregate([("content", "min"), ("content", "max")])
         found = found.filter(pc.field("content_min") != pc.field("content_max"))
@@ -246,10 +219,9 @@ def _in_processes(work: FoldWork, tasks: list[_Task]) -> Iterator[list[GroupSums
     with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
         try:
             with _alone():
-                waiting: set[Future[list[GroupSums]]] = {pool.submit(_fold_file, *task) for task in tasks}
+                folded = [pool.submit(_fold_file, *task) for task in tasks]
             own = set(multiprocessing.active_children()) - others
-            for done in as_completed(waiting):
-                waiting.remove(done)
+            for done in as_completed(folded):
                 yield done.result()
         except BrokenProcessPool:
             # The pool hears of it a moment before the process has ended, and ends the others by SIGTERM.
@@ -294,32 +266,17 @@ def _begin(work: FoldWork) -> None:
 def _fold_file(records: str, details: str, tables: str | None) -> list[GroupSums]:
     found: list[GroupSums] = []
     packed: dict[bytes | None, bytes] = {}
-    with contextlib.closing(_TableWriter(tables, Path(records).stem)) as writer:
+    writers: dict[str, pq.ParquetWriter] = {}
+    with contextlib.ExitStack() as closing:
         for group, rows, sums, detail in fold_sorted(_sorted(records), _work):
-            writer.write(rows)
+            for name, own in rows.items() if tables is not None else ():
+                if name not in writers:
+                    writer = pq.ParquetWriter(f"{tables}/{name}/{Path(records).stem}.parquet", TABLES[name])
+                    writers[name] = closing.enter_context(writer)
+                writers[name].write_batch(record_batch(own, TABLES[name]))
             if sums is not None and detail is not None:
                 found.append(sums)
                 packed[group] = detail
-    with disk_errors(), open(details, "wb") as file:
-        pickle.dump(packed, file)
+    with disk_errors():
+        Path(details).write_bytes(pickle.dumps(packed))
     return found
-
-
-class _TableWriter:
-    """Writes the rows of one task, a file for each table that has some."""
-
-    def __init__(self, folder: str | None, name: str) -> None:
-        self._folder, self._name = folder, name
-        self._writers: dict[str, pq.ParquetWriter] = {}
-
-    def write(self, tables: dict[str, list[tuple[Any, ...]]]) -> None:
-        for table, rows in tables.items():
-            if self._folder is not None:
-                if table not in self._writers:
-                    place = Path(self._folder, table, f"{self._name}.parquet")
-                    self._writers[table] = pq.ParquetWriter(place, TABLES[table])
-                self._writers[table].write_batch(record_batch(rows, TABLES[table]))
-
-    def close(self) -> None:
-        for writer in self._writers.values():
-            writer.close()

@@ -21,7 +21,7 @@ from kafka_assignors_cli.output_files import (
 from kafka_assignors_replay import command_options as shared
 
 if TYPE_CHECKING:
-    from kafka_assignors_replay.engine_choice import Choice
+    from kafka_assignors_replay.engine import Choice
     from kafka_assignors_replay.result import Mode, Progress, ReplayOptions, ReplayResult
 
 EPILOG = f"""Examples:

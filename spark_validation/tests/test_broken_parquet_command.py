@@ -14,7 +14,7 @@ import pytest
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli import main
 from kafka_assignors_cli.console import ExitCode
-from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.engine import ENGINES
 from spark_validation.tests.test_foreign_parquet import not_utf8, retyped, table, with_column
 from tests.test_cli import without_progress
 

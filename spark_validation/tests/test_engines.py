@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_replay.engine_choice import ENGINES, LOCAL_BYTES, Choice, choose_engine
+from kafka_assignors_replay.engine import ENGINES, LOCAL_BYTES, Choice, choose_engine
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.report.as_json import json_report
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
@@ -128,13 +128,13 @@ def test_the_engine_fits_the_history(
     wanted: str | None,
     choice: Choice,
 ) -> None:
-    monkeypatch.setattr("kafka_assignors_replay.engine_choice._has_session", lambda: False)
+    monkeypatch.setattr("kafka_assignors_replay.engine._has_session", lambda: False)
     given = replace(ReplayOptions(path=recorded), **options)  # type: ignore[arg-type]
     assert choose_engine(given, wanted) == choice
 
 
 def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("kafka_assignors_replay.engine_choice._has_session", lambda: False)
+    monkeypatch.setattr("kafka_assignors_replay.engine._has_session", lambda: False)
     (tmp_path / "raw").mkdir()
     with (tmp_path / "raw" / "part.parquet").open("wb") as file:
         file.truncate(LOCAL_BYTES + 1)

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
-from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.engine import ENGINES
 from kafka_assignors_replay.history.records import LAST_MICROS, from_micros
 from kafka_assignors_replay.history_files import catalogue_rows, read_records, record_files
 from kafka_assignors_replay.replay import run_replay
@@ -399,7 +399,7 @@ def test_a_history_without_damage_is_the_same_with_the_option(engine: str, tmp_p
     ids=["a URL", "a live cluster"],
 )
 def test_files_that_are_not_on_a_disk_are_not_skipped(options: ReplayOptions) -> None:
-    with pytest.raises(ReplayError, match="--skip-corrupt is for a history on a disk of this machine: copy"):
+    with pytest.raises(ReplayError, match="--skip-corrupt is for Parquet on a disk of this machine: copy"):
         run_replay(replace(options, skip_corrupt=True), lambda _: None)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -45,20 +46,18 @@ def options(folder: Path, records: int) -> ReplayOptions:
     return ReplayOptions(path=str(folder))
 
 
-def test_each_record_is_in_the_file_of_its_group_in_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(local_engine, "_WAITING_BYTES", 1 << 18)
+def test_each_record_is_in_the_file_of_its_group_in_order(tmp_path: Path) -> None:
     given = options(tmp_path / "history", 6_000)
-    with LocalEngine.opened(given, frozenset(), lambda done, total: None) as engine:
+    with contextlib.ExitStack() as closing:
+        engine = LocalEngine(given, frozenset(), lambda done, total: None, closing)
         engine.survey()
         offsets = []
-        for number in engine._records.numbers():
+        for number in engine._records.written():
             rows = [*local_engine._sorted(engine._records.paths[number])]
             assert rows == sorted(rows)
             offsets += [row[2] for row in rows]
         assert sorted(offsets) == [*range(6_000)]
-        own = [*engine.records_of(["group-1", "group-2"])]
+        own = [*engine.records_of([b"group-1", b"group-2"])]
         assert {row[0] for row in own} == {b"group-1", b"group-2"}
         assert all(int.from_bytes(row[5] or b"", "big") == 5_999 - row[2] for row in own)
 
@@ -67,9 +66,10 @@ def peak(given: ReplayOptions) -> int:
     """The peak of allocated memory in bytes while the records are read, written, and read file by file."""
     tracemalloc.start()
     try:
-        with LocalEngine.opened(given, frozenset(), lambda done, total: None) as engine:
+        with contextlib.ExitStack() as closing:
+            engine = LocalEngine(given, frozenset(), lambda done, total: None, closing)
             engine.survey()
-            for number in engine._records.numbers():
+            for number in engine._records.written():
                 for _ in local_engine._sorted(engine._records.paths[number]):
                     pass
         return tracemalloc.get_traced_memory()[1]
@@ -77,8 +77,7 @@ def peak(given: ReplayOptions) -> int:
         tracemalloc.stop()
 
 
-def test_the_memory_does_not_grow_with_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_engine, "_WAITING_BYTES", 1 << 18)
+def test_the_memory_does_not_grow_with_the_records(tmp_path: Path) -> None:
     few, many = 12_000, 24_000
     grown = peak(options(tmp_path / "many", many)) - peak(options(tmp_path / "few", few))
     assert grown < (many - few) * VALUE / 6

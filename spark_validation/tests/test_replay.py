@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from compat_tests.support.group_records import encode_key
 from compat_tests.support.kafka_cluster import Kafka
 from kafka_assignors_cli.files import parse_toml
-from kafka_assignors_replay.engine_choice import ENGINES
+from kafka_assignors_replay.engine import ENGINES
 from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
 from kafka_assignors_replay.history.faults import FaultKind
 from kafka_assignors_replay.history.records import from_micros

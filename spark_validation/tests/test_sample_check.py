@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -27,9 +28,10 @@ Folded = tuple[LocalEngine, FoldWork, dict[str, GroupSums]]
 def folded(tmp_path: Path) -> Iterator[Folded]:
     """An engine that folded a classic group, a KIP-848 group and one that moved twice; work and sums."""
     options = ReplayOptions(path=write_history(tmp_path, story()), strategies=NAMES)
-    with LocalEngine.opened(options, frozenset(), lambda done, total: None) as engine:
+    with contextlib.ExitStack() as closing:
+        engine = LocalEngine(options, frozenset(), lambda done, total: None, closing)
         engine.survey()
-        work = work_on(engine.records_of(["g", "again", "old"]), ORDERS, strategies=NAMES)
+        work = work_on(engine.records_of([b"g", b"again", b"old"]), ORDERS, strategies=NAMES)
         yield engine, work, {each.group or "": each for each in engine.run(work)}
 
 
@@ -87,5 +89,5 @@ def test_details_that_differ_are_an_error(folded: Folded, monkeypatch: pytest.Mo
 
 def test_sums_are_the_same_after_their_way_between_processes(folded: Folded) -> None:
     engine, work, found = folded
-    outputs = fold_sorted(engine.records_of(["g", "again", "old"]), work)
+    outputs = fold_sorted(engine.records_of([b"g", b"again", b"old"]), work)
     assert {each.sums.group: each.sums for each in outputs if each.sums is not None} == found

@@ -307,9 +307,10 @@ def group_summary(sums: GroupSums) -> GroupSummary:
     )
 
 
-def history_of(source: str, everything: Sequence[GroupSums]) -> HistorySummary:
-    """The counts of the records; `everything` includes the sums of records that name no group."""
-    counts = [sums.records for sums in everything]
+def history_of(source: str, everything: Sequence[GroupSums], others: int) -> HistorySummary:
+    """The counts of the records; `everything` includes the sums of records that name no group, and there are
+    `others` of other topics."""
+    counts = [*(sums.records for sums in everything), RecordCounts(records=others, other_records=others)]
     first = min((each.first_micros for each in counts if each.first_micros is not None), default=None)
     last = max((each.last_micros for each in counts if each.last_micros is not None), default=None)
     return HistorySummary(

@@ -17,24 +17,20 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from kafka_assignors_replay.engine import OBJECTS, RECORD_BYTES, OnTasks, Survey
+from kafka_assignors_replay.engine import OBJECTS, OnTasks, Survey
 from kafka_assignors_replay.history.group_fold import FoldWork, Output, SortedRow, fold_sorted
 from kafka_assignors_replay.history.records import OFFSET_COMMITS, group_bytes
 from kafka_assignors_replay.history.sums import GroupSums
-from kafka_assignors_replay.history_files import DamagedError
-from kafka_assignors_replay.result import TOPICS_NAMES, ReplayError, ReplayOptions
+from kafka_assignors_replay.history_files import rows_by_name
+from kafka_assignors_replay.result import TOPICS_NAMES, ReplayOptions
 from kafka_assignors_replay.schemas import SORTED, TABLES, TOPICS, record_batch
 from kafka_assignors_replay.spark.read import read_first, recorded_records
 from kafka_assignors_replay.spark.spark_session import (
-    SPARK_ERRORS,
     apply_to_batches,
-    collect_with_micros,
-    is_damage,
-    one_line,
-    settings,
+    one_line_errors,
     spark_session,
     task_progress,
 )
@@ -43,10 +39,10 @@ _TASK_BYTES = 4 << 20
 _MOST_TASKS_A_CORE = 32
 """A task has about this many bytes of records: groups differ in size, and a core without a task idles."""
 
-_OUTPUTS_IN_A_BATCH = 64
+_RECORD_BYTES = 100
+"""The bytes that a record counts in addition to its value."""
 
-_IN_MICROSECONDS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
-"""Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers."""
+_OUTPUTS_IN_A_BATCH = 64
 
 _OF_GROUPS = [("g", pa.binary()), ("sums", pa.binary()), ("detail", pa.binary())]
 _OF_TABLES = [(name, pa.struct(list(schema))) for name, schema in TABLES.items()]
@@ -59,31 +55,23 @@ class SparkEngine:
 
     def __init__(
         self,
-        spark: SparkSession,
         options: ReplayOptions,
         damaged: frozenset[Path],
+        on_tasks: OnTasks,
         closing: contextlib.ExitStack,
     ) -> None:
         assert options.path is not None
-        self._spark, self._options, self._damaged, self._closing = spark, options, damaged, closing
-        self._raw, self._others = recorded_records(spark, options.path, damaged, options.topic)
-        records = _group_records(self._raw)
-        self._records = records if options.groups is None else records.where(_is_one_of(options.groups))
+        self._options, self._damaged, self._closing = options, damaged, closing
+        self._spark = closing.enter_context(spark_session(options.master, options.spark_config))
+        closing.enter_context(one_line_errors())
+        closing.enter_context(task_progress(self._spark, on_tasks))
+        raw, self._others = recorded_records(self._spark, options.path, damaged, options.topic)
+        self._rows = _rows_of(raw)
+        if options.groups is not None:
+            self._rows = self._rows.where(F.col("commit") | _is_one_of(map(group_bytes, options.groups)))
+        self._records = self._rows.where(~F.col("commit")).drop("commit")
         self._bytes = 0
         self._folded: DataFrame
-
-    @classmethod
-    @contextlib.contextmanager
-    def opened(
-        cls, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks
-    ) -> Iterator[SparkEngine]:
-        with (
-            spark_session(options.master, options.spark_config) as spark,
-            _one_line_errors(),
-            contextlib.ExitStack() as closing,
-            task_progress(spark, on_tasks),
-        ):
-            yield cls(spark, options, damaged, closing)
 
     def survey(self) -> Survey:
         found = self._by_group().collect()[0].asDict()
@@ -92,21 +80,27 @@ class SparkEngine:
             return Survey(misplaced=misplaced)
         self._bytes = found["bytes"] or 0
         torn = frozenset(bytes(each) for each in found["torn"])
-        return Survey(torn, frozenset((row[0], row[1]) for row in self._collisions().collect()))
+        collided = frozenset((row[0], row[1]) for row in self._collisions().collect())
+        others = 0 if self._others is None else self._others.count()
+        return Survey(torn, collided, commits=found["commits"] or 0, others=others)
 
     def _by_group(self) -> DataFrame:
         """One row about all groups."""
-        no_number = {name: F.col(name).isNull() | (F.col(name) < 0) for name in ("partition", "offset")}
-        no_place = {**no_number, "timestamp": F.col("micros").isNull()}
         place = F.col("partition")
-        groups = self._records.groupBy("g").agg(
-            F.sum(F.coalesce(F.length("value"), F.lit(0)) + RECORD_BYTES).alias("bytes"),
+        wrong = {
+            "partition": place.isNull() | (place < 0),
+            "offset": F.col("offset").isNull() | (F.col("offset") < 0),
+            "timestamp": F.col("micros").isNull(),
+        }
+        groups = self._rows.groupBy("commit", "g").agg(
+            F.count("*").alias("rows"),
+            F.sum(F.coalesce(F.length("value"), F.lit(0)) + _RECORD_BYTES).alias("bytes"),
             F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
-            *(F.count(F.when(wrong, 1)).alias(name) for name, wrong in no_place.items()),
+            *(F.count(F.when(each, 1)).alias(name) for name, each in wrong.items()),
         )
         return groups.agg(
-            F.sum("bytes").alias("bytes"),
-            *(F.sum(name).alias(name) for name in no_place),
+            F.sum(F.when(F.col("commit"), F.col("rows"))).alias("commits"),
+            *(F.sum(F.when(~F.col("commit"), F.col(name))).alias(name) for name in ("bytes", *wrong)),
             F.collect_list(F.when(F.col("g").isNotNull() & F.col("several"), F.col("g"))).alias("torn"),
         )
 
@@ -120,7 +114,7 @@ class SparkEngine:
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         assert self._options.path is not None
         found = read_first(self._spark, self._options.path, TOPICS_NAMES, TOPICS, self._damaged)
-        return found and (found[0], collect_with_micros(found[1]))
+        return found and (found[0], rows_by_name(found[1].toArrow(), TOPICS))
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
         cores = self._spark.sparkContext.defaultParallelism
@@ -138,57 +132,35 @@ class SparkEngine:
             for row in self._folded.where(of_groups).select("g", "detail").collect()
         }
 
-    def records_of(self, groups: Iterable[str]) -> Iterator[SortedRow]:
+    def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
         rows = self._records.where(_is_one_of(groups)).orderBy(*SORTED.names[:-1])
         for group, partition, offset, key, micros, value in rows.collect():
             yield _bytes(group), partition, offset, _bytes(key), micros, _bytes(value)
 
     def write_tables(self, folder: str) -> None:
-        with settings(self._spark, _IN_MICROSECONDS):
-            for name in TABLES:
-                rows = self._folded.where(F.col(name).isNotNull()).select(f"{name}.*")
-                rows.write.mode("overwrite").parquet(f"{folder.rstrip('/')}/{name}")
-
-    def count_commits(self) -> int:
-        return self._raw.where(_is_commit()).count()
-
-    def count_other_topics(self) -> int:
-        return 0 if self._others is None else self._others.count()
-
-
-@contextlib.contextmanager
-def _one_line_errors() -> Iterator[None]:
-    try:
-        yield
-    except SPARK_ERRORS as error:
-        kind = DamagedError if is_damage(error) else ReplayError
-        raise kind(f"Spark failed: {one_line(error)}") from error
+        for name in TABLES:
+            rows = self._folded.where(F.col(name).isNotNull()).select(f"{name}.*")
+            rows.write.mode("overwrite").parquet(f"{folder.rstrip('/')}/{name}")
 
 
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-# Columns
-
-
-def _is_commit() -> Column:
-    return F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
-
-
-def _group_records(raw: DataFrame) -> DataFrame:
-    """The records of groups in the columns of `SORTED`. Offset commits are left out in the JVM."""
+def _rows_of(raw: DataFrame) -> DataFrame:
+    """The rows in the columns of `SORTED`, and whether they are a `commit`, which has no group here."""
+    commit = F.coalesce(F.substring("key", 1, 2).isin(*map(bytearray, OFFSET_COMMITS)), F.lit(False))
     length = F.conv(F.hex(F.substring("key", 3, 2)), 16, 10).cast("int")
-    group = F.when(F.length("key") >= 4, F.substring(F.col("key"), F.lit(5), length))
+    group = F.when(~commit & (F.length("key") >= 4), F.substring(F.col("key"), F.lit(5), length))
     columns = {"g": group, "micros": F.unix_micros("timestamp")}
-    return raw.where(~_is_commit()).select(
-        *(columns[name].alias(name) if name in columns else F.col(name) for name in SORTED.names)
+    return raw.select(
+        commit.alias("commit"),
+        *(columns[name].alias(name) if name in columns else F.col(name) for name in SORTED.names),
     )
 
 
-def _is_one_of(groups: Iterable[str | bytes]) -> Column:
-    names = (group_bytes(group) if isinstance(group, str) else group for group in groups)
-    return F.col("g").isin(*map(bytearray, names))
+def _is_one_of(groups: Iterable[bytes]) -> Column:
+    return F.col("g").isin(*map(bytearray, groups))
 
 
 # Inside the tasks

@@ -1,12 +1,8 @@
 """Spark as this package uses it: its session, its errors, and Arrow batches through Python.
 
-A session for the command line is quiet and in UTC. If it does not start, the error is one line. Other errors
-of Spark also become one line: the line with the cause, from the stack traces of two languages.
-
 Spark's `DataFrame.mapInArrow` refuses to start without pandas, although neither it nor its workers use pandas
 (4.0 to 4.3: the check is in `pandas_udf`, which only gives the function its type). So `apply_to_batches`
-gives the function its type itself. Spark would collect timestamps as naive times; `collect_with_micros` makes
-them microseconds.
+gives the function its type itself.
 """
 
 from __future__ import annotations
@@ -16,7 +12,6 @@ import logging
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -33,12 +28,11 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import TimestampType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+from kafka_assignors_replay.history_files import DamagedError
 from kafka_assignors_replay.result import ReplayError
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
@@ -60,46 +54,48 @@ _NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S+ does not exist
 _FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
 
 
-def is_damage(error: Exception) -> bool:
-    """Whether Spark could not read a file, for another reason than the type of a column."""
+@contextlib.contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Raise `ReplayError` for an error of Spark; `DamagedError` if Spark could not read a file, for another
+    reason than the type of a column."""
     try:
-        text = str(error)
-    except SPARK_ERRORS:
-        return False
-    return _FILE.search(text) is not None and "PARQUET_COLUMN_DATA_TYPE_MISMATCH" not in text
+        yield
+    except SPARK_ERRORS as error:
+        text = _text(error)
+        damaged = _FILE.search(text) is not None and "PARQUET_COLUMN_DATA_TYPE_MISMATCH" not in text
+        kind = DamagedError if damaged else ReplayError
+        raise kind(f"Spark failed: {one_line(error)}") from error
 
 
 def one_line(error: Exception) -> str:
     """The line of `error` nearest to its cause, with the file that could not be read."""
-    try:
-        text = str(error)
-    except SPARK_ERRORS:  # `str` asks the JVM for the text of a Java exception.
+    text = _text(error)
+    if not text or isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(text):
         return JVM_ENDED
-    if isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(text):
-        return JVM_ENDED
-    cause = _cause(error, text)
-    file = _FILE.search(text)
+    causes = _OF_JAVA.findall(text) if isinstance(error, Py4JError) else []
+    causes = causes or _OF_PYTHON.findall(text) or text.strip().splitlines()[:1]
+    cause, file = str(causes[-1]).strip(), _FILE.search(text)
     return cause if file is None or file[1] in cause else f"cannot read {file[1]}: {cause}"
 
 
-def _cause(error: Exception, text: str) -> str:
-    if isinstance(error, Py4JError) and (causes := _OF_JAVA.findall(text)):
-        return str(causes[-1]).strip()
-    if of_python := _OF_PYTHON.findall(text):
-        return str(of_python[-1]).strip()
-    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+def _text(error: Exception) -> str:
+    try:
+        return str(error)
+    except SPARK_ERRORS:  # `str` asks the JVM for the text of a Java exception.
+        return ""
 
 
 _OLDEST_JAVA = 17
 _POLL_SECONDS = 0.2
-
-_SHUFFLE = "spark.sql.shuffle.partitions"
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 
 _SETTINGS = {
     # Spark's default of 10,000 records in a batch for Python needs gigabytes if each has hundreds of members.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "256",
     # Otherwise Spark refuses times in nanoseconds; `spark.read` makes timestamps of the numbers.
     "spark.sql.legacy.parquet.nanosAsLong": "true",
+    # Spark's default, 96 bits, is deprecated in Parquet, and has no time zone for other readers.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     # Times without a zone are in UTC.
     "spark.sql.session.timeZone": "UTC",
 }
@@ -116,41 +112,17 @@ _STARTED = {
 }
 """For a session that is started."""
 
-_LOCAL = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-
-_JAVA_OPTIONS, _SMALL_JAVA = "spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-_SMALL_QUERIES = {
+_LOCAL = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
 }
-"""For a local session, unless its file says otherwise. The work is in Python: compiling the few queries in
-the JVM, and planning them again at each stage, takes longer than running them."""
-
-
-def java_version() -> str:
-    """The version of the Java that Spark will run on; `ReplayError` if there is none, or it is too old."""
-    home = os.environ.get("JAVA_HOME")
-    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    needed = f"Spark needs Java {_OLDEST_JAVA} or newer"
-    if java is None or not Path(java).exists():
-        where = (
-            f"JAVA_HOME is {home!r}, and there is no bin/java in it"
-            if home
-            else "there is no java on the PATH"
-        )
-        raise ReplayError(f"{needed}, and {where}: install a JRE, or point JAVA_HOME at one")
-    try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ReplayError(f"{needed}, and {java} does not run: {error}") from None
-    found = re.search(r'version "((\d+)[^"]*)"', said.stderr + said.stdout)
-    if found is None:
-        raise ReplayError(f"{needed}, and {java} -version does not say which it is")
-    if int(found[2]) < _OLDEST_JAVA:
-        raise ReplayError(f"{needed}, and {java} is {found[1]}: point JAVA_HOME at a newer one")
-    return found[1]
+"""For a local session that is started, unless its file says otherwise. The work is in Python: compiling the
+few queries in the JVM, and planning them again at each stage, takes longer than running them."""
 
 
 @contextlib.contextmanager
@@ -164,10 +136,16 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     """
     active = SparkSession.getActiveSession()
     if active is not None:
-        with settings(active, _SETTINGS):
+        before = {name: str(active.conf.get(name)) for name in _SETTINGS}
+        _configure(active, _SETTINGS)
+        try:
             yield active
+        finally:
+            # A session that was stopped in the meantime needs no reset.
+            with contextlib.suppress(*SPARK_ERRORS):
+                _configure(active, before)
         return
-    java_version()
+    _require_java()
     _choose_python(master)
     with tempfile.TemporaryFile() as log, _no_traceback_for_ctrl_c():
         session = _start(master, properties_file, log)
@@ -178,6 +156,27 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
             with contextlib.suppress(*SPARK_ERRORS), warnings.catch_warnings():
                 warnings.filterwarnings("ignore", "Unable to cleanly shutdown", RuntimeWarning)
                 session.stop()
+
+
+def _configure(session: SparkSession, values: Mapping[str, str]) -> None:
+    for name, value in values.items():
+        session.conf.set(name, value)
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = f"{home}/bin/java" if home else "java"
+    try:
+        run = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+        said = run.stderr + run.stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said = f"does not run ({error})"
+    version = re.search(r'version "(\d+)[^"]*"', said)
+    if version is None or int(version[1]) < _OLDEST_JAVA:
+        raise ReplayError(
+            f"Spark needs Java {_OLDEST_JAVA} or newer: install a JRE, or point JAVA_HOME at one; "
+            f"{java} {version[0] if version else said.strip().partition(chr(10))[0]}"
+        )
 
 
 @contextlib.contextmanager
@@ -194,56 +193,42 @@ def _no_traceback_for_ctrl_c() -> Iterator[None]:
 
 
 def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
-    error = record.exc_info[1] if record.exc_info else None
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is None
-
-
-@contextlib.contextmanager
-def settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Apply these settings for the block, in a session that is used after it."""
-    before = {name: str(session.conf.get(name)) for name in values}
-    try:
-        for name, value in values.items():
-            session.conf.set(name, value)
-        yield
-    finally:
-        # A session that was stopped in the meantime needs no reset.
-        with contextlib.suppress(*SPARK_ERRORS):
-            for name, value in before.items():
-                session.conf.set(name, value)
+    return "KeyboardInterrupt" not in logging.Formatter().format(record)
 
 
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
+    properties = "" if properties_file is None else Path(properties_file).read_text(errors="replace")
     conf = SparkConf().setAppName("kafka-assignors").setAll([*_STARTED.items()])
     if master is not None:
         conf.setMaster(master)
-    # Without a master the session is local, unless spark-submit or the file may name one.
-    elsewhere = properties_file is not None or "PYSPARK_GATEWAY_PORT" in os.environ
-    if (master or ("" if elsewhere else "local")).startswith("local"):
-        conf.setAll([*_LOCAL.items()])
-        if properties_file is None or _JAVA_OPTIONS not in Path(properties_file).read_text(errors="replace"):
-            conf.set(_JAVA_OPTIONS, _SMALL_JAVA)
+    elif "PYSPARK_GATEWAY_PORT" not in os.environ:
+        named = re.search(r"^\s*spark\.master[\s=:]+(\S+)", properties, re.MULTILINE)
+        master = named[1] if named else "local"
+    if master is not None and master.startswith("local"):
+        conf.setAll([(name, value) for name, value in _LOCAL.items() if name not in properties])
+    handler, arguments = signal.getsignal(signal.SIGINT), os.environ.get(_ARGUMENTS)
+    if properties_file is not None:
+        # As a file: properties may be secrets, and arguments show in a list of processes.
+        file = shlex.quote(properties_file)
+        os.environ[_ARGUMENTS] = f"--properties-file {file} {arguments or 'pyspark-shell'}"
     try:
-        with _submit_arguments(properties_file):
-            # A process has one JVM, which outlives its sessions. The JVM and the Python workers do not get
-            # Ctrl-C, which this process handles.
-            gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
-                conf, {"stdout": log, "stderr": log, "start_new_session": True}
-            )
-        with _callers_sigint():
-            context = SparkContext(conf=conf, gateway=gateway)
+        # A process has one JVM, which outlives its sessions. The JVM and the Python workers do not get
+        # Ctrl-C, which this process handles.
+        gateway = SparkContext._gateway or launch_gateway(  # type: ignore[no-untyped-call]
+            conf, {"stdout": log, "stderr": log, "start_new_session": True}
+        )
+        SparkContext(conf=conf, gateway=gateway)
     except (PySparkException, OSError) as error:
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
         raise ReplayError(f"Spark does not start: {said[-1] if said else error}") from None
-    session = SparkSession.builder.getOrCreate()
-    if str(context.master).startswith("local"):
-        for name, value in {_SHUFFLE: str(context.defaultParallelism), **_SMALL_QUERIES}.items():
-            if not context.getConf().contains(name):
-                session.conf.set(name, value)
-    return session
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)  # PySpark sets its own.
+        os.environ.pop(_ARGUMENTS, None)
+        if arguments is not None:
+            os.environ[_ARGUMENTS] = arguments
+    return SparkSession.builder.getOrCreate()
 
 
 def _choose_python(master: str | None) -> None:
@@ -254,33 +239,6 @@ def _choose_python(master: str | None) -> None:
     on_cluster = submitted if master is None else not master.startswith("local")
     if not on_cluster or "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = sys.executable
-
-
-@contextlib.contextmanager
-def _callers_sigint() -> Iterator[None]:
-    """Restore the caller's SIGINT handler, which PySpark replaces when it starts."""
-    handler = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, handler)
-
-
-@contextlib.contextmanager
-def _submit_arguments(properties_file: str | None) -> Iterator[None]:
-    """Pass the properties as a file: they may be secrets, and arguments show in a list of processes."""
-    given = os.environ.get("PYSPARK_SUBMIT_ARGS")
-    if properties_file is not None:
-        file = shlex.quote(properties_file)
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} {given or 'pyspark-shell'}"
-    try:
-        yield
-    finally:
-        if given is None:
-            os.environ.pop("PYSPARK_SUBMIT_ARGS", None)
-        else:
-            os.environ["PYSPARK_SUBMIT_ARGS"] = given
 
 
 @contextlib.contextmanager
@@ -301,7 +259,7 @@ def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> It
                 report(*totals)
                 last = totals
 
-    thread = threading.Thread(target=poll, name="spark-progress", daemon=True)
+    thread = threading.Thread(target=poll, daemon=True)
     thread.start()
     try:
         yield
@@ -328,14 +286,3 @@ def apply_to_batches(
     in_jvm: Any = rows._jdf
     applied: Any = typed(*rows.columns)
     return DataFrame(in_jvm.mapInArrow(applied._jc, False, None), rows.sparkSession)
-
-
-def collect_with_micros(rows: DataFrame) -> list[dict[str, Any]]:
-    """The rows in this process, with every timestamp as microseconds since 1970."""
-    columns = (
-        F.unix_micros(each.name).alias(each.name)
-        if isinstance(each.dataType, TimestampType)
-        else F.col(each.name)
-        for each in rows.schema.fields
-    )
-    return [row.asDict() for row in rows.select(*columns).collect()]
