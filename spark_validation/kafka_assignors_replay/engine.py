@@ -64,22 +64,28 @@ class Engine(Protocol):
 
     def survey(self) -> Survey:
         """Read all records once."""
+        ...
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
         """The path and the rows of the catalogue beside the records, if there is one; times in
         microseconds."""
+        ...
 
     def run(self, work: FoldWork) -> Iterator[GroupSums]:
         """Fold all records: the sums of each group."""
+        ...
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
         """The packed details of these groups."""
+        ...
 
     def records_of(self, groups: Iterable[bytes]) -> Iterable[SortedRow]:
         """The sorted records of a few groups, group by group."""
+        ...
 
     def write_tables(self, folder: str) -> None:
         """Write the tables that the run has made."""
+        ...
 
 
 @contextlib.contextmanager
