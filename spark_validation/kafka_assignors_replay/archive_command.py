@@ -17,7 +17,7 @@ from kafka_assignors_cli.console import ProgressReport, emit, note
 from kafka_assignors_cli.output_files import is_stdout, require_json_file, write_document
 
 if TYPE_CHECKING:
-    from kafka_assignors_replay.archive import ArchiveOptions, ArchiveProgress, ArchiveResult
+    from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult
 
 EPILOG = f"""Examples:
 
@@ -83,8 +83,7 @@ def archive(
     with options.require_extra("archive", "replay"):
         import confluent_kafka  # noqa: F401
 
-        import kafka_assignors_replay.archive.run  # noqa: F401  # It needs pyarrow.
-        from kafka_assignors_replay.archive import ArchiveOptions
+        from kafka_assignors_replay.archive.run import ArchiveOptions
 
     result = _run(
         ArchiveOptions(
@@ -115,10 +114,9 @@ def _run(asked: ArchiveOptions) -> ArchiveResult:
         ProgressReport("asking the cluster", delay_s=0.5, line_interval_s=line_interval_s) as progress,
     ):
 
-        def on_progress(step: ArchiveProgress) -> None:
-            behind = f"{step.lag_offsets} offsets behind" if step.lag_offsets else "up to date"
-            detail = "" if step.lag_offsets is None else f" group records, {behind}"
-            progress.update(step.phase, step.counts.records, detail=detail)
+        def on_progress(phase: str, so_far: ArchiveResult) -> None:
+            behind = f"{so_far.lag_offsets} offsets behind" if so_far.lag_offsets else "up to date"
+            progress.update(phase, so_far.counts.records, detail=f" group records, {behind}")
 
         return run_archive(asked, on_progress, lambda text: note(f"warning: {text}"), stop)
 

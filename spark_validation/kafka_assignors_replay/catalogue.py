@@ -1,8 +1,7 @@
 """The topics of a group at a time: how many partitions, and in which racks their replicas were.
 
-A record of a group names only the topic and number of partitions. The leader's knowledge of the topics comes
-from elsewhere: from a table beside the records or, for a live cluster, from the brokers as they are now. This
-is the *catalogue*, the topics of the cluster over time.
+A record of a group names only the topic and number of partitions. The rest comes from the *catalogue*, the
+topics of the cluster over time: a table beside the records.
 
 A leader may have been behind it (its metadata were some minutes old when partitions were added) or, by
 moments, ahead of it. The recorded assignment shows which: it covers every partition that its leader knew of.
@@ -17,7 +16,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timezone
 from typing import Any
 
 from kafka_assignors.group import InvalidGroupError, Topic, TopicPartitions, quoted
@@ -45,13 +44,16 @@ class CatalogueEntry:
         if name is None:
             raise InvalidGroupError("column topic is null in a row; give each topic its name")
         if partitions is None or partitions > MOST_PARTITIONS:
+            given = "null or no number of 32 bits" if partitions is None else partitions
             raise InvalidGroupError(
-                f"column partitions of topic {quoted(name)} is "
-                f"{'null or no number of 32 bits' if partitions is None else partitions}; "
-                f"give a number of partitions up to {MOST_PARTITIONS}"
+                f"column partitions of topic {quoted(name)} is {given}; give a number of partitions up to "
+                f"{MOST_PARTITIONS}"
             )
         since = None if row["from"] is None else from_micros(row["from"])
-        return cls(since, Topic(name, partitions, _racks(row["replica_racks"]), row["topic_id"]))
+        racks = row["replica_racks"]
+        if racks is not None:
+            racks = tuple(frozenset(rack for rack in each or () if rack) for each in racks)
+        return cls(since, Topic(name, partitions, racks, row["topic_id"]))
 
     def row(self) -> tuple[object, ...]:
         """The row of `schemas.TOPICS` for Spark, with `from` as a time."""
@@ -75,9 +77,11 @@ def changed_entry(
     return None if same else CatalogueEntry(now, found)
 
 
-def _place(entry: CatalogueEntry) -> tuple[bool, Any]:
-    """The sort key of an entry among those of its topic."""
-    return entry.since is not None, entry.since
+_ALWAYS = datetime.min.replace(tzinfo=timezone.utc)
+
+
+def _since(entry: CatalogueEntry) -> datetime:
+    return entry.since or _ALWAYS
 
 
 class Catalogue:
@@ -91,21 +95,13 @@ class Catalogue:
         by_topic: dict[str, list[CatalogueEntry]] = {}
         for entry in entries:
             by_topic.setdefault(entry.topic.name, []).append(entry)
-        self._entries = {name: sorted(history, key=_place) for name, history in by_topic.items()}
-        self._names = {
-            entry.topic.id: name
-            for name, history in self._entries.items()
-            for entry in history
-            if entry.topic.id is not None
-        }
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        self._entries = {name: sorted(history, key=_since) for name, history in by_topic.items()}
+        self._names = {entry.topic.id: name for name, of in self._entries.items() for entry in of}
 
     def at(self, topic: str, when: datetime) -> Topic | None:
         """The topic as of `when`; None if there is no entry so early, or none at all."""
         history = self._entries.get(topic, ())
-        position = bisect_right(history, (True, when), key=_place)
+        position = bisect_right(history, when, key=_since)
         return history[position - 1].topic if position else None
 
     def name_of(self, topic_id: str) -> str | None:
@@ -120,12 +116,6 @@ class Catalogue:
     def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> Catalogue:
         """The catalogue in rows of `schemas.TOPICS`, see `CatalogueEntry.from_row`."""
         return cls(map(CatalogueEntry.from_row, rows))
-
-
-def _racks(value: list[list[str] | None] | None) -> tuple[frozenset[str], ...] | None:
-    if value is None:
-        return None
-    return tuple(frozenset(rack for rack in racks or () if rack) for racks in value)
 
 
 @dataclass(frozen=True, slots=True)

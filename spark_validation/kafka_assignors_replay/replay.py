@@ -101,12 +101,12 @@ def _replay_cluster(
     options: ReplayOptions, on_progress: OnProgress, engine: str | None, on_choice: OnChoice
 ) -> ReplayResult:
     """Replay a temporary archive of all that the cluster has; errors name the cluster instead."""
-    from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveProgress
-    from kafka_assignors_replay.archive.run import run_archive
+    from kafka_assignors_replay.archive.folder import ArchiveError
+    from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, run_archive
 
-    def tell(step: ArchiveProgress) -> None:
-        total = step.counts.offsets + (step.lag_offsets or 0)
-        on_progress(Progress("reading the topic", 1, len(PHASES), step.counts.offsets, total, "offsets"))
+    def tell(phase: str, so_far: ArchiveResult) -> None:
+        done, total = so_far.counts.offsets, so_far.counts.offsets + (so_far.lag_offsets or 0)
+        on_progress(Progress("reading the topic", 1, len(PHASES), done, total, "offsets"))
 
     source = f"{options.topic} at {options.bootstrap_servers}"
     with temporary_folder() as folder:

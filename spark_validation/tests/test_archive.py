@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli.app import run
-from kafka_assignors_replay.archive import ArchiveError, ArchiveProgress
 from kafka_assignors_replay.archive import run as run_module
-from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.archive.folder import ArchiveError
+from kafka_assignors_replay.archive.run import ArchiveResult, run_archive
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
@@ -65,7 +65,7 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
 def test_the_archive_goes_on_until_it_is_told_to_stop(topic: ArchivedTopic) -> None:
     stop, deadline = threading.Event(), time.monotonic() + HANG_S
 
-    def on_progress(step: ArchiveProgress) -> None:
+    def on_progress(_: str, step: ArchiveResult) -> None:
         if step.counts.records == 3 and len(topic.written) == 3:
             topic.write(4)
         if step.counts.records == 6 or time.monotonic() > deadline:
@@ -142,7 +142,7 @@ def test_a_topic_that_gets_partitions_while_no_record_comes_ends_the_archiver(
     monkeypatch.setattr(run_module, "_LOOK_S", 0.1)
     stop, deadline, grown = threading.Event(), time.monotonic() + HANG_S, threading.Event()
 
-    def on_progress(step: ArchiveProgress) -> None:
+    def on_progress(_: str, step: ArchiveResult) -> None:
         if step.batches == 1 and not grown.is_set():
             grown.set()
             topic.kafka.add_partitions(topic.name, 4)

@@ -13,8 +13,8 @@ import pytest
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import KafkaCluster
-from kafka_assignors_replay.archive import ArchiveError, ArchiveProgress
-from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.archive.folder import ArchiveError
+from kafka_assignors_replay.archive.run import ArchiveResult, run_archive
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayOptions
 from spark_validation.tests.archived_topic import ArchivedTopic
@@ -28,7 +28,7 @@ LEAST, MOST = -(2**63) + 1, 2**63 - 1
 def test_a_topic_that_is_made_anew_while_it_is_archived_ends_the_archiver(topic: ArchivedTopic) -> None:
     anew = threading.Event()
 
-    def on_progress(step: ArchiveProgress) -> None:
+    def on_progress(_: str, step: ArchiveResult) -> None:
         if step.counts.records == 3 and not anew.is_set():
             anew.set()
             topic.kafka.delete_topic(topic.name)
@@ -123,7 +123,7 @@ def test_an_archiver_whose_broker_is_away_goes_on_when_it_is_back(
     killed: list[int] = []
     deadline = time.monotonic() + HANG_S
 
-    def on_progress(step: ArchiveProgress) -> None:
+    def on_progress(_: str, step: ArchiveResult) -> None:
         if step.batches == 1 and not killed:
             killed.append(1)
             own_kafka.kill(1)

@@ -20,10 +20,9 @@ from pyarrow import fs
 
 from kafka_assignors.group import Topic
 from kafka_assignors_confluent.topic_metadata import LiveTopic, TopicIdentity
-from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions
 from kafka_assignors_replay.archive import run as run_module
-from kafka_assignors_replay.archive.folder import Archive, Folder, Place
-from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder, Place
+from kafka_assignors_replay.archive.run import ArchiveOptions, run_archive
 from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
 from kafka_assignors_replay.history.records import to_micros
 from kafka_assignors_replay.history_files import catalogue_of, catalogue_rows, read_records, record_files
@@ -371,7 +370,10 @@ def test_an_archive_of_the_old_format_is_refused_and_stays_readable(tmp_path: Pa
     manifest = {"format": 1, "cluster_id": "c", "topic": "t", "topic_id": "i", "partitions": 1}
     (tmp_path / MANIFEST).write_text(json.dumps(manifest))
     with (
-        pytest.raises(ArchiveError, match=r"archive\.json: this archive has format 1, .* begin another one"),
+        pytest.raises(
+            ArchiveError,
+            match=r"archive\.json: it has the format of another .* was 1, and is 2.: begin another",
+        ),
         Archive.open(Folder(str(tmp_path)), IDENTITY),
     ):
         pass
@@ -419,7 +421,7 @@ def test_a_store_that_does_not_answer_is_named_without_the_password(monkeypatch:
     monkeypatch.setattr(run_module, "Folder", unreachable)
     options = ArchiveOptions("s3://user:secret@bucket/groups", "127.0.0.1:9", once=True)
     with pytest.raises(ArchiveError, match=r"^s3://bucket/groups: Could not connect to server$"):
-        run_archive(options, lambda _: None, lambda _: None, threading.Event())
+        run_archive(options, lambda phase, so_far: None, lambda _: None, threading.Event())
 
 
 def test_the_ledger_has_the_places_and_the_file_before(tmp_path: Path) -> None:

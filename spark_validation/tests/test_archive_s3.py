@@ -18,8 +18,7 @@ from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_replay.archive import ArchiveError
-from kafka_assignors_replay.archive.folder import Archive, Folder
+from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder
 from spark_validation.tests.test_archive_folder import (
     ALL,
     IDENTITY,

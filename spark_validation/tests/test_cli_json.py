@@ -18,7 +18,7 @@ from kafka_assignors_cli import main
 from kafka_assignors_cli.app import command_line
 from kafka_assignors_ops import groups_command
 from kafka_assignors_replay import archive_command
-from kafka_assignors_replay.archive import ArchiveResult, MessageCounts
+from kafka_assignors_replay.archive.run import ArchiveResult
 from spark_validation.tests.groups import Log, member, write_history
 from tests.test_cli import COMMAND, GROUP, read_all
 from tests.test_cli_ci_formats import POLICY
@@ -30,7 +30,7 @@ CLUSTER = ("--bootstrap-server", "b:1")
 
 
 def archived(_: object) -> ArchiveResult:
-    return ArchiveResult("to", "id", "topic", 50, 1, MessageCounts(), None, 0, 0, True, (), 1.0)
+    return ArchiveResult("to", "id", "topic", 50, batches=1, lag_offsets=0)
 
 
 @pytest.fixture

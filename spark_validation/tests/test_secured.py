@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
-from kafka_assignors_replay.archive import ArchiveError, ArchiveOptions, ArchiveResult
-from kafka_assignors_replay.archive.run import run_archive
+from kafka_assignors_replay.archive.folder import ArchiveError
+from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, run_archive
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member
@@ -56,7 +56,7 @@ def archived(who: Principal, folder: Path) -> ArchiveResult:
     options = ArchiveOptions(
         str(folder), who.bootstrap, once=True, topic=RECORDS, client_config=who.properties, timeout_seconds=5
     )
-    return run_archive(options, lambda _: None, lambda _: None, threading.Event())
+    return run_archive(options, lambda phase, so_far: None, lambda _: None, threading.Event())
 
 
 def replayed(who: Principal) -> ReplayResult:

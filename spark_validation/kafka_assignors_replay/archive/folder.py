@@ -16,7 +16,7 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from datetime import datetime
 from typing import NamedTuple
 
@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_confluent.topic_metadata import LiveTopic, TopicIdentity
-from kafka_assignors_replay.archive import ArchiveError
 from kafka_assignors_replay.catalogue import CatalogueEntry, changed_entry
 from kafka_assignors_replay.history.records import from_micros
 from kafka_assignors_replay.history_files import first_line, rows_by_name
@@ -38,6 +38,10 @@ _LEDGER = b"kafka-assignors"
 """The key of the ledger in the footer of a batch: the file that it `follows`, and the `places` after it."""
 
 _OURS = re.compile(r"(?:.*/)?(\d{10,})-[0-9a-f]{6}\.parquet")
+
+
+class ArchiveError(UserError):
+    """The archiver cannot run as asked: one line that says what is wrong, where, and what to do."""
 
 
 class Place(NamedTuple):
@@ -207,10 +211,17 @@ class Archive:
             ours = (json.dumps({"format": FORMAT, **asdict(found)}, indent=1) + "\n").encode()
             text = folder.read(MANIFEST) if MANIFEST in folder.names("", recursive=False) else b""
             if text != ours and ours.startswith(text):  # It is not there, or was not written to its end.
-                folder.write(MANIFEST, ours)
-            else:
-                require_same(folder.path, _manifest(folder.at(MANIFEST), text), found)
+                folder.write(MANIFEST, text := ours)
+            try:
+                _require_same(folder.at(MANIFEST), dict(json.loads(text)), found)
+            except (ValueError, TypeError) as error:
+                where = folder.at(MANIFEST)
+                raise ArchiveError(f"{where}: not the manifest of an archive: {error!r}") from None
             yield cls(folder, found, on_warning)
+
+    def require(self, found: TopicIdentity) -> None:
+        """`ArchiveError` if the topic is no longer that of the archive."""
+        _require_same(self.folder.path, {"format": FORMAT, **asdict(self.manifest)}, found)
 
     def _cleaned(self, kind: str) -> list[str]:
         """The files that archivers wrote, in order, without those that were not finished."""
@@ -307,33 +318,20 @@ class Archive:
         return len(new)
 
 
-def _manifest(where: str, text: bytes) -> TopicIdentity:
-    try:
-        read = json.loads(text)
-        if (number := read["format"]) != FORMAT:
-            raise ArchiveError(
-                f"{where}: this archive has format {number!r}, and this version writes {FORMAT}: begin "
-                "another one"
-            )
-        return TopicIdentity(**{field.name: read[field.name] for field in fields(TopicIdentity)})
-    except (ValueError, TypeError, KeyError) as error:
-        raise ArchiveError(f"{where}: not the manifest of an archive: {error!r}") from None
-
-
 _CHANGES = {
+    "format": "it has the format of another version",
     "cluster_id": "this is another cluster",
     "topic": "this is another topic",
     "topic_id": "the topic was recreated, and its offsets start over",
     "partitions": "the topic has other partitions, and groups live elsewhere",
 }
+"""What it means if an entry of the manifest is not that of the topic."""
 
 
-def require_same(where: str, archived: TopicIdentity, found: TopicIdentity) -> None:
-    """`ArchiveError` if `found` is not the topic of the archive at `where`."""
-    for name, change in _CHANGES.items():
-        before, now = getattr(archived, name), getattr(found, name)
-        if before != now:
+def _require_same(where: str, archived: Mapping[str, object], found: TopicIdentity) -> None:
+    for name, now in {"format": FORMAT, **asdict(found)}.items():
+        if (before := archived.get(name)) != now:
             raise ArchiveError(
-                f"{where}: {change} (its {name} was {before}, and is {now}): begin another archive; this "
-                "one stays readable"
+                f"{where}: {_CHANGES[name]} (its {name} was {before}, and is {now}): begin another archive; "
+                "this one stays readable"
             )

@@ -13,8 +13,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -31,15 +31,9 @@ from kafka_assignors_confluent.topic_metadata import (
     live_topics,
     reader_config,
 )
-from kafka_assignors_replay.archive import (
-    ArchiveError,
-    ArchiveOptions,
-    ArchiveProgress,
-    ArchiveResult,
-    MessageCounts,
-)
-from kafka_assignors_replay.archive.folder import Archive, Folder, Place, require_same, without_password
-from kafka_assignors_replay.history.records import from_micros, millis_to_micros
+from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder, Place, without_password
+from kafka_assignors_replay.history.records import from_micros, is_commit, millis_to_micros
+from kafka_assignors_replay.result import OFFSETS_TOPIC, to_json
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -54,7 +48,7 @@ _LOOK_S = 60.0
 
 _LONGEST_PAUSE_S = 60.0
 _MOST_WARNINGS = 100
-"""The most warnings in a result: the latest ones, for a process that runs for months."""
+"""In a result: the latest ones, for a process that runs for months."""
 
 _FIRST_WAIT_S = 5.0
 """The first wait for the leaders' answers. After it, the brokers are asked again for the leaders, and it
@@ -66,68 +60,133 @@ _SAFE_LAG_MS = 24 * 3_600_000
 _SUGGESTED_LAG_MS = 7 * 24 * 3_600_000
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveOptions:
+    """What to archive, and where: `path` is a folder, or a URL that pyarrow knows.
+
+    With `once` the archiver ends when it has all records that were in the topic at its start. Otherwise it
+    goes on until it is told to stop, and writes a file every `interval_seconds`, if there are new records.
+    `max_offsets_per_batch` bounds a file in offsets of all partitions together. `client_config` has
+    librdkafka's properties, `timeout_seconds` is the longest wait for a broker.
+    """
+
+    path: str
+    bootstrap_servers: str
+    once: bool = False
+    interval_seconds: float = 300.0
+    max_offsets_per_batch: int = 1_000_000
+    topic: str = OFFSETS_TOPIC
+    client_config: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float = 10.0
+
+
+@dataclass(slots=True)
+class MessageCounts:
+    """Counts of the offsets that were read: `records` of groups, `offset_commits` and records `without_key`,
+    which are left out, and `missing` ones, without a record: it was compacted away or deleted, or is the
+    marker of a transaction."""
+
+    records: int = 0
+    offset_commits: int = 0
+    without_key: int = 0
+    missing: int = 0
+
+    @property
+    def offsets(self) -> int:
+        return self.records + self.offset_commits + self.without_key + self.missing
+
+
+@dataclass(slots=True)
+class ArchiveResult:
+    """What a run has done; it changes until the run ends.
+
+    `last_timestamp` is that of the latest record, offset commits included. `topics_changed` counts the new
+    rows of the catalogue. `lag_offsets` lie between what was read and the end of the topic at the last look,
+    with `once` that at the start; None while that is not known. `warnings` are risks for the archive, and
+    lost records.
+    """
+
+    path: str
+    cluster_id: str
+    topic: str
+    partitions: int
+    batches: int = 0
+    counts: MessageCounts = field(default_factory=MessageCounts)
+    last_timestamp: datetime | None = None
+    topics_changed: int = 0
+    lag_offsets: int | None = None
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the archive has all records up to that end."""
+        return self.lag_offsets == 0
+
+    def to_json(self) -> dict[str, Any]:
+        result: dict[str, Any] = {**to_json(self), "complete": self.complete}
+        result["counts"]["offsets"] = self.counts.offsets
+        return result
+
+
+OnProgress = Callable[[str, ArchiveResult], None]
+"""Called with the phase, and what the run has done so far."""
+
+
 class TryAgainError(Exception):
     """The archiver cannot go on, and may after it has begun again: one line that says why."""
 
 
 class _Run:
-    """What a run does in all its attempts; each `attempt` goes on where the archive ends."""
+    """A run of the archiver; each `attempt` goes on where the archive ends."""
 
     def __init__(
         self,
         options: ArchiveOptions,
         connection: Connection,
-        on_progress: Callable[[ArchiveProgress], None],
+        result: ArchiveResult,
+        on_progress: OnProgress,
         warn: Callable[[str], None],
     ) -> None:
-        self._options, self._connection = options, connection
+        self._options, self._connection, self._result = options, connection, result
         self._on_progress, self._warn = on_progress, warn
-        self.counts, self.written = MessageCounts(), MessageCounts()
-        self.batches = self.topics_changed = 0
-        self.last_ms: int | None = None
-        self.worked = self._told_of_missing = False
-        """Whether a batch was written, or all was read once, so that another attempt may succeed."""
-        self._log: dict[int, tuple[int, int]] = {}
-        self._places: dict[int, Place] = {}
+        self.in_files = MessageCounts()
         self._complaints: deque[KafkaError] = deque(maxlen=1)
-
-    @property
-    def lag(self) -> int:
-        """The offsets up to the end of the topic at the last look."""
-        return sum(max(0, end - self._places[number].next) for number, (_, end) in self._log.items())
+        self._told_of_missing = False
+        self.worked = False
+        """Whether a batch was written, or all was read once, so that another attempt may succeed."""
 
     def attempt(self, archive: Archive, stop: threading.Event) -> None:
         """Archive until there is no more to do, or until `stop` is set; the batch in hand is written."""
         options, once = self._options, self._options.once
-        self._archive = archive
-        self._look()
-        self._places = dict(archive.places)
+        self._archive, self._places = archive, dict(archive.places)
         self._begin_batch()
+        self._look()
         starts = [self._begin_at(number) for number in sorted(self._log)]
         consumer = self._consumer()
         try:
             consumer.assign(starts)
             heard = written = looked = time.monotonic()
-            while not stop.is_set() and (self.lag or not once):
-                self._report("archiving")
+            lag = self._report("archiving")
+            while not stop.is_set() and (lag or not once):
                 room = max(1, options.max_offsets_per_batch - self._in_hand())
                 messages = consumer.consume(min(room, _CONSUME_MESSAGES), timeout=_POLL_S)
                 now = time.monotonic()
                 for message in messages:
                     self._add(message)
-                if not self.lag:
-                    self.worked = True
-                    self._tell_of_missing()
-                if messages or not self.lag:
-                    heard = now
-                elif now > heard + options.timeout_seconds:
-                    raise TryAgainError(self._silence())
                 if self._is_full() or (not once and now >= written + options.interval_seconds):
                     self._write()
                     written = now
                 if not once and now >= looked + _LOOK_S:
                     self._look()
                     looked = now
+                if not (lag := self._report("archiving")):
+                    self.worked = True
+                    self._tell_of_missing()
+                if messages or not lag:
+                    heard = now
+                elif now > heard + options.timeout_seconds:
+                    raise TryAgainError(self._silence())
             self._report("finishing the last batch")
             self._write()
             self._tell_of_missing()
@@ -135,29 +194,25 @@ class _Run:
             consumer.close()
 
     def _begin_batch(self) -> None:
-        self.written = replace(self.counts)
+        self.in_files = replace(self._result.counts)
         self._rows: list[tuple[object, ...]] = []
         self._bytes = 0
-        self._batch_ms: int | None = None
+        self._last_ms: int | None = None
 
     def _look(self) -> None:
-        self._require_same_topic()  # also while no record comes, as all may be in new partitions
-        self.topics_changed += self._archive.note(live_topics(self._connection), datetime.now(timezone.utc))
-        self._log = self._offsets()
-
-    def _require_same_topic(self) -> None:
-        archive, found = self._archive, identify_topic(self._connection, self._options.topic)
-        require_same(archive.folder.path, archive.manifest, found)
-
-    def _offsets(self) -> dict[int, tuple[int, int]]:
-        """The first and the next offset of each partition; asked again while a leader does not answer."""
-        partitions, wait = range(self._archive.manifest.partitions), _FIRST_WAIT_S
-        deadline = time.monotonic() + self._options.timeout_seconds
+        topic, now = self._options.topic, datetime.now(timezone.utc)
+        # Also while no record comes, as all may be in new partitions.
+        self._archive.require(identify_topic(self._connection, topic))
+        self._result.topics_changed += self._archive.note(live_topics(self._connection), now)
+        # A dead leader does not answer, and librdkafka asks for another one after the wait.
+        wait, deadline = _FIRST_WAIT_S, time.monotonic() + self._options.timeout_seconds
         while True:
             left = deadline - time.monotonic()
             self._connection.forget_complaints()
             try:
-                return list_offsets(self._connection, self._options.topic, partitions, min(wait, left))
+                partitions = range(self._archive.manifest.partitions)
+                self._log = list_offsets(self._connection, topic, partitions, min(wait, left))
+                return
             except UnreachableError:
                 if left <= wait or time.monotonic() >= deadline:
                     raise
@@ -179,18 +234,17 @@ class _Run:
 
         topic, (first, end) = self._options.topic, self._log[number]
         next_, after, epoch = self._places.setdefault(number, Place(first, first, -1))
+        where = f"{topic}[{number}]"
         if next_ > end:
             path = self._archive.folder.path
-            raise _truncated(
-                f"{topic}[{number}]: the log ends at offset {end}, and {path} has it up to {next_}"
-            )
+            raise _truncated(f"{where}: the log ends at offset {end}, and {path} has it up to {next_}")
         if next_ < first:
             self._warn(
-                f"{topic}[{number}]: the log begins at offset {first}, and the archive ended at {next_}: "
+                f"{where}: the log begins at offset {first}, and the archive ended at {next_}: "
                 f"{first - next_} offsets were deleted before they were archived; run the archiver without "
                 "--once, or more often than records are deleted"
             )
-            self.counts.missing += first - next_
+            self._result.counts.missing += first - next_
             self._places[number] = Place(first, first, -1)
             return TopicPartition(topic, number, first)
         if epoch < 0 or after < first:
@@ -200,42 +254,49 @@ class _Run:
         return TopicPartition(topic, number, after, leader_epoch=epoch)
 
     def _add(self, message: Any) -> None:
-        number, offset, key = message.partition(), message.offset(), message.key()
-        next_, _, epoch = place = self._places[number]
-        if message.error() is not None:
-            # The last offsets may be markers of transactions, or compacted away.
-            if self._is_end(message, next_) and offset > next_:
-                self.counts.missing += offset - next_
-                self._places[number] = place._replace(next=offset)
+        counts, number, offset, key = (
+            self._result.counts,
+            message.partition(),
+            message.offset(),
+            message.key(),
+        )
+        next_, after, epoch = self._places[number]
+        # The last offsets may be markers of transactions, or compacted away.
+        is_record = message.error() is None
+        if (not is_record and not self._is_end(message, next_)) or offset < next_:
             return
-        if offset < next_:
+        counts.missing += offset - next_
+        if not is_record:
+            self._places[number] = Place(offset, after, epoch)
             return
-        self.counts.missing += offset - next_
-        told = message.leader_epoch()
+        told, at_ms = message.leader_epoch(), message.timestamp()[1]
         self._places[number] = Place(offset + 1, offset + 1, epoch if told is None else told)
-        at_ms = message.timestamp()[1]
-        if self._batch_ms is None or at_ms > self._batch_ms:
-            self._batch_ms = at_ms
-        if self.last_ms is None or at_ms > self.last_ms:
-            self.last_ms = at_ms
-        if self.counts.add(key):
+        if self._last_ms is None or at_ms > self._last_ms:
+            self._last_ms = at_ms
+        if key is None:
+            counts.without_key += 1
+        elif is_commit(key):
+            counts.offset_commits += 1
+        else:
+            counts.records += 1
             self._rows.append((number, offset, millis_to_micros(at_ms), key, message.value()))
             self._bytes += len(message)
 
     def _is_end(self, message: Any, next_: int) -> bool:
+        """Whether the partition has no more records; False for a harmless error, all others are raised."""
         from confluent_kafka import KafkaError
 
         topic, error = self._options.topic, message.error()
+        where = f"{topic}[{message.partition()}]"
         if error.code() != KafkaError._AUTO_OFFSET_RESET:
             return is_end(message, topic, self._options.bootstrap_servers)
-        where = f"{topic}[{message.partition()}]"
         if "truncat" in error.str().lower():
             raise _truncated(f"{where}: the records before offset {next_} are no longer those that were read")
         raise TryAgainError(f"{where}: offset {next_} is gone, the log was cleaned up while it was read")
 
     def _in_hand(self) -> int:
         """The number of offsets that were read and are in no file."""
-        return self.counts.offsets - self.written.offsets
+        return self._result.counts.offsets - self.in_files.offsets
 
     def _is_full(self) -> bool:
         return self._in_hand() >= self._options.max_offsets_per_batch or self._bytes >= _MOST_BYTES
@@ -245,9 +306,9 @@ class _Run:
         are as many as a batch may have."""
         if self._rows or self._is_full():
             # The topic has this id after the batch was read, so it had it meanwhile: no id comes back.
-            self._require_same_topic()
-            self._archive.write(self._rows, self._places, millis_to_micros(self._batch_ms or 0))
-            self.batches += 1
+            self._archive.require(identify_topic(self._connection, self._options.topic))
+            self._archive.write(self._rows, self._places, millis_to_micros(self._last_ms or 0))
+            self._result.batches += 1
             self.worked = True
             self._begin_batch()
 
@@ -261,16 +322,24 @@ class _Run:
         )
 
     def _tell_of_missing(self) -> None:
-        if self.counts.missing and not self._told_of_missing:
+        counts = self._result.counts
+        if counts.missing and not self._told_of_missing:
             self._told_of_missing = True
             self._warn(
-                f"{self.counts.missing} of {self.counts.offsets} offsets had no record any more: either "
-                "compaction took them before they could be archived, or they are markers of transactions, "
-                "one for each that commits offsets; the log does not say which"
+                f"{counts.missing} of {counts.offsets} offsets had no record any more: either compaction "
+                "took them before they could be archived, or they are markers of transactions, one for each "
+                "that commits offsets; the log does not say which"
             )
 
-    def _report(self, phase: str) -> None:
-        self._on_progress(ArchiveProgress(phase, replace(self.counts), self.batches, self.lag))
+    def _report(self, phase: str) -> int:
+        """Tell of the progress; returns the lag."""
+        ends = ((self._places[number].next, end) for number, (_, end) in self._log.items())
+        lag = self._result.lag_offsets = sum(max(0, end - next_) for next_, end in ends)
+        if self._last_ms is not None:
+            latest = from_micros(millis_to_micros(self._last_ms))
+            self._result.last_timestamp = max(latest, self._result.last_timestamp or latest)
+        self._on_progress(phase, self._result)
+        return lag
 
 
 def _truncated(what: str) -> ArchiveError:
@@ -281,10 +350,7 @@ def _truncated(what: str) -> ArchiveError:
 
 
 def run_archive(
-    options: ArchiveOptions,
-    on_progress: Callable[[ArchiveProgress], None],
-    on_warning: Callable[[str], None],
-    stop: threading.Event,
+    options: ArchiveOptions, on_progress: OnProgress, on_warning: Callable[[str], None], stop: threading.Event
 ) -> ArchiveResult:
     """Archive until all records are there (`once`), or until `stop` is set; the batch in hand is written.
 
@@ -295,23 +361,23 @@ def run_archive(
     started, path, pause_s = time.monotonic(), without_password(options.path), 1.0
     if options.max_offsets_per_batch < 1 or options.interval_seconds < 0:
         raise ArchiveError("a batch has at least one offset, and an interval at least 0 seconds")
-    warnings: deque[str] = deque(maxlen=_MOST_WARNINGS)
-
-    def warn(text: str) -> None:
-        warnings.append(text)
-        on_warning(text)
-
-    on_progress(ArchiveProgress("asking the cluster"))
     try:
         connection = Connection(options.bootstrap_servers, options.client_config, options.timeout_seconds)
         found = identify_topic(connection, options.topic)
-        for warning in compaction_warnings(connection, options.topic):
-            warn(warning)
+        risks = compaction_warnings(connection, options.topic)
     except ClusterError as error:
         raise ArchiveError(str(error)) from None
-    run = _Run(options, connection, on_progress, warn)
+    result = ArchiveResult(path, found.cluster_id, found.topic, found.partitions)
+
+    def warn(text: str) -> None:
+        result.warnings = [*result.warnings, text][-_MOST_WARNINGS:]
+        on_warning(text)
+
+    for risk in risks:
+        warn(risk)
+    run = _Run(options, connection, result, on_progress, warn)
     while True:
-        batches = run.batches
+        batches = result.batches
         try:
             with Archive.open(Folder(options.path), found, warn) as archive:
                 run.attempt(archive, stop)
@@ -320,35 +386,19 @@ def run_archive(
             why = f"{path}: {error}" if isinstance(error, OSError) else str(error)
             if options.once or not run.worked:
                 raise ArchiveError(why) from None
-        run.counts = replace(run.written)
-        pause_s = 1.0 if run.batches > batches else pause_s
+        result.counts = replace(run.in_files)
+        pause_s = 1.0 if result.batches > batches else pause_s
         warn(f"{why}; trying again in {pause_s:g} s")
-        on_progress(ArchiveProgress("waiting to try again", run.counts, run.batches))
-        if _is_set_within(pause_s, stop):
+        on_progress("waiting to try again", result)
+        # `Event.wait` holds a lock that `Event.set` takes: a signal's handler would wait for its own thread.
+        until = time.monotonic() + pause_s
+        while not stop.is_set() and time.monotonic() < until:
+            time.sleep(_POLL_S)
+        if stop.is_set():
             break
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-    return ArchiveResult(
-        path=path,
-        cluster_id=found.cluster_id,
-        topic=found.topic,
-        partitions=found.partitions,
-        batches=run.batches,
-        counts=run.counts,
-        last_timestamp=None if run.last_ms is None else from_micros(millis_to_micros(run.last_ms)),
-        topics_changed=run.topics_changed,
-        lag_offsets=run.lag,
-        complete=not run.lag,
-        warnings=tuple(warnings),
-        seconds=time.monotonic() - started,
-    )
-
-
-def _is_set_within(seconds: float, stop: threading.Event) -> bool:
-    # `Event.wait` holds a lock that `Event.set` takes: a signal's handler would wait for its own thread.
-    until = time.monotonic() + seconds
-    while not stop.is_set() and time.monotonic() < until:
-        time.sleep(_POLL_S)
-    return stop.is_set()
+    result.seconds = time.monotonic() - started
+    return result
 
 
 def compaction_warnings(connection: Connection, topic: str) -> list[str]:
