@@ -133,10 +133,6 @@ OnProgress = Callable[[str, ArchiveResult], None]
 """Called with the phase, and what the run has done so far."""
 
 
-class TryAgainError(Exception):
-    """The archiver cannot go on, and may after it has begun again: one line that says why."""
-
-
 class _Run:
     """A run of the archiver; each `attempt` goes on where the archive ends."""
 
@@ -186,7 +182,7 @@ class _Run:
                 if messages or not lag:
                     heard = now
                 elif now > heard + options.timeout_seconds:
-                    raise TryAgainError(self._silence())
+                    raise UnreachableError(self._silence())
             self._report("finishing the last batch")
             self._write()
             self._tell_of_missing()
@@ -201,6 +197,7 @@ class _Run:
 
     def _look(self) -> None:
         topic, now = self._options.topic, datetime.now(timezone.utc)
+        self._connection.forget_complaints()
         # Also while no record comes, as all may be in new partitions.
         self._archive.require(identify_topic(self._connection, topic))
         self._result.topics_changed += self._archive.note(live_topics(self._connection), now)
@@ -254,22 +251,16 @@ class _Run:
         return TopicPartition(topic, number, after, leader_epoch=epoch)
 
     def _add(self, message: Any) -> None:
-        counts, number, offset, key = (
-            self._result.counts,
-            message.partition(),
-            message.offset(),
-            message.key(),
-        )
+        counts, number, offset = self._result.counts, message.partition(), message.offset()
         next_, after, epoch = self._places[number]
-        # The last offsets may be markers of transactions, or compacted away.
         is_record = message.error() is None
-        if (not is_record and not self._is_end(message, next_)) or offset < next_:
+        if not (is_record or self._is_end(message, next_)) or offset < next_:
             return
         counts.missing += offset - next_
-        if not is_record:
+        if not is_record:  # The last offsets are markers of transactions, or compacted away.
             self._places[number] = Place(offset, after, epoch)
             return
-        told, at_ms = message.leader_epoch(), message.timestamp()[1]
+        key, told, at_ms = message.key(), message.leader_epoch(), message.timestamp()[1]
         self._places[number] = Place(offset + 1, offset + 1, epoch if told is None else told)
         if self._last_ms is None or at_ms > self._last_ms:
             self._last_ms = at_ms
@@ -292,7 +283,7 @@ class _Run:
             return is_end(message, topic, self._options.bootstrap_servers)
         if "truncat" in error.str().lower():
             raise _truncated(f"{where}: the records before offset {next_} are no longer those that were read")
-        raise TryAgainError(f"{where}: offset {next_} is gone, the log was cleaned up while it was read")
+        raise ClusterError(f"{where}: offset {next_} is gone, the log was cleaned up while it was read")
 
     def _in_hand(self) -> int:
         """The number of offsets that were read and are in no file."""
@@ -304,10 +295,14 @@ class _Run:
     def _write(self) -> None:
         """Write the batch in hand. Offsets without group records are read again after a restart, unless they
         are as many as a batch may have."""
+        last_micros = millis_to_micros(self._last_ms or 0)
+        if self._last_ms is not None:
+            latest = from_micros(last_micros)
+            self._result.last_timestamp = max(latest, self._result.last_timestamp or latest)
         if self._rows or self._is_full():
             # The topic has this id after the batch was read, so it had it meanwhile: no id comes back.
             self._archive.require(identify_topic(self._connection, self._options.topic))
-            self._archive.write(self._rows, self._places, millis_to_micros(self._last_ms or 0))
+            self._archive.write(self._rows, self._places, last_micros)
             self._result.batches += 1
             self.worked = True
             self._begin_batch()
@@ -335,9 +330,6 @@ class _Run:
         """Tell of the progress; returns the lag."""
         ends = ((self._places[number].next, end) for number, (_, end) in self._log.items())
         lag = self._result.lag_offsets = sum(max(0, end - next_) for next_, end in ends)
-        if self._last_ms is not None:
-            latest = from_micros(millis_to_micros(self._last_ms))
-            self._result.last_timestamp = max(latest, self._result.last_timestamp or latest)
         self._on_progress(phase, self._result)
         return lag
 
@@ -382,7 +374,7 @@ def run_archive(
             with Archive.open(Folder(options.path), found, warn) as archive:
                 run.attempt(archive, stop)
             break
-        except (ClusterError, TryAgainError, OSError) as error:
+        except (ClusterError, OSError) as error:
             why = f"{path}: {error}" if isinstance(error, OSError) else str(error)
             if options.once or not run.worked:
                 raise ArchiveError(why) from None
