@@ -120,25 +120,23 @@ def damaged_files(path: str) -> tuple[DamagedFile, ...]:
     Each file is read once, since a footer says nothing of the pages. `ReplayError` if every file of the
     records is damaged, or the operating system refuses a file.
     """
-    _, records = _first(path, (*RAW_NAMES, ""))
-    damaged = _damaged(records, {*RAW.names, CLUSTER})
-    if records and len(damaged) == len(records):
-        first = damaged[0]
-        raise ReplayError(
-            f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
-        )
-    return (*damaged, *_damaged(_first(path, TOPICS_NAMES)[1], {*TOPICS.names}))
-
-
-def _damaged(files: Sequence[Path], columns: set[str]) -> list[DamagedFile]:
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [each for each in pool.map(lambda file: _damage(file, columns), files) if each is not None]
+        _, records = _first(path, (*RAW_NAMES, ""))
+        damaged = [each for each in pool.map(_damage, records) if each is not None]
+        if records and len(damaged) == len(records):
+            first = damaged[0]
+            raise ReplayError(
+                f"{path}: every file of the records is damaged; the first is {first.file}: {first.reason}"
+            )
+        _, topics = _first(path, TOPICS_NAMES)
+        return (*damaged, *(each for each in pool.map(_damage, topics) if each is not None))
 
 
-def _damage(file: Path, columns: set[str]) -> DamagedFile | None:
+def _damage(file: Path) -> DamagedFile | None:
+    read = {*RAW.names, *OPTIONAL.names, *TOPICS.names}
     try:
         with _opened(file) as opened:
-            for _ in _batches(opened, columns.intersection(opened.schema_arrow.names)):
+            for _ in _batches(opened, read.intersection(opened.schema_arrow.names)):
                 pass
     except DamagedError as error:
         return DamagedFile(str(file), str(error).removeprefix(f"{file}: "))

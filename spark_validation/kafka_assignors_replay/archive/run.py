@@ -219,8 +219,7 @@ class _Run:
         from confluent_kafka import Consumer, KafkaException
 
         options = self._options
-        waits = {} if options.once else {"fetch.wait.max.ms": "500"}
-        config = {**waits, **options.client_config}
+        config = {"fetch.wait.max.ms": "50" if options.once else "500", **options.client_config}
         try:
             return Consumer(reader_config(options.bootstrap_servers, config, self._complaints.append))
         except KafkaException as error:
@@ -311,10 +310,8 @@ class _Run:
         said = self._connection.without_secrets(self._complaints[-1].str()) if self._complaints else ""
         why = f" ({said})" if said else ""
         late = next(number for number, (_, end) in self._log.items() if self._places[number].next < end)
-        return (
-            f"{self._options.topic}[{late}]: no record within {self._options.timeout_seconds:g} s after "
-            f"offset {self._places[late].next - 1}, wanted up to {self._log[late][1] - 1}{why}"
-        )
+        within = f"within {self._options.timeout_seconds:g} s after offset {self._places[late].next - 1}"
+        return f"{self._options.topic}[{late}]: no record {within}, up to {self._log[late][1] - 1}{why}"
 
     def _tell_of_missing(self) -> None:
         counts = self._result.counts

@@ -8,6 +8,7 @@ the footer of each file is read, by Spark's Parquet library, which reaches every
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -115,13 +116,13 @@ def _arrow_type(kind: DataType) -> pa.DataType:
 
 def _parts(spark: SparkSession, path: str, wanted: pa.Schema, damaged: Collection[Path]) -> list[DataFrame]:
     """The Parquet at `path` and in folders below it, a part for each unit of times, all of them as
-    timestamps; or the table there. None if the path does not exist or has only `damaged` files.
-
-    `ReplayError` if a file is not Parquet.
-    """
+    timestamps; or the table there. None if the path does not exist or has only `damaged` files."""
     if path.startswith(TABLE):
         name = path.removeprefix(TABLE).replace("/", ".")
-        return [spark.read.table(name)] if _has_table(spark, name) else []
+        exists = False
+        with contextlib.suppress(AnalysisException):  # The name has too many parts, or another catalog.
+            exists = spark.catalog.tableExists(name)
+        return [spark.read.table(name)] if exists else []
     if (form := table_format(partial(_names_in, spark, path))) is not None:
         return [_with_log(spark, path, form)]
     files = parquet_files(Path(path)) if damaged else []
@@ -146,13 +147,6 @@ def _names_in(spark: SparkSession, path: str, folder: str) -> list[str]:
     place = jvm.org.apache.hadoop.fs.Path(f"{path.rstrip('/')}/{folder}")
     files = place.getFileSystem(session.sessionState().newHadoopConf())
     return [str(each.getPath().getName()) for each in files.listStatus(place)] if files.exists(place) else []
-
-
-def _has_table(spark: SparkSession, name: str) -> bool:
-    try:
-        return spark.catalog.tableExists(name)
-    except AnalysisException:  # The name has too many parts, or another catalog.
-        return False
 
 
 def _with_log(spark: SparkSession, path: str, form: str) -> DataFrame:
