@@ -10,7 +10,7 @@ import pytest
 from kafka_assignors.strategies import MemberContext, load_strategy
 from kafka_assignors.wire import encode_member
 from kafka_assignors_ops.lint import RULES, lint
-from kafka_assignors_ops.lint.members import live_members
+from kafka_assignors_ops.lint.members import live_members, member_config
 from kafka_assignors_ops.lint.rules import (
     BrokerBounds,
     LintFacts,
@@ -20,140 +20,192 @@ from kafka_assignors_ops.lint.rules import (
     StrategyUse,
 )
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember
-from tests.lint_members import aiokafka, findings, java, kafka_python, librdkafka
 
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
+
+
+def member(client: str, strategies: tuple[str, ...], settings: dict[str, Any]) -> MemberConfig:
+    listed = {"partition_assignment_strategy": [*strategies]} if strategies else {}
+    return member_config(f"{client}.toml", {"client": client, **listed, **settings}, load_strategy)
+
+
+def aiokafka(*strategies: str, **settings: Any) -> MemberConfig:
+    return member("aiokafka", strategies, settings)
+
+
+def kafka_python(*strategies: str, **settings: Any) -> MemberConfig:
+    return member("kafka-python", strategies, settings)
+
+
+def java(*strategies: str, **settings: Any) -> MemberConfig:
+    return member("java", strategies, settings)
+
+
+def librdkafka(*strategies: str, **settings: Any) -> MemberConfig:
+    return member("librdkafka", strategies, settings)
+
+
+def findings(*after: MemberConfig, **facts: Any) -> dict[str, Severity]:
+    """The worst severity of each rule with a finding."""
+    report = lint(LintFacts(after, **facts))
+    return {finding.rule: finding.severity for finding in reversed(report.findings)}
+
+
+MODERN = {"group_protocol": "consumer"}
+BROKER_ASSIGNS = LiveGroup("orders", "consumer", "Stable", "uniform")
+PINNED, LISTED = aiokafka("stock:sticky", "stock:range"), aiokafka("stock:range", "stock:sticky")
+OWN_DATA = kafka_python("stock:sticky", client_version="3.0.12")
+NAMED = java("range", group_instance_id="orders-0")
+
+
+def heartbeat(interval_ms: int) -> MemberConfig:
+    return java("range", session_timeout_ms=6000, heartbeat_interval_ms=interval_ms)
+
+
+def session(timeout_ms: int) -> MemberConfig:
+    return java("range", session_timeout_ms=timeout_ms)
+
+
+# A rule, what it finds (None: nothing), the members, and the other facts.
+FOUND: list[tuple[str, Severity | None, list[MemberConfig], dict[str, Any]]] = [
+    ("no-common-strategy", ERROR, [aiokafka("range"), java("sticky")], {}),
+    ("no-common-strategy", None, [aiokafka("range"), java("sticky", "range")], {}),
+    ("first-choice-loses", WARNING, [aiokafka("sticky", "range"), java("range")], {}),
+    ("first-choice-loses", None, [aiokafka("sticky", "range"), java("sticky", "range")], {}),
+    ("mixed-rebalance-protocols", ERROR, [librdkafka("range", "cooperative-sticky")], {}),
+    ("mixed-rebalance-protocols", ERROR, [kafka_python("stock:cooperative-sticky", "stock:range")], {}),
+    ("mixed-rebalance-protocols", None, [librdkafka("range", "roundrobin")], {}),
+    ("mixed-rebalance-protocols", None, [librdkafka("cooperative-sticky")], {}),
+    ("mixed-rebalance-protocols", None, [kafka_python("cooperative-sticky", "stock:range")], {}),
+    ("mixed-rebalance-protocols", None, [java("cooperative-sticky", "range")], {}),
+    ("mixed-rebalance-protocols", None, [aiokafka("cooperative-sticky", "range")], {}),
+    ("second-roll-due", INFO, [java("cooperative-sticky", "range")], {}),
+    ("second-roll-due", INFO, [java()], {}),
+    ("second-roll-due", None, [java("cooperative-sticky")], {}),
+    # What the clients can do.
+    ("strategy-not-in-client", ERROR, [librdkafka("sticky")], {}),
+    ("strategy-not-in-client", ERROR, [librdkafka("rack-aware-sticky")], {}),
+    ("strategy-not-in-client", ERROR, [aiokafka("stock:cooperative-sticky")], {}),
+    ("strategy-not-in-client", ERROR, [kafka_python("stock:cooperative-sticky", client_version="2.3.3")], {}),
+    ("strategy-not-in-client", ERROR, [java("uniform")], {}),
+    ("strategy-not-in-client", None, [aiokafka("cooperative-sticky")], {}),
+    ("strategy-not-in-client", None, [kafka_python("stock:cooperative-sticky")], {}),
+    ("strategy-not-in-client", None, [java("com.acme.OwnAssignor")], {}),
+    ("eager-consumer", None, [librdkafka("cooperative-sticky")], {}),
+    ("eager-consumer", None, [aiokafka("stock:sticky")], {}),
+    ("unreadable-sticky-data", WARNING, [OWN_DATA, java("sticky")], {}),
+    ("unreadable-sticky-data", None, [OWN_DATA], {}),
+    ("unreadable-sticky-data", None, [kafka_python("sticky"), java("sticky")], {}),
+    (
+        "unreadable-sticky-data",
+        None,
+        [kafka_python("stock:sticky", client_version="2.3.3"), java("sticky")],
+        {},
+    ),
+    ("join-per-strategy", WARNING, [PINNED], {}),
+    ("join-per-strategy", WARNING, [aiokafka("sticky", "stock:range")], {}),
+    ("join-per-strategy", INFO, [aiokafka("sticky", "range")], {}),  # Or the class is ours.
+    ("join-per-strategy", None, [aiokafka("stock:sticky"), java("sticky", "range")], {}),
+    ("never-settles", ERROR, [PINNED, LISTED], {}),
+    ("never-settles", ERROR, [PINNED], {"before": (aiokafka("stock:range", "stock:roundrobin"),)}),
+    ("never-settles", ERROR, [PINNED, aiokafka("range", "stock:sticky")], {}),
+    ("never-settles", None, [PINNED, aiokafka("range", "sticky")], {}),  # Or the class is ours.
+    ("never-settles", None, [PINNED], {"before": (aiokafka("stock:range"),)}),
+    ("never-settles", None, [PINNED, java("range", "sticky")], {}),
+    ("rack-not-told", WARNING, [aiokafka("stock:range", client_rack="a")], {}),
+    ("rack-not-told", None, [aiokafka("sticky", client_rack="a")], {}),
+    ("rack-not-told", None, [java("range", client_rack="a")], {}),
+    # Timeouts.
+    ("heartbeat-interval", None, [heartbeat(2000)], {}),
+    ("heartbeat-interval", WARNING, [heartbeat(2001)], {}),
+    ("heartbeat-interval", ERROR, [heartbeat(6000)], {}),
+    ("heartbeat-interval", WARNING, [aiokafka("range", session_timeout_ms=6000)], {}),  # The default's.
+    ("heartbeat-interval", None, [aiokafka("range")], {}),
+    ("session-timeout-bounds", WARNING, [session(5999)], {}),
+    ("session-timeout-bounds", ERROR, [session(5999)], {"bounds": BrokerBounds(read=True)}),
+    ("session-timeout-bounds", ERROR, [session(1_800_001)], {"bounds": BrokerBounds(read=True)}),
+    ("session-timeout-bounds", None, [session(5999)], {"bounds": BrokerBounds(1000, 3_600_000, read=True)}),
+    ("rebalance-timeout", INFO, [aiokafka("range")], {}),
+    ("rebalance-timeout", INFO, [aiokafka("range", session_timeout_ms=20_000)], {}),
+    ("rebalance-timeout", WARNING, [aiokafka("range", rebalance_timeout_ms=9_999)], {}),
+    ("rebalance-timeout", None, [aiokafka("range", rebalance_timeout_ms=10_000)], {}),
+    ("rebalance-timeout", None, [aiokafka("range", rebalance_timeout_ms=60_000)], {}),
+    ("rebalance-timeout", None, [aiokafka("range"), java("range")], {}),
+    ("request-timeout", WARNING, [aiokafka("range"), java("range")], {}),
+    ("request-timeout", None, [aiokafka("range", request_timeout_ms=300_001), java("range")], {}),
+    ("request-timeout", None, [aiokafka("range")], {}),
+    # Static members.
+    ("instance-id-twice", ERROR, [NAMED, aiokafka("range", group_instance_id="orders-0")], {}),
+    ("instance-id-twice", ERROR, [java("range", group_instance_id="orders-0", members=2)], {}),
+    ("instance-id-twice", None, [NAMED, java("range", group_instance_id="orders-1")], {}),
+    # KIP-848.
+    ("refused-under-kip848", ERROR, [java("range", **MODERN)], {}),
+    ("refused-under-kip848", ERROR, [librdkafka(session_timeout_ms=6000, **MODERN)], {}),
+    ("refused-under-kip848", ERROR, [aiokafka("range", **MODERN)], {}),
+    ("refused-under-kip848", None, [librdkafka(**MODERN)], {}),
+    ("kip848-group", ERROR, [aiokafka("sticky"), librdkafka(**MODERN)], {}),
+    ("kip848-group", None, [librdkafka(**MODERN)], {}),
+    ("kip848-group", ERROR, [aiokafka("sticky")], {"live": BROKER_ASSIGNS}),
+    ("kip848-group", None, [aiokafka("sticky")], {"live": LiveGroup("o", "classic", "Stable", "sticky")}),
+    ("java-leaves-classic", INFO, [aiokafka("range"), java("range")], {}),
+    ("java-leaves-classic", INFO, [aiokafka("range"), java("range", client_version="4.4.0")], {}),
+    (
+        "java-leaves-classic",
+        None,
+        [aiokafka("range"), java("range", client_version="4.4.0", group_protocol="classic")],
+        {},
+    ),
+    ("java-leaves-classic", ERROR, [aiokafka("range"), java("range", client_version="5.0.0")], {}),
+    (
+        "java-leaves-classic",
+        None,
+        [aiokafka("range"), java("range", client_version="5.1.0", group_protocol="classic")],
+        {},
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "severity", "members", "facts"), FOUND)
+def test_a_rule_finds(
+    rule: str, severity: Severity | None, members: list[MemberConfig], facts: dict[str, Any]
+) -> None:
+    assert findings(*members, **facts).get(rule) is severity
+
+
+def finding(rule: str, *members: MemberConfig, **facts: Any) -> LintFinding:
+    (found,) = [one for one in lint(LintFacts(members, **facts)).findings if one.rule == rule]
+    return found
 
 
 # ---- votes
 
 
-def test_members_without_a_common_strategy_cannot_form_a_group() -> None:
-    assert findings(aiokafka("range"), java("sticky"))["no-common-strategy"] is ERROR
-    assert "no-common-strategy" not in findings(aiokafka("range"), java("sticky", "range"))
-
-
 def test_a_change_without_overlap_takes_two_rolls() -> None:
-    report = lint(LintFacts((aiokafka("cooperative-sticky"),), (aiokafka("range"),)))
-    (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
-    assert found.to_do == (
-        "Roll twice. First restart every member with [cooperative-sticky, range]. When all have it, "
-        "restart every member with [cooperative-sticky]."
-    )
     first_roll, second_roll = aiokafka("cooperative-sticky", "range"), aiokafka("cooperative-sticky")
+    to_do = finding("no-common-strategy", second_roll, before=(aiokafka("range"),)).to_do
+    assert to_do.startswith("Roll twice.")
+    assert to_do.index("[cooperative-sticky, range]") < to_do.index("[cooperative-sticky].")
     assert "no-common-strategy" not in findings(first_roll, before=(aiokafka("range"),))
     assert "no-common-strategy" not in findings(second_roll, before=(first_roll,))
 
 
-def test_a_client_that_cannot_list_both_is_stopped_instead() -> None:
-    report = lint(LintFacts((librdkafka("cooperative-sticky"),), (librdkafka("range"),)))
-    (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
-    assert found.to_do == (
-        "Stop the whole group and start it with the new strategy: librdkafka.conf cannot list both "
-        "cooperative-sticky and range."
-    )
+@pytest.mark.parametrize("old", [librdkafka("range"), aiokafka("sticky")])
+def test_a_client_that_cannot_list_both_or_lacks_the_old_strategy_is_stopped_instead(
+    old: MemberConfig,
+) -> None:
+    to_do = finding("no-common-strategy", librdkafka("cooperative-sticky"), before=(old,)).to_do
+    assert to_do.startswith("Stop the whole group")
+    assert "librdkafka.toml" in to_do
 
 
-def test_a_client_that_lacks_the_old_strategy_is_stopped_as_well() -> None:
-    report = lint(LintFacts((librdkafka("cooperative-sticky"),), (aiokafka("sticky"),)))
-    (found,) = (finding for finding in report.findings if finding.rule == "no-common-strategy")
-    assert found.to_do.startswith("Stop the whole group")
-
-
-def test_the_vote_advises_only_where_it_is_a_tie() -> None:
-    def advice(*after: MemberConfig) -> tuple[bool, bool]:
-        (found,) = (one for one in lint(LintFacts(after)).findings if one.rule == "vote")
-        return bool(found.why), bool(found.to_do)
-
-    assert advice(java("range")) == (False, False)
-    assert advice(java("range", "sticky"), java("sticky", "range")) == (True, True)
-
-
-def test_a_strategy_that_some_member_lacks_never_wins() -> None:
-    assert findings(aiokafka("sticky", "range"), java("range"))["first-choice-loses"] is WARNING
-    assert "first-choice-loses" not in findings(aiokafka("sticky", "range"), java("sticky", "range"))
-
-
-def test_the_vote_counts_members_and_not_files() -> None:
-    def outcome(*after: object) -> str:
-        report = lint(LintFacts(after))  # type: ignore[arg-type]
-        return next(finding.what for finding in report.findings if finding.rule == "vote")
-
+def test_the_vote_counts_members_and_advises_only_where_it_is_a_tie() -> None:
     few, many = java("sticky", "range"), java("range", "sticky", members=3)
-    assert outcome(few, many) == "Now: range wins with 3 of 4 votes."
-    assert outcome(few, java("range", "sticky")) == "Now: a tie between range and sticky."
-
-
-@pytest.mark.parametrize(
-    "member",
-    [librdkafka("range", "cooperative-sticky"), kafka_python("stock:cooperative-sticky", "stock:range")],
-)
-def test_a_list_of_eager_and_cooperative_strategies_is_refused(member: object) -> None:
-    assert findings(member)["mixed-rebalance-protocols"] is ERROR  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "member",
-    [
-        librdkafka("range", "roundrobin"),
-        librdkafka("cooperative-sticky"),
-        kafka_python("cooperative-sticky", "stock:range"),
-        java("cooperative-sticky", "range"),
-        aiokafka("cooperative-sticky", "range"),
-    ],
-)
-def test_other_lists_are_taken(member: object) -> None:
-    assert "mixed-rebalance-protocols" not in findings(member)  # type: ignore[arg-type]
-
-
-def test_java_stays_eager_until_the_second_roll() -> None:
-    assert findings(java("cooperative-sticky", "range"))["second-roll-due"] is INFO
-    assert findings(java())["second-roll-due"] is INFO
-    assert "second-roll-due" not in findings(java("cooperative-sticky"))
-
-
-# ---- clients
-
-
-@pytest.mark.parametrize(
-    "member",
-    [
-        librdkafka("sticky"),
-        librdkafka("rack-aware-sticky"),
-        aiokafka("stock:cooperative-sticky"),
-        kafka_python("stock:cooperative-sticky", client_version="2.3.3"),
-        java("uniform"),
-    ],
-)
-def test_a_strategy_that_the_client_lacks_is_an_error(member: object) -> None:
-    assert findings(member)["strategy-not-in-client"] is ERROR  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "member",
-    [aiokafka("cooperative-sticky"), kafka_python("stock:cooperative-sticky"), java("com.acme.OwnAssignor")],
-)
-def test_a_strategy_that_the_client_has_is_none(member: object) -> None:
-    assert "strategy-not-in-client" not in findings(member)  # type: ignore[arg-type]
-
-
-def eager_finding(*members: MemberConfig, before: tuple[MemberConfig, ...] = (), **facts: Any) -> LintFinding:
-    report = lint(LintFacts(members, before, **facts))
-    (found,) = [one for one in report.findings if one.rule == "eager-consumer"]
-    assert found.severity is INFO
-    return found
-
-
-def test_our_strategies_are_eager_in_the_stock_consumers() -> None:
-    for member in (kafka_python("cooperative-sticky"), aiokafka("rack-aware-sticky")):
-        assert eager_finding(member).what.startswith("Unless these members are of Cooperative")
-    assert "eager-consumer" not in findings(librdkafka("cooperative-sticky"))
-    assert "eager-consumer" not in findings(aiokafka("stock:sticky"))
-
-
-@pytest.mark.parametrize("member", [aiokafka("sticky"), kafka_python("cooperative-sticky", "stock:range")])
-def test_a_list_with_an_eager_strategy_is_eager_in_every_class(member: MemberConfig) -> None:
-    assert eager_finding(member).what.startswith("The consumers of these members are eager")
+    clear, tie = finding("vote", few, many), finding("vote", few, replace(many, members=1))
+    assert "range wins with 3 of 4 votes" in clear.what
+    assert (clear.why, clear.to_do) == ("", "")
+    assert "a tie between range and sticky" in tie.what
+    assert tie.why
+    assert tie.to_do
 
 
 # ---- the next step of docs/migrate.md, for each state of a group
@@ -198,6 +250,27 @@ def test_the_advice_is_the_next_step_of_the_migration(
     assert {one.to_do for one in report.findings if one.rule == "eager-consumer"} == {next_step}
 
 
+def eager_finding(*members: MemberConfig, **facts: Any) -> LintFinding:
+    found = finding("eager-consumer", *members, **facts)
+    assert found.severity is INFO
+    return found
+
+
+@pytest.mark.parametrize(
+    ("member", "beginning"),
+    [
+        (kafka_python("cooperative-sticky"), "Unless these members are of Cooperative"),
+        (aiokafka("rack-aware-sticky"), "Unless these members are of Cooperative"),
+        (aiokafka("sticky"), "The consumers of these members are eager"),
+        (kafka_python("cooperative-sticky", "stock:range"), "The consumers of these members are eager"),
+    ],
+)
+def test_a_list_with_an_eager_strategy_is_eager_in_every_class_and_others_in_the_stock_classes(
+    member: MemberConfig, beginning: str
+) -> None:
+    assert eager_finding(member).what.startswith(beginning)
+
+
 def test_the_class_for_kafka_python_and_strategies_of_its_own_are_named() -> None:
     to_do = eager_finding(kafka_python("weighted", "stock:range")).to_do
     assert "with CooperativeKafkaConsumer (kafka-python 3) and the list [weighted] alone" in to_do
@@ -220,19 +293,15 @@ def test_a_live_group_that_runs_the_old_strategy_is_before_the_first_restart_or_
 
 @pytest.mark.parametrize("listed", [(), ("cooperative-sticky",), ("cooperative-sticky", "sticky")])
 def test_a_live_group_after_the_first_restart_is_told_the_list_of_the_last(listed: tuple[str, ...]) -> None:
-    """A broker does not show that the old strategy is still listed: "the same list" would not help."""
+    # A broker does not show that the old strategy is still listed: "the same list" would not help.
     group = joined("cooperative-sticky", {"orders": [0]})
     members, _ = live_members(group, [StrategyUse(name) for name in listed])
-    found = eager_finding(*members, live=group)
-    assert found.to_do == LAST
-    eager_list = found.what.startswith("The consumers of these members are eager, because")
-    assert eager_list is (len(listed) > 1)
+    assert eager_finding(*members, live=group).to_do == LAST
 
 
 def test_a_cooperative_member_is_told_of_a_list_that_would_make_it_eager() -> None:
     group = joined("cooperative-sticky", {"orders": [0]}, held=True)
     before, _ = live_members(group)
-    assert "eager-consumer" not in findings(*before, live=group)
     after = replace(before[0], strategies=BOTH.strategies)
     assert eager_finding(after, before=before, live=group).to_do == LAST
 
@@ -250,201 +319,66 @@ def test_a_live_member_shows_whether_it_joined_with_its_partitions(held: bool) -
         assert eager_finding(member).what.startswith("These members joined last without their partitions")
 
 
-# ---- clients, continued
-
-
-def test_the_sticky_data_of_kafka_python_3_is_for_itself_alone() -> None:
-    own = kafka_python("stock:sticky", client_version="3.0.12")
-    assert findings(own, java("sticky"))["unreadable-sticky-data"] is WARNING
-    assert "unreadable-sticky-data" not in findings(own)
-    assert "unreadable-sticky-data" not in findings(kafka_python("sticky"), java("sticky"))
-    assert "unreadable-sticky-data" not in findings(
-        kafka_python("stock:sticky", client_version="2.3.3"), java("sticky")
-    )
-
-
-def test_aiokafka_joins_once_for_each_strategy() -> None:
-    assert findings(aiokafka("stock:sticky", "stock:range"))["join-per-strategy"] is WARNING
-    assert "join-per-strategy" not in findings(aiokafka("stock:sticky"), java("sticky", "range"))
-    assert findings(aiokafka("sticky", "stock:range"))["join-per-strategy"] is WARNING
-    assert findings(aiokafka("sticky", "range"))["join-per-strategy"] is INFO  # Or the class is ours.
-
-
-def test_aiokafka_lists_that_begin_differently_never_settle() -> None:
-    one, other = aiokafka("stock:sticky", "stock:range"), aiokafka("stock:range", "stock:sticky")
-    assert findings(one, other)["never-settles"] is ERROR
-    before = aiokafka("stock:range", "stock:roundrobin")
-    assert findings(one, before=(before,))["never-settles"] is ERROR
-    assert "never-settles" not in findings(one, before=(aiokafka("stock:range"),))
-    assert "never-settles" not in findings(one, java("range", "sticky"))
-    assert findings(one, aiokafka("range", "stock:sticky"))["never-settles"] is ERROR
-    assert "never-settles" not in findings(one, aiokafka("range", "sticky"))  # Or the class is ours.
-
-
-def test_a_rack_that_only_the_fetcher_learns_of_is_a_warning() -> None:
-    assert findings(aiokafka("stock:range", client_rack="a"))["rack-not-told"] is WARNING
-    assert "rack-not-told" not in findings(aiokafka("sticky", client_rack="a"))
-    assert "rack-not-told" not in findings(java("range", client_rack="a"))
-
-
-# ---- timeouts
-
-
-@pytest.mark.parametrize(("heartbeat_ms", "severity"), [(2000, None), (2001, WARNING), (6000, ERROR)])
-def test_heartbeats_are_held_against_a_third_of_the_session(
-    heartbeat_ms: int, severity: Severity | None
-) -> None:
-    member = java("range", session_timeout_ms=6000, heartbeat_interval_ms=heartbeat_ms)
-    assert findings(member).get("heartbeat-interval") is severity
-
-
-def test_the_default_heartbeat_counts_where_none_is_configured() -> None:
-    assert findings(aiokafka("range", session_timeout_ms=6000))["heartbeat-interval"] is WARNING
-    assert "heartbeat-interval" not in findings(aiokafka("range"))
-
-
-@pytest.mark.parametrize("session_ms", [5999, 1_800_001])
-def test_a_session_outside_the_bounds_is_an_error_if_a_broker_said_so(session_ms: int) -> None:
-    member = java("range", session_timeout_ms=session_ms)
-    assert findings(member)["session-timeout-bounds"] is WARNING
-    assert findings(member, bounds=BrokerBounds(read=True))["session-timeout-bounds"] is ERROR
-    wide = BrokerBounds(1000, 3_600_000, read=True)
-    assert "session-timeout-bounds" not in findings(member, bounds=wide)
-
-
-def test_aiokafka_is_waited_for_as_long_as_its_session_unless_others_ask_for_more() -> None:
-    assert findings(aiokafka("range"))["rebalance-timeout"] is INFO
-    assert findings(aiokafka("range", rebalance_timeout_ms=9_999))["rebalance-timeout"] is WARNING
-    assert "rebalance-timeout" not in findings(aiokafka("range", rebalance_timeout_ms=60_000))
-    assert "rebalance-timeout" not in findings(aiokafka("range"), java("range"))
-    assert findings(aiokafka("range", session_timeout_ms=20_000))["rebalance-timeout"] is INFO
-    assert "rebalance-timeout" not in findings(aiokafka("range", rebalance_timeout_ms=10_000))
-
-
-def test_aiokafka_must_wait_as_long_as_the_slowest_member_may_take() -> None:
-    assert findings(aiokafka("range"), java("range"))["request-timeout"] is WARNING
-    assert "request-timeout" not in findings(aiokafka("range", request_timeout_ms=300_001), java("range"))
-    assert "request-timeout" not in findings(aiokafka("range"))
-
-
 # ---- static members
 
 
-@pytest.mark.parametrize(
-    "instance_id",
-    [
-        "deployment-7d9f8b6c5-x2x4z",
-        "orders-5c689d88bb-qh9tz",
-        "nightly-job-x7k2p",
-        "orders-123e4567-e89b-12d3-a456-426614174000",
-        "123E4567E89B12D3A456426614174000",
-        "3f4e8a91bc02",
-    ],
+PASSING = (
+    "deployment-7d9f8b6c5-x2x4z",
+    "orders-5c689d88bb-qh9tz",
+    "nightly-job-x7k2p",
+    "orders-123e4567-e89b-12d3-a456-426614174000",
+    "123E4567E89B12D3A456426614174000",
+    "3f4e8a91bc02",
 )
+LASTING = (
+    "orders-0",
+    "orders-worker-12",
+    "eu-west-1a",
+    "host-01.example.org",
+    "orders-plain",
+    "consumer-24567",
+)
+
+
+@pytest.mark.parametrize("instance_id", [*PASSING, *LASTING])
 def test_names_that_a_restart_changes_are_warned_about(instance_id: str) -> None:
-    assert findings(java("range", group_instance_id=instance_id))["passing-instance-id"] is WARNING
-
-
-@pytest.mark.parametrize(
-    "instance_id",
-    ["orders-0", "orders-worker-12", "eu-west-1a", "host-01.example.org", "orders-plain", "consumer-24567"],
-)
-def test_names_that_stay_are_not(instance_id: str) -> None:
-    assert "passing-instance-id" not in findings(java("range", group_instance_id=instance_id))
+    found = findings(java("range", group_instance_id=instance_id)).get("passing-instance-id")
+    assert found is (WARNING if instance_id in PASSING else None)
 
 
 @pytest.mark.parametrize("instance_id", ["${POD_NAME}", "$(POD_NAME)", "{{ pod }}", "%HOST%"])
 def test_names_that_are_filled_in_later_are_left_open(instance_id: str) -> None:
-    report = lint(
-        LintFacts(
-            (java("range", group_instance_id=instance_id), java("range", group_instance_id=instance_id))
-        )
-    )
-    assert not {"passing-instance-id", "instance-id-twice"} & {finding.rule for finding in report.findings}
+    report = lint(LintFacts((java("range", group_instance_id=instance_id),) * 2))
+    assert not {"passing-instance-id", "instance-id-twice"} & {found.rule for found in report.findings}
     assert any(instance_id in left_open.what for left_open in report.not_judged)
-
-
-def test_an_instance_id_of_two_members_is_an_error() -> None:
-    one = java("range", group_instance_id="orders-0")
-    assert findings(one, aiokafka("range", group_instance_id="orders-0"))["instance-id-twice"] is ERROR
-    assert findings(java("range", group_instance_id="orders-0", members=2))["instance-id-twice"] is ERROR
-    assert "instance-id-twice" not in findings(one, java("range", group_instance_id="orders-1"))
 
 
 # ---- KIP-848
 
 
-def test_settings_that_kip848_has_no_use_for_are_refused() -> None:
-    modern = {"group_protocol": "consumer"}
-    assert findings(java("range", **modern))["refused-under-kip848"] is ERROR
-    assert findings(librdkafka(session_timeout_ms=6000, **modern))["refused-under-kip848"] is ERROR
-    assert findings(aiokafka("range", **modern))["refused-under-kip848"] is ERROR
-    assert "refused-under-kip848" not in findings(librdkafka(**modern))
-
-
-def test_a_member_with_the_consumer_protocol_ends_client_side_strategies() -> None:
-    modern = librdkafka(group_protocol="consumer")
-    assert findings(aiokafka("sticky"), modern)["kip848-group"] is ERROR
-    assert "kip848-group" not in findings(modern)
-    live = LiveGroup("orders", "consumer", "Stable", "uniform")
-    assert findings(aiokafka("sticky"), live=live)["kip848-group"] is ERROR
-    assert "kip848-group" not in findings(
-        aiokafka("sticky"), live=LiveGroup("orders", "classic", "Stable", "sticky")
-    )
-
-
-def test_a_group_under_a_name_of_its_own_is_said_to_refuse_a_member_of_kip848() -> None:
-    modern = librdkafka(group_protocol="consumer")
-
-    def told(strategy: str) -> str:
-        report = lint(LintFacts((aiokafka(strategy), modern)))
-        return next(one.what for one in report.findings if one.rule == "kip848-group")
-
-    assert "GROUP_ID_NOT_FOUND" in told("rack-aware-sticky")
-    assert "stay_classic=False" in told("rack-aware-sticky")
-    assert "turn the group into a KIP-848 group" in told("sticky")
-    assert "stay_classic=True" in told("sticky")
+@pytest.mark.parametrize(
+    ("strategy", "refused", "remedy"),
+    [("rack-aware-sticky", True, "stay_classic=False"), ("sticky", False, "stay_classic=True")],
+)
+def test_a_group_under_a_name_of_its_own_is_said_to_refuse_a_member_of_kip848(
+    strategy: str, refused: bool, remedy: str
+) -> None:
+    said = finding("kip848-group", aiokafka(strategy), librdkafka(group_protocol="consumer")).what
+    assert remedy in said
+    assert ("GROUP_ID_NOT_FOUND" in said) is refused
 
 
 def test_where_the_broker_assigns_nothing_is_said_of_strategies_but_that_none_runs() -> None:
-    group = LiveGroup(
-        "orders", "consumer", "Stable", "uniform", members=(LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1"),)
-    )
+    group = replace(BROKER_ASSIGNS, members=(LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1"),))
     members, left_open = live_members(group)
     found = findings(*members, live=group)
     assert found["kip848-group"] is ERROR
     assert not {"vote", "strategy-not-in-client", "first-choice-loses"} & found.keys()
     assert "which strategies the members list" in {one.what for one in left_open}
-
-
-def test_no_member_votes_in_a_group_whose_broker_assigns() -> None:
-    live = LiveGroup("orders", "consumer", "Stable", "uniform")
-    report = lint(LintFacts((librdkafka("sticky"),), (aiokafka("range"),), live=live))
-    (found,) = report.findings
-    assert (found.rule, found.to_do) == (
-        "kip848-group",
-        "Restart every member with group.protocol=classic; the group is classic again when the last other "
-        "one has left.",
-    )
-
-
-@pytest.mark.parametrize(
-    ("version", "told", "severity"),
-    [
-        (None, False, INFO),
-        ("4.4.0", False, INFO),
-        ("4.4.0", True, None),
-        ("5.0.0", False, ERROR),
-        ("5.1.0", True, None),
-    ],
-)
-def test_java_leaves_the_classic_protocol_step_by_step(
-    version: str | None, told: bool, severity: Severity | None
-) -> None:
-    settings = {"client_version": version} if version else {}
-    if told:
-        settings["group_protocol"] = "classic"
-    assert findings(aiokafka("range"), java("range", **settings)).get("java-leaves-classic") is severity
+    change = lint(LintFacts((librdkafka("sticky"),), (aiokafka("range"),), live=BROKER_ASSIGNS))
+    (only,) = change.findings
+    assert only.rule == "kip848-group"
+    assert "group.protocol=classic" in only.to_do
 
 
 # ---- live groups
@@ -460,9 +394,9 @@ def test_facts_that_the_broker_does_not_give_are_reported_as_not_judged() -> Non
 
 
 def test_the_same_of_many_members_is_said_once() -> None:
-    many = [aiokafka("range", "stock:range", source=f"{number}.toml") for number in range(50)]
-    (found,) = (one for one in lint(LintFacts(tuple(many))).findings if one.rule == "rebalance-timeout")
-    assert len(found.members) == 50
+    one = aiokafka("range", "stock:range")
+    many = [replace(one, source=f"{number}.toml") for number in range(50)]
+    assert len(finding("rebalance-timeout", *many).members) == 50
 
 
 def test_the_documentation_of_rules_has_no_placeholder() -> None:
