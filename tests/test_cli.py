@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,35 +40,36 @@ class Slow(RoundRobin):
 
 
 def run(
-    *arguments: str, stdin: str = "", cwd: Path | None = None, path: Path | None = None
+    *arguments: str,
+    command: Sequence[str] = COMMAND,
+    stdin: str = "",
+    stdout: Any = subprocess.PIPE,
+    cwd: Path | None = None,
+    path: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command and wait for it; `path` is added to the Python path."""
-    environment = dict(os.environ)
-    if path is not None:
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (str(path), environment.get("PYTHONPATH"))))
+    paths = filter(None, (path and str(path), os.environ.get("PYTHONPATH")))
     return subprocess.run(
-        [*COMMAND, *arguments],
+        [*command, *arguments],
         input=stdin,
-        capture_output=True,
-        text=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         encoding="utf-8",
         timeout=120,
         check=False,
         cwd=cwd,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
     )
 
 
-def run_without(module: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command without `module` installed."""
+def without(module: str | None, package: str = "kafka_assignors_cli") -> list[str]:
+    """The command in a Python without `module`, whose confluent_kafka is another package of that name."""
     program = (
-        "import sys, types; sys.modules['confluent_kafka'] = types.ModuleType('confluent_kafka'); "
-        f"sys.modules[{module!r}] = None; "
-        f"from kafka_assignors_cli import main; sys.exit(main({list(arguments)!r}))"
+        "import runpy, sys, types; sys.modules['confluent_kafka'] = types.ModuleType('confluent_kafka'); "
+        f"sys.modules.update({{{module!r}: None}}); "
+        f"runpy.run_module({package!r}, run_name='__main__', alter_sys=True)"
     )
-    return subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
-    )
+    return [sys.executable, "-c", program]
 
 
 def without_progress(stderr: str) -> str:
@@ -91,46 +94,25 @@ def test_a_full_disk_is_one_line_and_no_verdict(arguments: tuple[str, ...], tmp_
     for groups in (1, 1000):
         (tmp_path / f"{groups}.jsonl").write_text(GROUP * groups)
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [*COMMAND, *arguments],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=120,
-            check=False,
-            cwd=tmp_path,
-        )
+        done = run(*arguments, stdout=full, cwd=tmp_path)
     assert done.returncode == 2
     full_disk = "kafka-assignors: error: cannot write to stdout: No space left on device\n"
     assert without_progress(done.stderr) == full_disk
 
 
-def test_version_is_that_of_the_package() -> None:
-    done = run("--version")
+@pytest.mark.parametrize("command", [COMMAND, [sys.executable, "-m", "kafka_assignors"]])
+def test_both_packages_run_the_command_line(command: Sequence[str]) -> None:
+    done = run("--version", command=command)
     assert (done.returncode, done.stdout) == (0, f"kafka-assignors {kafka_assignors.__version__}\n")
+    assert_refused(run("asign", command=command), "asign", "kafka-assignors --help")
 
 
 def test_starting_up_loads_nothing_heavy() -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "kafka_assignors_cli", "--version"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
+    done = run("--version", command=[sys.executable, "-X", "importtime", "-m", "kafka_assignors_cli"])
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "typer" in imported
-    heavy = {
-        "kafka_assignors_replay",
-        "pyspark",
-        "pyarrow",
-        "jinja2",
-        "confluent_kafka",
-        "aiokafka",
-        "kafka",
-        "numpy",
-    }
-    assert not imported & heavy
+    clients = {"confluent_kafka", "aiokafka", "kafka"}
+    assert not imported & (clients | {"kafka_assignors_replay", "pyspark", "pyarrow", "jinja2", "numpy"})
 
 
 @pytest.mark.parametrize(
@@ -144,7 +126,7 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
         assert f"kafka-assignors {command}" in out.partition("Examples")[2]
     if not command:
         assert "Exit codes" in out
-        assert "--traceback or KAFKA_ASSIGNORS_TRACEBACK=1" in " ".join(out.split())
+        assert "KAFKA_ASSIGNORS_TRACEBACK=1" in out
 
 
 CLUSTER = ("--bootstrap-server", "b:1")
@@ -222,12 +204,18 @@ def test_a_wrong_properties_file_is_named_by_line_and_not_quoted(
     assert "secret" not in error
 
 
-def test_commands_of_other_packages_are_found_and_a_broken_one_is_left_out(tmp_path: Path) -> None:
-    info = tmp_path / "other-1.0.dist-info"
+def installed(folder: Path, entry_points: str) -> Path:
+    """The folder, with a distribution that has these entry points."""
+    info = folder / "other-1.0.dist-info"
     info.mkdir()
-    (info / "METADATA").write_text("Name: other\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(
-        "[kafka_assignors.commands]\nhello = other_hello:add_to\nbroken = other_package:add_to\n"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entry_points)
+    return folder
+
+
+def test_commands_of_other_packages_are_found_and_a_broken_one_is_left_out(tmp_path: Path) -> None:
+    installed(
+        tmp_path, "[kafka_assignors.commands]\nhello = other_hello:add_to\nbroken = other_package:add_to\n"
     )
     (tmp_path / "other_hello.py").write_text(
         "def hello():\n    print('hello')\n\n\ndef add_to(app):\n    app.command()(hello)\n"
@@ -241,32 +229,21 @@ def test_commands_of_other_packages_are_found_and_a_broken_one_is_left_out(tmp_p
     assert line.startswith("kafka-assignors: command broken is left out: other_package:add_to does not load")
 
 
-@pytest.mark.parametrize(
-    ("variable", "options", "shown"),
-    [("", [], False), ("1", [], True), ("", ["--traceback"], True), ("1", ["--traceback"], True)],
-)
 def test_a_defect_is_one_line_with_an_exit_code_of_its_own(
-    variable: str,
-    options: list[str],
-    shown: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail() -> list[str]:
         raise KeyError("a defect\nin two lines")
 
     monkeypatch.setattr(list_strategies, "strategy_names", fail)
-    monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", variable)
-    assert main([*options, "strategies"]) == 70
-    *before, last = capsys.readouterr().err.splitlines()
-    assert last.startswith("kafka-assignors: internal error: KeyError: 'a defect\\nin two lines'")
-    if shown:
-        assert before[0] == "Traceback (most recent call last):"
-    else:
-        assert before == []
-        assert last.endswith(
-            " (kafka-assignors --traceback or KAFKA_ASSIGNORS_TRACEBACK=1 shows the traceback)"
-        )
+    # The option of one run does not show the traceback of the next.
+    for variable, options in (("1", []), ("", ["--traceback"]), ("", [])):
+        monkeypatch.setenv("KAFKA_ASSIGNORS_TRACEBACK", variable)
+        assert main([*options, "strategies"]) == 70
+        *before, last = capsys.readouterr().err.splitlines()
+        assert last.startswith("kafka-assignors: internal error: KeyError: 'a defect\\nin two lines'")
+        assert before[:1] == (["Traceback (most recent call last):"] if variable or options else [])
+        assert variable or options or "kafka-assignors --traceback or KAFKA_ASSIGNORS_TRACEBACK=1" in last
 
 
 @pytest.mark.parametrize(
@@ -286,58 +263,20 @@ def test_the_extra_that_is_named_has_all_that_the_command_needs(
         raise ModuleNotFoundError(name=package)
 
 
-def test_the_traceback_of_one_run_is_not_that_of_the_next(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def fail() -> list[str]:
-        raise KeyError("a defect")
-
-    monkeypatch.setattr(list_strategies, "strategy_names", fail)
-    monkeypatch.delenv("KAFKA_ASSIGNORS_TRACEBACK", raising=False)
-    assert main(["--traceback", "strategies"]) == main(["strategies"]) == 70
-    assert capsys.readouterr().err.count("Traceback (most recent call last):") == 1
-
-
 def test_a_strategy_that_ends_the_process_is_no_verdict(tmp_path: Path) -> None:
     (tmp_path / "ends.py").write_text(BROKEN)
     done = run("assign", "-", "--strategy", "ends:Ends", stdin=GROUP, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (70, "")
-    assert done.stderr.startswith(
-        "kafka-assignors: internal error: SystemExit: 1 (kafka-assignors --traceback "
-    )
+    assert done.stderr.startswith("kafka-assignors: internal error: SystemExit: 1")
 
 
 def test_a_closed_stdin_is_refused() -> None:
-    done = subprocess.run(
-        ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "assign", "-"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = run("assign", "-", command=["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND])
     assert_refused(done, "stdin is closed")
 
 
-def run_package(*arguments: str, without: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run `python -m kafka_assignors`, without the module `without`."""
-    code = (
-        f"import runpy, sys; sys.argv[1:] = {list(arguments)!r}; "
-        f"{f'sys.modules[{without!r}] = None; ' if without else ''}"
-        "runpy.run_module('kafka_assignors', run_name='__main__', alter_sys=True)"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-
-
-def test_the_package_runs_the_command_line() -> None:
-    done = run_package("--version")
-    assert (done.returncode, done.stdout) == (0, f"kafka-assignors {kafka_assignors.__version__}\n")
-    assert_refused(run_package("asign"), "asign", "kafka-assignors --help")
-
-
 def test_the_package_without_the_cli_extra_says_what_to_install() -> None:
-    done = run_package("strategies", without="typer")
+    done = run("strategies", command=without("typer", "kafka_assignors"))
     assert_refused(done, "typer", 'pip install "kafka-assignors[cli]"')
 
 
@@ -356,7 +295,7 @@ def test_the_package_without_the_cli_extra_says_what_to_install() -> None:
 def test_without_an_extra_the_command_says_what_to_install(
     module: str, extras: str, command: tuple[str, ...]
 ) -> None:
-    assert_refused(run_without(module, *command), f'pip install "kafka-assignors[{extras}]"')
+    assert_refused(run(*command, command=without(module)), f'pip install "kafka-assignors[{extras}]"')
 
 
 def test_strategies_are_listed_with_their_protocols(capsys: pytest.CaptureFixture[str]) -> None:
@@ -370,42 +309,21 @@ def test_strategies_are_listed_with_their_protocols(capsys: pytest.CaptureFixtur
 
 
 def test_a_registered_strategy_that_does_not_load_is_named_beside_the_others(tmp_path: Path) -> None:
-    info = tmp_path / "broken-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[kafka_assignors.strategies]\nbroken = no_such_module:X\n")
+    installed(tmp_path, "[kafka_assignors.strategies]\nbroken = no_such_module:X\n")
     done = run("strategies", path=tmp_path)
     assert '"name": "range"' in done.stdout
     assert "strategy 'broken': there is no module 'no_such_module'" in done.stderr
 
 
-def test_a_reader_that_stops_reading_ends_it_quietly() -> None:
-    with subprocess.Popen(
-        [*COMMAND, "assign", "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdout.close()
-        process.stdin.write(GROUP.encode() * 500)
-        process.stdin.close()
-        assert process.wait(120) == 141
-        assert without_progress(process.stderr.read().decode()) == ""
-
-
-def test_help_into_a_closed_pipe_ends_like_any_output() -> None:
+@pytest.mark.parametrize("arguments", [("assign", "-"), ("groups", "--help")])
+def test_a_reader_that_stops_reading_ends_it_quietly(arguments: tuple[str, ...]) -> None:
     reader, stdout = os.pipe()
     os.close(reader)
     try:
-        done = subprocess.run(
-            [*COMMAND, "groups", "--help"], stdout=stdout, stderr=subprocess.PIPE, timeout=120, check=False
-        )
+        done = run(*arguments, stdin=GROUP * 500, stdout=stdout)
     finally:
         os.close(stdout)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (done.returncode, without_progress(done.stderr)) == (141, "")
 
 
 def read_all(terminal: int) -> bytes:

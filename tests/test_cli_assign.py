@@ -26,7 +26,7 @@ EMPTY = '{"topics": {}, "members": []}'
 STRATEGIES_OF_OTHERS = """
 from dataclasses import dataclass
 from kafka_assignors.group import Assignment
-from kafka_assignors.strategies import Criterion, RebalanceProtocol, Strategy
+from kafka_assignors.strategies import RebalanceProtocol, Strategy
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,6 @@ class Greedy(Base):
         first = min(group.members)
         everything = {name: range(topic.partitions) for name, topic in group.topics.items()}
         return Assignment({member: everything if member == first else {} for member in group.members})
-
-class Boaster(Greedy):
-    criteria = (Criterion.BALANCE,)
 
 class Idle(Base):
     def assign(self, group):
@@ -101,39 +98,36 @@ def test_the_answer_is_the_target_its_quality_and_what_waits(assign: Assign) -> 
     [answer] = outcome.lines
     assert answer["assignment"] == {"m1": {"orders": [0, 1]}, "m2": {"orders": [2]}}
     assert answer["withheld"] == {"m2": {"orders": [2]}}
-    assert answer["quality"]["moved"] == 1
-    assert answer["quality"]["kept"] == 2
-    assert answer["quality"]["max_load"] == 2
-    assert "assign_ns" not in answer
+    quality = answer["quality"]
+    assert (quality["moved"], quality["kept"], quality["max_load"]) == (1, 2, 2)
+    assert not {"assign_ns", "loads"} & answer.keys()
 
 
-def test_under_the_eager_protocol_nothing_waits(assign: Assign) -> None:
-    [answer] = assign(MOVING, "--protocol", "eager").lines
-    assert "withheld" not in answer
-    [answer] = assign(MOVING, "--strategy", "range").lines
+@pytest.mark.parametrize("options", [("--protocol", "eager"), ("--strategy", "range")])
+def test_under_the_eager_protocol_nothing_waits(options: tuple[str, str], assign: Assign) -> None:
+    [answer] = assign(MOVING, *options).lines
     assert "withheld" not in answer
 
 
-def test_claims_that_no_honest_member_makes_are_named(assign: Assign) -> None:
-    lying = json.loads(json.dumps(MOVING))
-    lying["generation"] = 8
-    lying["members"][0]["generation"] = 2**31 - 1
-    [answer] = assign(lying).lines
-    assert {claim["member_id"] for claim in answer["dropped_claims"]} == {"m1"}
-
-
-def test_of_claims_that_do_not_count_the_first_are_listed_and_all_are_counted(assign: Assign) -> None:
-    boasting = json.loads(json.dumps(MOVING))
-    boasting["members"][0]["owned"] = {"orders": [-7, *range(1000, 2000)]}
-    [answer] = assign(boasting).lines
+@pytest.mark.parametrize(
+    ("claim", "count", "listed"),
+    [
+        ({"generation": 2**31 - 1}, 3, 3),
+        ({"owned": {"orders": [-7, *range(1000, 2000)]}}, 1001, NAMED_PARTITIONS),
+    ],
+)
+def test_of_claims_that_do_not_count_the_first_are_listed_and_all_are_counted(
+    claim: dict[str, Any], count: int, listed: int, assign: Assign
+) -> None:
+    first, second = MOVING["members"]
+    [answer] = assign({**MOVING, "generation": 8, "members": [{**first, **claim}, second]}).lines
     [dropped] = answer["dropped_claims"]
-    assert (dropped["count"], len(dropped["partitions"])) == (1001, NAMED_PARTITIONS)
+    assert (dropped["member_id"], dropped["count"], len(dropped["partitions"])) == ("m1", count, listed)
 
 
 def test_time_is_told_in_whole_nanoseconds(assign: Assign) -> None:
     [answer] = assign(MOVING, "--time").lines
     assert type(answer["assign_ns"]) is int
-    assert answer["assign_ns"] >= 0
 
 
 def test_json_lines_give_a_line_for_each_group(assign: Assign) -> None:
@@ -160,16 +154,12 @@ def test_a_strategy_in_a_file_runs_and_leaves_no_compiled_copy(
 HOSTILE = "from pathlib import Path\nPath(__file__).with_suffix('.ran').touch()\n"
 
 
-def run_isolated(*options: str) -> subprocess.CompletedProcess[str]:
+def run_isolated(strategy: str) -> subprocess.CompletedProcess[str]:
     """Run `assign` as an installed command: its module search path lacks the current directory."""
     code = "import sys; from kafka_assignors_cli import main; sys.exit(main())"
+    command = [sys.executable, "-I", "-c", code, "assign", "-", "--strategy", strategy]
     return subprocess.run(
-        [sys.executable, "-I", "-c", code, "assign", "-", *options],
-        input=json.dumps(MOVING),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        command, input=json.dumps(MOVING), capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -181,14 +171,14 @@ def test_a_strategy_in_a_file_can_import_the_files_beside_it_which_hide_no_other
     # `json` is already imported when the file runs, `sched` is not, and `sibling` exists only in the folder.
     for name in ("json", "sched", "sibling"):
         (tmp_path / f"{name}.py").write_text(HOSTILE)
-    done = run_isolated("--strategy", f"{others}:Greedy")
+    done = run_isolated(f"{others}:Greedy")
     assert (done.returncode, done.stderr) == (0, "")
     assert [path.name for path in tmp_path.glob("*.ran")] == ["sibling.ran"]
 
 
 def test_a_module_of_the_current_directory_is_not_imported(others: str, tmp_path: Path) -> None:
     (tmp_path / "hostile.py").write_text(HOSTILE)
-    done = run_isolated("--strategy", "hostile:Greedy")
+    done = run_isolated("hostile:Greedy")
     assert done.returncode == 2
     assert "there is no module 'hostile'" in done.stderr
     assert list(tmp_path.glob("*.ran")) == []
@@ -215,8 +205,8 @@ def test_a_file_without_the_strategy_is_refused_in_one_line(
     if text is not None:
         (tmp_path / "mine.py").write_text(text)
     outcome = assign(MOVING, "--strategy", "mine.py:Mine")
-    assert (outcome.code, outcome.lines) == (2, [])
-    assert outcome.err.count("\n") == 1
+    refused(outcome, "")
+    assert outcome.lines == []
     assert message in outcome.err
 
 
@@ -255,41 +245,30 @@ def test_settle_names_the_moves_of_a_strategy_that_never_settles_and_exits_with_
 
 def refused(outcome: Outcome, message: str) -> None:
     assert outcome.code == 2
-    assert outcome.err == f"kafka-assignors: error: {message}\n"
+    assert outcome.err.startswith(f"kafka-assignors: error: {message}")
+    assert outcome.err.count("\n") == 1
 
 
+# The columns are those of Python's reader, which differ between its versions after a comma.
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "stdin: there is no group in it, it is empty"),
         ("\n \n", "stdin: there is no group in it, it is empty"),
-        ("hello", "stdin:1: not JSON at column 1: expecting value"),
+        ("hello", "stdin:1: not JSON at column 1"),
         ("[1, 2]", "stdin:1: expected an object, found an array"),
-        (
-            '{\n"topics": {\n"orders": {"partitions" 3}}}',
-            "stdin:3: not JSON at column 25: ",
-        ),
-        (
-            # Python 3.13 names the comma's column, older versions the next one.
-            '{\n"topics": {"orders":\n{"partitions": 3,}}}',
-            "stdin:3: not JSON at column 1",
-        ),
-        ('{"topics": {},\n"members": []', "stdin:2: not JSON at column 14: expecting ',' delimiter"),
-        (f"{EMPTY}\n{EMPTY[:-1]}\n", "stdin:2: not JSON at column 29: expecting ',' delimiter"),
+        ('{\n"topics": {\n"orders": {"partitions" 3}}}', "stdin:3: not JSON at column 25"),
+        ('{\n"topics": {"orders":\n{"partitions": 3,}}}', "stdin:3: not JSON at column 1"),
+        ('{"topics": {},\n"members": []', "stdin:2: not JSON at column 14"),
+        (f"{EMPTY}\n{EMPTY[:-1]}\n", "stdin:2: not JSON at column 29"),
         (f"{EMPTY}\n\n{EMPTY} {EMPTY}\n", "stdin:3: there is more after the end of the group"),
-        (
-            '{"topics": {"a": {"partitions": 1}},\n"members": [],\n"topics": {}}',
-            "stdin:1: topics: appears twice",
-        ),
-        (
-            '{"topics":\n{"a": {"partitions": NaN}}}',
-            "stdin:1: topics.a.partitions: not JSON: NaN is not a JSON value",
-        ),
+        (f'{EMPTY[:-1]},\n"topics": {{}}}}', "stdin:1: topics: appears twice"),
+        ('{"topics":\n{"a": {"partitions": NaN}}}', "stdin:1: topics.a.partitions: not JSON: NaN"),
         (f'{EMPTY}\n{{"topics": {{}}}}', "stdin:2: members: is missing"),
         ("[" * 100_000, "stdin:1: not a group: it is nested too deeply"),
         (
             '{"topics": {},\n"generation": 1' + "0" * 5000 + "}",
-            "stdin:1: generation: a number of thousands of digits",
+            "stdin:1: generation: a number of thousands of",
         ),
         (b'{"topics": {"\xff": {}}}', "stdin:1: not UTF-8: invalid start byte at byte 14 of the line"),
     ],
@@ -297,10 +276,7 @@ def refused(outcome: Outcome, message: str) -> None:
 def test_malformed_input_is_told_by_the_line_of_the_group_and_the_field(
     assign: Assign, text: str | bytes, message: str
 ) -> None:
-    outcome = assign(text)
-    assert outcome.code == 2
-    assert outcome.err.startswith(f"kafka-assignors: error: {message}")
-    assert outcome.err.count("\n") == 1
+    refused(assign(text), message)
 
 
 def test_groups_before_a_bad_line_are_answered(assign: Assign) -> None:
@@ -315,37 +291,24 @@ def test_a_file_that_is_not_there_is_named(assign: Assign, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("strategy", "message"),
+    ("options", "message"),
     [
-        ("rnge", "there is no strategy 'rnge': did you mean 'range'?"),
-        (
-            "json:dumps",
-            "'json:dumps' is not a strategy: it does not derive from kafka_assignors.strategies.Strategy",
-        ),
-        ("no_such_module:X", "strategy 'no_such_module:X': there is no module 'no_such_module'"),
+        (["rnge"], "there is no strategy 'rnge': did you mean 'range'?"),
+        (["json:dumps"], "'json:dumps' is not a strategy"),
+        (["no_such_module:X"], "strategy 'no_such_module:X': there is no module 'no_such_module'"),
+        (["range", "--protocol", "cooperative"], "strategy 'range' does not run under cooperative"),
     ],
 )
 def test_an_unknown_strategy_is_refused_before_anything_is_read(
-    assign: Assign, strategy: str, message: str
+    assign: Assign, options: list[str], message: str
 ) -> None:
-    refused(assign("nonsense", "--strategy", strategy), message)
-
-
-def test_a_strategy_runs_only_under_its_protocols(assign: Assign) -> None:
-    refused(
-        assign(MOVING, "--strategy", "range", "--protocol", "cooperative"),
-        "strategy 'range' does not run under cooperative, only under eager",
-    )
+    refused(assign("nonsense", "--strategy", *options), message)
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "Idle",
-            "stdin:1: strategy 'mine': left 3 of the 3 partitions of 'orders' without an owner, "
-            "the first being 0",
-        ),
+        ("Idle", "stdin:1: strategy 'mine': left 3 of the 3 partitions of 'orders' without an owner"),
         ("Raising", "stdin:1: strategy 'mine' raised RuntimeError: out of ideas and lines"),
     ],
 )
@@ -355,16 +318,12 @@ def test_a_strategy_that_fails_is_told_with_its_group(
     refused(assign(MOVING, "--strategy", f"{others}:{name}"), message)
 
 
-def test_groups_without_members_are_answered_and_noted(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "groups.jsonl"
-    file.write_text(f"{json.dumps(MOVING)}\n{EMPTY}\n{EMPTY}\n")
-    assert main(["assign", str(file)]) == 0
-    captured = capsys.readouterr()
-    assert len(captured.out.splitlines()) == 3
-    assert captured.err.count("\n") == 1
-    assert "groups.jsonl:2: the group has no members, so nothing is assigned (1 more like it)" in captured.err
+def test_groups_without_members_are_answered_and_noted(assign: Assign) -> None:
+    outcome = assign(f"{json.dumps(MOVING)}\n{EMPTY}\n{EMPTY}\n")
+    assert (outcome.code, len(outcome.lines)) == (0, 3)
+    assert outcome.err.count("\n") == 1
+    assert "stdin:2: the group has no members" in outcome.err
+    assert "(1 more like it)" in outcome.err
 
 
 def members_of(*topics: str) -> dict[str, Any]:
@@ -372,29 +331,19 @@ def members_of(*topics: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("group", "message"),
+    ("group", "named"),
     [
-        (
-            members_of("orders", "ordres"),
-            "stdin:1: members subscribe to topics without partitions in the group: 'ordres': correct the "
-            "names, or add the topics with their partitions under topics",
-        ),
-        (
-            {"topics": {"orders": {"partitions": 0}}, "members": members_of("orders")["members"]},
-            "stdin:1: members subscribe to topics without partitions in the group: 'orders': correct",
-        ),
-        (
-            members_of(*(f"t{number:03}" for number in range(100))),
-            "stdin:1: members subscribe to topics without partitions in the group: 't000', 't001', 't002' "
-            "and 97 more: correct",
-        ),
-        (members_of(), "stdin:1: no member subscribes to a topic, so nothing is assigned\n"),
+        (members_of("orders", "ordres"), "'ordres'"),
+        ({**members_of("orders"), "topics": {"orders": {"partitions": 0}}}, "'orders'"),
+        (members_of(*(f"t{number:03}" for number in range(100))), "'t000', 't001', 't002' and 97 more"),
+        (members_of(), "no member subscribes to a topic"),
     ],
 )
-def test_topics_without_partitions_are_named(assign: Assign, group: dict[str, Any], message: str) -> None:
+def test_topics_without_partitions_are_named(assign: Assign, group: dict[str, Any], named: str) -> None:
     outcome = assign(group)
     assert (outcome.code, len(outcome.lines)) == (0, 1)
-    assert outcome.err.startswith(f"kafka-assignors: {message}")
+    assert outcome.err.startswith("kafka-assignors: stdin:1: ")
+    assert named in outcome.err
     assert outcome.err.count("\n") == 1
 
 
@@ -402,14 +351,12 @@ def test_topics_without_partitions_in_many_groups_are_one_line(assign: Assign) -
     outcome = assign("\n".join([json.dumps(members_of("ordres"))] * 50))
     assert (outcome.code, len(outcome.lines)) == (0, 50)
     assert outcome.err.count("\n") == 1
-    assert outcome.err.endswith(" under topics (49 more like it)\n")
+    assert "(49 more like it)" in outcome.err
 
 
 def test_members_of_a_group_without_topics_are_refused(assign: Assign) -> None:
     refused(
-        assign({**members_of("orders"), "topics": {}}),
-        "stdin:1: topics: the group has members and no topic, so there is nothing to assign: add each topic "
-        'with its number of partitions, as in "topics": {"orders": {"partitions": 3}}',
+        assign({**members_of("orders"), "topics": {}}), "stdin:1: topics: the group has members and no topic"
     )
 
 
@@ -422,11 +369,6 @@ def test_the_example_of_weights_in_the_documentation_is_what_comes_out(assign: A
     assert (other["makespan"], other["unknown_weights"]) == (73000, 1)
 
 
-def test_without_weights_nothing_is_said_of_loads(assign: Assign) -> None:
-    for strategy in ("cooperative-sticky", "weighted"):
-        assert "loads" not in assign(MOVING, "--strategy", strategy).lines[0]
-
-
 def test_what_a_strategy_finds_is_in_the_answer(assign: Assign) -> None:
     [answer] = assign(MOVING, "--strategy", "capacity").lines
-    assert answer["findings"] == ["2 of 2 members announce no capacity and count as 1, the first being 'm1'"]
+    assert "2 of 2 members announce no capacity" in answer["findings"][0]
