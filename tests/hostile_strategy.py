@@ -27,17 +27,11 @@ def ruin(value: Any, seen: set[int] | None = None) -> None:
             had = getattr(value, name)
             if not dataclasses.is_dataclass(had):
                 object.__setattr__(value, name, "elsewhere" if had is None else type(had)())
-    elif isinstance(value, dict):
-        for part in value.values():
+    elif isinstance(value, (dict, list, set, tuple, frozenset)):
+        for part in value.values() if isinstance(value, dict) else value:
             ruin(part, seen)
-        value.clear()
-    elif isinstance(value, (list, set)):
-        for part in value:
-            ruin(part, seen)
-        value.clear()
-    elif isinstance(value, (tuple, frozenset)):
-        for part in value:
-            ruin(part, seen)
+        if not isinstance(value, (tuple, frozenset)):
+            value.clear()
 
 
 class Ruining(Strategy):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
+import pytest
 from rich.console import Console
 
 from kafka_assignors.group import Topic
@@ -27,26 +28,22 @@ LIVE = LiveGroup(
 )
 
 
-def test_a_summary_counts_idle_members_and_the_imbalance() -> None:
-    summary = summary_json(LIVE)
-    assert (summary["members"], summary["idle"], summary["partitions"], summary["max_over_mean"]) == (
-        2,
-        1,
-        3,
-        2.0,
-    )
-
-
-def test_a_group_that_rebalances_has_no_figures_rather_than_wrong_ones() -> None:
-    summary = summary_json(
-        LiveGroup("g", "classic", "PreparingRebalance", members=(LiveMember("a", "a", "h"),))
-    )
-    assert (summary["members"], summary["idle"], summary["partitions"], summary["max_over_mean"]) == (
-        1,
-        None,
-        None,
-        None,
-    )
+@pytest.mark.parametrize(
+    ("live", "figures"),
+    [
+        (LIVE, (2, 1, 3, 2.0)),
+        # A group that rebalances has no figures rather than wrong ones.
+        (
+            LiveGroup("g", "classic", "Rebalancing", members=(LiveMember("a", "a", "h"),)),
+            (1, None, None, None),
+        ),
+    ],
+)
+def test_a_summary_counts_idle_members_and_the_imbalance(
+    live: LiveGroup, figures: tuple[object, ...]
+) -> None:
+    summary = summary_json(live)
+    assert tuple(summary[name] for name in ("members", "idle", "partitions", "max_over_mean")) == figures
 
 
 def test_the_json_form_of_a_running_group_is_read_back_as_the_same_group() -> None:

@@ -62,14 +62,10 @@ def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
 def test_the_modules_that_a_page_runs_exist(page: Path) -> None:
     """A figure names the command that measures it: the command must be there."""
     named = re.findall(r"\bpython -m ([\w.]+)", page.read_text("utf-8"))
-    ours = [name for name in named if (ROOT / name.partition(".")[0]).is_dir()]
-    files = {name: ROOT.joinpath(*name.split(".")) for name in ours}
-    missing = [
-        name
-        for name, path in files.items()
-        if not path.with_suffix(".py").is_file() and not (path / "__main__.py").is_file()
-    ]
-    assert missing == []
+    paths = {name: ROOT.joinpath(*name.split(".")) for name in named if (ROOT / name.split(".")[0]).is_dir()}
+    there = (f"{path}.py" for path in paths.values()), (path / "__main__.py" for path in paths.values())
+    found = [Path(one).is_file() or other.is_file() for one, other in zip(*there, strict=True)]
+    assert all(found), paths
 
 
 def test_a_command_or_an_option_that_does_not_exist_is_found() -> None:

@@ -13,7 +13,6 @@ from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Topic
 from kafka_assignors.messages import (
     NEVER_ASSIGNED,
-    EncodedAssignments,
     JoinedMember,
     LastAssignment,
     encode_assignments,
@@ -58,28 +57,25 @@ FIRST, SECOND = Membership("a", 1), Membership("a", 2)
 ORDERS_0 = frozenset({("orders", 0)})
 
 
+def recording(hook: str) -> Any:
+    def tell(self: Recorder, **facts: Any) -> None:
+        self.told.append((hook, facts))
+
+    return tell
+
+
 class Recorder(RebalanceObserver):
-    """Records every event."""
+    """Records every event; observers are called only for the methods that they override."""
 
     def __init__(self) -> None:
         self.told: list[tuple[str, Mapping[str, Any]]] = []
-
-    def __getattribute__(self, name: str) -> Any:
-        if name not in HOOKS:
-            return super().__getattribute__(name)
-
-        def tell(**facts: Any) -> None:
-            self.told.append((name, facts))
-
-        return tell
 
     def of(self, name: str) -> list[Mapping[str, Any]]:
         return [facts for told, facts in self.told if told == name]
 
 
-# Observers call only overridden methods, so `Recorder` overrides each.
 for hook in HOOKS:
-    setattr(Recorder, hook, lambda self, **facts: None)
+    setattr(Recorder, hook, recording(hook))
 
 
 class Member:
@@ -170,19 +166,8 @@ def test_each_call_of_the_listener_has_an_event_also_if_it_raises(
 ) -> None:
     recorder, times = Recorder(), iter((1.0, 1.5, 2.0))
     monkeypatch.setattr(lease, "clock", lambda: next(times))
-    session = session_with(recorder)
-    with pytest.raises(ZeroDivisionError), session.call_of(object(), asked, ORDERS_0):
-        raise ZeroDivisionError
-    with session.call_of(None, asked, ORDERS_0):
-        pass
-    assert recorder.told == [(name, {"partitions": ORDERS_0, "seconds": seconds}) for seconds in (0.5, None)]
-
-
-def session_with(recorder: Recorder) -> Session:
-    client: Any = SimpleNamespace(
-        member=MemberState(Settings(45, 300, 300)), wakeup=lambda: None, errors=SimpleNamespace()
-    )
-    return Session(
+    client: Any = SimpleNamespace(member=MemberState(Settings(45, 300, 300)), wakeup=lambda: None)
+    session = Session(
         client,
         [Assignor(CooperativeSticky())],
         group_id="g",
@@ -193,24 +178,14 @@ def session_with(recorder: Recorder) -> Session:
         log=LOG,
         observers=[recorder],
     )
+    with pytest.raises(ZeroDivisionError), session.call_of(object(), asked, ORDERS_0):
+        raise ZeroDivisionError
+    with session.call_of(None, asked, ORDERS_0):
+        pass
+    assert recorder.told == [(name, {"partitions": ORDERS_0, "seconds": seconds}) for seconds in (0.5, None)]
 
 
 # ---- what a leader decides
-
-
-def encoded(
-    strategy: Strategy, first: Sequence[int] = range(6), second: Sequence[int] = ()
-) -> EncodedAssignments:
-    """The leader's assignments for two members that own these partitions of six."""
-    joined = [
-        JoinedMember(name, None, subscription_bytes(strategy, ["orders"], owning(owned), held=True))
-        for name, owned in (("a", first), ("b", second))
-    ]
-    return encode_assignments(strategy, read_members(strategy, joined), [Topic("orders", 6)], 2)
-
-
-def owning(partitions: Sequence[int]) -> LastAssignment:
-    return LastAssignment({"orders": [*partitions]}, 1) if partitions else NEVER_ASSIGNED
 
 
 @pytest.mark.parametrize(
@@ -221,23 +196,22 @@ def owning(partitions: Sequence[int]) -> LastAssignment:
     ],
     ids=["cooperative-sticky", "range"],
 )
-def test_a_leader_tells_what_it_moves_and_what_it_withholds(
-    strategy: Strategy, owned: tuple[Sequence[int], Sequence[int]], moves: Mapping[str, int]
+def test_a_leader_tells_what_it_moves_and_what_it_withholds_to_those_who_ask(
+    strategy: Strategy,
+    owned: tuple[Sequence[int], Sequence[int]],
+    moves: Mapping[str, int],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    joined = []
+    for name, partitions in zip("ab", owned, strict=True):
+        last = LastAssignment({"orders": [*partitions]}, 1) if partitions else NEVER_ASSIGNED
+        joined.append(JoinedMember(name, None, subscription_bytes(strategy, ["orders"], last, held=True)))
+    encoded = encode_assignments(strategy, read_members(strategy, joined), [Topic("orders", 6)], 2)
     recorder = Recorder()
-    Observers([recorder], "g", LOG).decided(strategy.name, encoded(strategy, *owned), 0.25)
-    ((_, facts),) = recorder.told
-    assert facts == {"strategy": strategy.name, "seconds": 0.25, **moves}
-
-
-def test_nothing_is_measured_for_observers_that_do_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Joins(RebalanceObserver):
-        def joined(self, *, seconds: float, **_: Any) -> None:
-            raise AssertionError
-
+    Observers([recorder], "g", LOG).decided(strategy.name, encoded, 0.25)
+    assert recorder.told == [("decided", {"strategy": strategy.name, "seconds": 0.25, **moves})]
     monkeypatch.setattr(observer, "movement", lambda *_: pytest.fail("measured"))
-    strategy = CooperativeSticky()
-    Observers([Joins()], "g", LOG).decided(strategy.name, encoded(strategy), 0.25)
+    Observers([Raising(AssertionError())], "g", LOG).decided(strategy.name, encoded, 0.25)
 
 
 # ---- observers with faults

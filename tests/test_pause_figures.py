@@ -53,124 +53,109 @@ A_JOIN = {
 }
 
 
-class TestJournal:
-    def test_reader_finds_what_the_writer_tells_while_it_tells_it(self, tmp_path: Path) -> None:
-        reader = JournalReader(tmp_path / "journal")
-        assert reader.new_rows() == []
-        writer = JournalWriter(tmp_path / "journal")
-        writer.add(Kind.READY)
-        writer.add(Kind.ASSIGNED, [3, 5])
-        assert [(row.kind, row.partition) for row in reader.new_rows()] == [
-            (Kind.READY, -1),
-            (Kind.ASSIGNED, 3),
-            (Kind.ASSIGNED, 5),
-        ]
-        writer.delivered(5, 2**40, (7).to_bytes(8, "little"))
-        (row,) = reader.new_rows()
-        assert (row.kind, row.partition, row.offset, row.produced_ns) == (Kind.DELIVERED, 5, 2**40, 7)
-        assert reader.new_rows() == []
+def test_the_reader_of_a_journal_finds_what_the_writer_tells_while_it_tells_it(tmp_path: Path) -> None:
+    reader = JournalReader(tmp_path / "journal")
+    assert reader.new_rows() == []
+    writer = JournalWriter(tmp_path / "journal")
+    writer.add(Kind.READY)
+    writer.add(Kind.ASSIGNED, [3, 5])
+    told_rows = [(row.kind, row.partition) for row in reader.new_rows()]
+    assert told_rows == [(Kind.READY, -1), (Kind.ASSIGNED, 3), (Kind.ASSIGNED, 5)]
+    writer.delivered(5, 2**40, (7).to_bytes(8, "little"))
+    (row,) = reader.new_rows()
+    assert (row.kind, row.partition, row.offset, row.produced_ns) == (Kind.DELIVERED, 5, 2**40, 7)
 
 
-class TestGaps:
-    def test_the_longest_of_each_partition(self) -> None:
-        rows = {"a": [delivered(at, 0, at) for at in (0, 50, 200, 230)]}
-        assert longest_gaps_ms(deliveries_by_partition(rows), [0], 0, 230 * MS, 230 * MS) == [150]
-
-    def test_a_gap_that_began_before_the_window_counts_as_a_whole(self) -> None:
-        rows = {"a": [delivered(at, 0, at) for at in (0, 10, 120, 130, 140)]}
-        assert longest_gaps_ms(deliveries_by_partition(rows), [0], 100 * MS, 140 * MS, 140 * MS) == [110]
-
-    def test_a_gap_that_ends_after_the_window_counts_up_to_the_next_event(self) -> None:
-        rows = {"a": [delivered(at, 0, at) for at in (0, 50, 100, 900)]}
-        deliveries = deliveries_by_partition(rows)
-        assert longest_gaps_ms(deliveries, [0], 0, 200 * MS, 1000 * MS) == [800]
-        assert longest_gaps_ms(deliveries, [0], 0, 200 * MS, 300 * MS) == [200]
-
-    def test_a_partition_without_deliveries_pauses_all_the_time(self) -> None:
-        assert longest_gaps_ms({}, [0], 100 * MS, 200 * MS, 300 * MS) == [200]
+@pytest.mark.parametrize(
+    ("times_ms", "begin_ms", "end_ms", "next_ms", "longest"),
+    [
+        pytest.param((0, 50, 200, 230), 0, 230, 230, 150, id="the longest"),
+        pytest.param((0, 10, 120, 130, 140), 100, 140, 140, 110, id="begun before the window: as a whole"),
+        pytest.param((0, 50, 100, 900), 0, 200, 1000, 800, id="ended after the window: up to its end"),
+        pytest.param((0, 50, 100, 900), 0, 200, 300, 200, id="ended after the next event: up to that"),
+        pytest.param((), 100, 200, 300, 200, id="no delivery: all the time"),
+    ],
+)
+def test_the_longest_gap_of_a_partition(
+    times_ms: tuple[int, ...], begin_ms: int, end_ms: int, next_ms: int, longest: int
+) -> None:
+    deliveries = deliveries_by_partition({"a": [delivered(at, 0, at) for at in times_ms]})
+    assert longest_gaps_ms(deliveries, [0], begin_ms * MS, end_ms * MS, next_ms * MS) == [longest]
 
 
-class TestHandovers:
-    def test_delay_counts_from_the_revocation(self) -> None:
-        (one,) = handovers(A_JOIN, deliveries_by_partition(A_JOIN))
-        assert (one.partition, one.old, one.new) == (1, "a", "b")
-        assert (one.given_up_ns, one.first_ns) == (950 * MS, 1050 * MS)
-
-    def test_delay_after_a_death_counts_from_the_last_delivery(self) -> None:
-        rows = {
-            name: [row for row in journal if row.kind != Kind.REVOKED] for name, journal in A_JOIN.items()
-        }
-        (one,) = handovers(rows, deliveries_by_partition(rows))
-        assert one.given_up_ns == 900 * MS
-
-    def test_being_given_back_is_none(self) -> None:
-        rows = {"a": [*told(0, Kind.ASSIGNED, 0), *told(50, Kind.REVOKED, 0), *told(60, Kind.ASSIGNED, 0)]}
-        assert handovers(rows, {}) == []
-
-    def test_an_owner_that_never_delivered_has_no_delay(self) -> None:
-        rows = {
-            "a": [
-                *told(0, Kind.ASSIGNED, 0),
-                delivered(10, 0, 0),
-                *told(100, Kind.ASSIGNED, 0),
-                delivered(120, 0, 1),
-            ],
-            "b": [*told(50, Kind.ASSIGNED, 0), *told(90, Kind.REVOKED, 0)],
-        }
-        first, second = handovers(rows, deliveries_by_partition(rows))
-        assert (first.new, first.first_ns) == ("b", None)
-        assert (second.new, second.given_up_ns, second.first_ns) == ("a", 90 * MS, 120 * MS)
+def test_the_delay_of_a_hand_over_counts_from_the_revocation_or_after_a_death_from_the_last_delivery() -> (
+    None
+):
+    (one,) = handovers(A_JOIN, deliveries_by_partition(A_JOIN))
+    assert (one.partition, one.old, one.new) == (1, "a", "b")
+    assert (one.given_up_ns, one.first_ns) == (950 * MS, 1050 * MS)
+    rows = {name: [row for row in journal if row.kind != Kind.REVOKED] for name, journal in A_JOIN.items()}
+    (one,) = handovers(rows, deliveries_by_partition(rows))
+    assert one.given_up_ns == 900 * MS
 
 
-class TestFigures:
-    def test_a_join(self) -> None:
-        recording = Recording(
-            "peer",
-            2,
-            [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")],
-            A_JOIN,
-        )
-        none, join = figures(recording)
-        assert (none.moved, none.least, none.revoked) == (0, 0, 0)
-        assert list(none.gaps_ms) == [100, 100]
-        assert (join.moved, join.revoked, join.duplicates) == (1, 1, 0)
-        assert join.least == 1
-        assert list(join.gaps_ms) == [100], "only partition 0 stays"
-        assert list(join.delays_ms) == [100]
-
-    def test_a_record_that_comes_twice_counts_where_it_comes_again(self) -> None:
-        rows = {**A_JOIN, "b": [*A_JOIN["b"], delivered(1999, 1, 3)]}
-        recording = Recording("peer", 2, [occurs("none", 0, 900), occurs("join", 900, 2000)], rows)
-        assert [one.duplicates for one in figures(recording)] == [0, 1]
-
-    def test_lost_records_are_those_before_one_that_came(self) -> None:
-        rows = {"a": [delivered(10, 0, 0), delivered(20, 0, 3), delivered(30, 1, 0)]}
-        assert lost_records(deliveries_by_partition(rows)) == 2
-
-    @pytest.mark.parametrize(
-        ("left", "joined", "least"), [(None, "e", 12), ("a", None, 15), ("a", "e", 15), (None, None, 0)]
-    )
-    def test_least_moves(self, left: str | None, joined: str | None, least: int) -> None:
-        assert least_moves({"a": 15, "b": 15, "c": 15, "d": 15}, left, joined) == least
-
-    def test_percentiles(self) -> None:
-        values = [float(value) for value in range(1, 201)]
-        assert [percentile(values, share) for share in (0.5, 0.99, 1.0)] == [100, 198, 200]
-        assert math.isnan(percentile([], 0.5))
+def test_a_partition_that_is_given_back_is_not_handed_over() -> None:
+    rows = {"a": [*told(0, Kind.ASSIGNED, 0), *told(50, Kind.REVOKED, 0), *told(60, Kind.ASSIGNED, 0)]}
+    assert handovers(rows, {}) == []
 
 
-class TestSummary:
-    def test_rounds_are_put_together(self) -> None:
-        recording = Recording(
-            "peer",
-            2,
-            [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")],
-            A_JOIN,
-            cpu={"rest": 2.0},
-        )
-        (summary,) = summarise([Samples.of(recording), Samples.of(recording)])
-        none, join = summary.events
-        assert (summary.rounds, summary.lost, summary.cpu["rest"]) == (2, 0, (2.0, 2.0))
-        assert (none.event, join.event) == ("none", "join")
-        assert (join.moved, join.revoked, join.least) == ((1, 1), (1, 1), 1)
-        assert (join.gap.median, join.quiet_gap.median, join.delay.longest) == (100, 100, 100)
+def test_an_owner_that_never_delivered_has_no_delay() -> None:
+    again = [*told(100, Kind.ASSIGNED, 0), delivered(120, 0, 1)]
+    rows = {
+        "a": [*told(0, Kind.ASSIGNED, 0), delivered(10, 0, 0), *again],
+        "b": [*told(50, Kind.ASSIGNED, 0), *told(90, Kind.REVOKED, 0)],
+    }
+    first, second = handovers(rows, deliveries_by_partition(rows))
+    assert (first.new, first.first_ns) == ("b", None)
+    assert (second.new, second.given_up_ns, second.first_ns) == ("a", 90 * MS, 120 * MS)
+
+
+RECORDING = Recording(
+    "peer",
+    2,
+    [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")],
+    A_JOIN,
+    cpu={"rest": 2.0},
+)
+
+
+def test_the_figures_of_a_join() -> None:
+    none, join = figures(RECORDING)
+    assert (none.moved, none.least, none.revoked) == (0, 0, 0)
+    assert list(none.gaps_ms) == [100, 100]
+    assert (join.moved, join.least, join.revoked, join.duplicates) == (1, 1, 1, 0)
+    assert list(join.gaps_ms) == [100], "only partition 0 stays"
+    assert list(join.delays_ms) == [100]
+
+
+def test_a_record_that_comes_twice_counts_where_it_comes_again() -> None:
+    rows = {**A_JOIN, "b": [*A_JOIN["b"], delivered(1999, 1, 3)]}
+    recording = Recording("peer", 2, [occurs("none", 0, 900), occurs("join", 900, 2000)], rows)
+    assert [one.duplicates for one in figures(recording)] == [0, 1]
+
+
+def test_lost_records_are_those_before_one_that_came() -> None:
+    rows = {"a": [delivered(10, 0, 0), delivered(20, 0, 3), delivered(30, 1, 0)]}
+    assert lost_records(deliveries_by_partition(rows)) == 2
+
+
+@pytest.mark.parametrize(
+    ("left", "joined", "least"), [(None, "e", 12), ("a", None, 15), ("a", "e", 15), (None, None, 0)]
+)
+def test_least_moves(left: str | None, joined: str | None, least: int) -> None:
+    assert least_moves({"a": 15, "b": 15, "c": 15, "d": 15}, left, joined) == least
+
+
+def test_percentiles() -> None:
+    values = [float(value) for value in range(1, 201)]
+    assert [percentile(values, share) for share in (0.5, 0.99, 1.0)] == [100, 198, 200]
+    assert math.isnan(percentile([], 0.5))
+
+
+def test_rounds_are_put_together() -> None:
+    (summary,) = summarise([Samples.of(RECORDING), Samples.of(RECORDING)])
+    none, join = summary.events
+    assert (summary.rounds, summary.lost, summary.cpu["rest"]) == (2, 0, (2.0, 2.0))
+    assert (none.event, join.event) == ("none", "join")
+    assert (join.moved, join.revoked, join.least) == ((1, 1), (1, 1), 1)
+    assert (join.gap.median, join.quiet_gap.median, join.delay.longest) == (100, 100, 100)

@@ -8,23 +8,14 @@ from tools.plain_words import ADVICE, main, problems
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        *(f"# A sentence with {phrase.capitalize()} in it.\n" for phrase in sorted(ADVICE)),
-        "# what is\n# to be balanced",
-        '"what is to "\n    "be balanced"',
-        "def owned_by_nobody() -> None: ...",
-        "nobody's",
-    ],
+    "text", [*ADVICE, "what is\n# to be", '"what is to "\n    "be"', "def owned_by_nobody()"]
 )
 def test_a_phrase_is_found_also_across_lines_and_within_names(text: str) -> None:
-    assert len(list(problems(text))) == 1
+    assert len(list(problems(f"# A sentence with {text} in it.\n"))) == 1
 
 
 def test_other_words_are_no_problem() -> None:
-    assert list(problems("The body of a member; what is told; to be; noughts_")) == [
-        (1, f"'nought': {ADVICE['nought']}")
-    ]
+    assert [*problems("The body of a member; what is told; to be; bright")] == []
 
 
 def test_a_problem_names_file_and_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,112 +24,91 @@ def look(rates: RateSource, now_s: float, *ends: int) -> Any:
     return rates.weigh(now_s, {"t": len(ends)}, {}, lasts)["t"]
 
 
-class TestRates:
-    def test_a_steady_rate_is_found_exactly_at_irregular_looks(self) -> None:
-        rates = source(half_life_s=60)
-        for now_s in (0, 1, 7, 100, 4000):
-            weights = look(rates, now_s, 50 * now_s)
-        assert weights == [50_000]
-
-    def test_what_is_one_half_life_old_counts_half(self) -> None:
-        rates = source(half_life_s=60)
-        look(rates, 0, 0)
-        look(rates, 60_000, 0)  # There were no records for a thousand half-lives.
-        assert look(rates, 60_060, 6000) == [50_000]
-        assert look(rates, 60_120, 6000) == [25_000]
-
-    @given(
-        st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10**6)), min_size=1, max_size=20),
-        st.floats(1, 2000),
-    )
-    def test_the_average_is_the_integral_with_weights_that_halve(
-        self, intervals: list[tuple[int, int]], half_life_s: float
-    ) -> None:
-        rates = source(half_life_s=half_life_s)
-        times, ends = [0], [0]
-        for passed_s, records in intervals:
-            times.append(times[-1] + passed_s)
-            ends.append(ends[-1] + records)
-        for now_s, end in zip(times, ends, strict=True):
-            (weight,) = look(rates, now_s, end)
-        now_s = times[-1]
-        total = sum_of_shares = 0.0
-        for (begin, first), (stop, last) in pairwise(zip(times, ends, strict=True)):
-            # The integral of 0.5 ** ((now - s) / half_life) ds, up to a constant factor.
-            share = 0.5 ** ((now_s - stop) / half_life_s) - 0.5 ** ((now_s - begin) / half_life_s)
-            total += share * (last - first) / (stop - begin)
-            sum_of_shares += share
-        assert weight == pytest.approx(1000 * total / sum_of_shares, rel=1e-6, abs=1)
-
-    def test_two_looks_within_a_second_do_not_make_a_rate(self) -> None:
-        rates = source()
-        look(rates, 0, 0)
-        assert look(rates, 0.01, 1000) == [None]
-        assert look(rates, 10, 1000) == [100_000]
-
-    def test_a_clock_that_goes_back_begins_a_new_interval_and_keeps_the_rate(self) -> None:
-        rates = source()
-        look(rates, 1000, 0)
-        look(rates, 1010, 100)
-        assert look(rates, 5, 10_000) == [10_000]
-        assert look(rates, 15, 10_100) == [10_000]
-
-    def test_the_base_counts_for_each_partition(self) -> None:
-        rates = source(base=3)
-        look(rates, 0, 0, 0)
-        assert look(rates, 10, 0, 10) == [3000, 4000]
+def weights(*looks: tuple[float, ...], **arguments: Any) -> list[Any]:
+    """The weights at each look, which is a second and the ends of the partitions then."""
+    rates = source(**arguments)
+    return [look(rates, now_s, *map(int, ends)) for now_s, *ends in looks]
 
 
-class TestUnknown:
-    def test_a_partition_without_an_end_keeps_its_rate(self) -> None:
-        rates = source()
-        look(rates, 0, 0, 0)
-        look(rates, 10, 100, 100)
-        assert look(rates, 20, 200, -1) == [10_000, 10_000]
-        assert rates.weigh(30, {"t": 2}, {}, {("t", 0): 300})["t"] == [10_000, 10_000]
-        assert look(rates, 40, 400, 400) == [10_000, 10_000]
-
-    def test_a_partition_that_is_seen_once_is_unknown(self) -> None:
-        rates = source()
-        assert look(rates, 0, 0) == [None]
-        assert look(rates, 10, 100, 5000) == [10_000, None]
-        assert look(rates, 20, 200, 5100) == [10_000, 10_000]
-
-    def test_a_topic_that_was_made_again_begins_anew(self) -> None:
-        rates = source()
-        look(rates, 0, 1000, 1000)
-        look(rates, 10, 2000, 2000)
-        assert look(rates, 20, 10, 3000) == [None, 100_000]
-        assert look(rates, 30, 20, 4000) == [1000, 100_000]
-
-    def test_a_partition_that_the_group_does_not_have_is_forgotten(self) -> None:
-        rates = source()
-        look(rates, 0, 0, 0)
-        look(rates, 10, 0, 0)
-        look(rates, 20, 0)
-        assert look(rates, 30, 0, 0) == [0, None]
+def test_a_steady_rate_is_found_exactly_at_irregular_looks() -> None:
+    assert weights((0, 0), (1, 50), (7, 350), (4000, 200_000), half_life_s=60)[1:] == [[50_000]] * 3
 
 
-@pytest.mark.parametrize("name", ["half_life_s", "base"])
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", True, None])
-def test_an_argument_that_makes_no_sense_is_refused(name: str, value: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=name):
-        source(**{name: value})
+def test_what_is_one_half_life_old_counts_half() -> None:
+    # There are no records for a thousand half-lives.
+    found = weights((0, 0), (60_000, 0), (60_060, 6000), (60_120, 6000), half_life_s=60)
+    assert found[2:] == [[50_000], [25_000]]
 
 
-def test_a_half_life_of_zero_is_refused() -> None:
-    with pytest.raises(ValueError, match="half_life_s must be above 0"):
-        source(half_life_s=0)
+def test_two_looks_within_a_second_do_not_make_a_rate() -> None:
+    assert weights((0, 0), (0.01, 1000), (10, 1000)) == [[None], [None], [100_000]]
+
+
+def test_a_clock_that_goes_back_begins_a_new_interval_and_keeps_the_rate() -> None:
+    assert weights((1000, 0), (1010, 100), (5, 10_000), (15, 10_100))[1:] == [[10_000]] * 3
+
+
+def test_the_base_counts_for_each_partition() -> None:
+    assert weights((0, 0, 0), (10, 0, 10), base=3)[1] == [3000, 4000]
+
+
+def test_a_partition_without_an_end_keeps_its_rate() -> None:
+    assert weights((0, 0, 0), (10, 100, 100), (20, 200, -1), (40, 400, 400))[1:] == [[10_000] * 2] * 3
+    rates = source()
+    look(rates, 0, 0, 0)
+    look(rates, 10, 100, 100)
+    assert rates.weigh(30, {"t": 2}, {}, {("t", 0): 300})["t"] == [10_000, 10_000]
+
+
+def test_a_partition_that_is_seen_once_is_unknown() -> None:
+    assert weights((0, 0), (10, 100, 5000), (20, 200, 5100))[1:] == [[10_000, None], [10_000, 10_000]]
+
+
+def test_a_topic_that_was_made_again_begins_anew() -> None:
+    found = weights((0, 1000, 1000), (10, 2000, 2000), (20, 10, 3000), (30, 20, 4000))
+    assert found[2:] == [[None, 100_000], [1000, 100_000]]
+
+
+def test_a_partition_that_the_group_does_not_have_is_forgotten() -> None:
+    assert weights((0, 0, 0), (10, 0, 0), (20, 0), (30, 0, 0))[3] == [0, None]
 
 
 @given(
-    st.lists(
-        st.tuples(
-            st.floats(allow_nan=False, allow_infinity=False),
-            st.dictionaries(st.tuples(st.just("t"), st.integers(0, 2)), st.integers(-1, MOST_WEIGHT)),
-        ),
-        max_size=8,
-    ),
+    st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10**6)), min_size=1, max_size=20),
+    st.floats(1, 2000),
+)
+def test_the_average_is_the_integral_with_weights_that_halve(
+    intervals: list[tuple[int, int]], half_life_s: float
+) -> None:
+    rates = source(half_life_s=half_life_s)
+    times, ends = [0], [0]
+    for passed_s, records in intervals:
+        times.append(times[-1] + passed_s)
+        ends.append(ends[-1] + records)
+    for now_s, end in zip(times, ends, strict=True):
+        (weight,) = look(rates, now_s, end)
+    now_s = times[-1]
+    total = sum_of_shares = 0.0
+    for (begin, first), (stop, last) in pairwise(zip(times, ends, strict=True)):
+        # The integral of 0.5 ** ((now - s) / half_life) ds, up to a constant factor.
+        share = 0.5 ** ((now_s - stop) / half_life_s) - 0.5 ** ((now_s - begin) / half_life_s)
+        total += share * (last - first) / (stop - begin)
+        sum_of_shares += share
+    assert weight == pytest.approx(1000 * total / sum_of_shares, rel=1e-6, abs=1)
+
+
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", True, None])
+def test_an_argument_that_makes_no_sense_is_refused(value: Any) -> None:
+    for arguments in ({"half_life_s": value}, {"base": value}, {"half_life_s": 0}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(arguments))):
+            source(**arguments)
+
+
+ENDS = st.dictionaries(st.tuples(st.just("t"), st.integers(0, 2)), st.integers(-1, MOST_WEIGHT))
+
+
+@given(
+    st.lists(st.tuples(st.floats(allow_nan=False, allow_infinity=False), ENDS), max_size=8),
     st.floats(1e-9, 1e9),
     st.floats(0, 1e9),
 )

@@ -35,13 +35,9 @@ def test_deliveries_before_the_run_count_as_its_begin() -> None:
 def test_the_picture_has_a_rectangle_for_each_bar_and_escapes_titles() -> None:
     found = [Bar(0, "a", 0.0, 1.0), Bar(0, "", 1.0, 2.0)]
     lanes = [Lane("eager <a & b>", "1 pause", found), Lane("cooperative", "none", found[:1])]
-    svg = draw(lanes, [(1.0, "a member joins")], 2.0, 1)
-    tree = ElementTree.fromstring(svg)
+    tree = ElementTree.fromstring(draw(lanes, [(1.0, "a member joins")], 2.0, 1))
     rectangles = tree.findall("{http://www.w3.org/2000/svg}rect")
     # The page, and for each lane its bars and the cover of the animation.
     assert len(rectangles) == 1 + (2 + 1) + (1 + 1)
     assert sum(each.get("class") == "pause" for each in rectangles) == 1
-    texts = [each.text for each in tree.findall("{http://www.w3.org/2000/svg}text")]
-    assert "eager <a & b>" in texts
-    assert "<script" not in svg
-    assert svg == draw(lanes, [(1.0, "a member joins")], 2.0, 1)
+    assert "eager <a & b>" in {each.text for each in tree.iter("{http://www.w3.org/2000/svg}text")}

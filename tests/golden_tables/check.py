@@ -46,24 +46,20 @@ def assert_legible(text: str, width: int, names: Iterable[str], numbers: Iterabl
     assert max(map(cell_len, lines)) <= width
     assert "…" not in text
     for name in names:
-        assert _is_whole(name, lines), name
+        places = range(len(lines))
+        assert any(_has(name, lines[place : place + _MOST_LINES]) for place in places), name
     for number in numbers:
         assert f" {number}" in text, number
 
 
-def _is_whole(name: str, lines: Sequence[str]) -> bool:
-    return any(
-        _folds(name, column, lines[place : place + _MOST_LINES])
-        for place, line in enumerate(lines)
-        for column in {line.find(name[:cut]) for cut in range(1, len(name) + 1)} - {-1}
-    )
+def _has(name: str, lines: Sequence[str]) -> bool:
+    starts = {lines[0].find(name[:cut]) for cut in range(1, len(name) + 1)} - {-1}
+    return any(_folds(name, column, lines) for column in starts)
 
 
 def _folds(name: str, column: int, lines: Sequence[str]) -> bool:
     """Whether the lines contain the name from this column on, folded over several lines or not."""
-    if not name:
-        return True
-    return bool(lines) and any(
-        lines[0].startswith(name[:cut], column) and _folds(name[cut:], column, lines[1:])
-        for cut in range(len(name), 0, -1)
-    )
+    if not name or not lines:
+        return not name
+    cuts = (cut for cut in range(len(name), 0, -1) if lines[0].startswith(name[:cut], column))
+    return any(_folds(name[cut:], column, lines[1:]) for cut in cuts)
