@@ -84,8 +84,10 @@ assignments = st.builds(ConsumerAssignment, st.integers(0, 3), partitions, st.bi
 keys = st.one_of(
     st.builds(OffsetCommitKey, names, names, int32s, st.integers(0, 1)),
     st.builds(GroupMetadataKey, names),
-    st.builds(ConsumerGroupKey, st.sampled_from([3, 4, 6]).map(ConsumerGroupRecord), names),
-    st.builds(ConsumerGroupKey, st.sampled_from([5, 7, 8]).map(ConsumerGroupRecord), names, names),
+    st.builds(
+        ConsumerGroupKey, st.sampled_from([3, 4, 6]).map(ConsumerGroupRecord), names, st.none(), st.none()
+    ),
+    st.builds(ConsumerGroupKey, st.sampled_from([5, 7, 8]).map(ConsumerGroupRecord), names, names, st.none()),
     st.builds(
         ConsumerGroupKey,
         st.just(ConsumerGroupRecord.REGULAR_EXPRESSION),
@@ -119,6 +121,7 @@ assigned = st.lists(
         partitions_of_a_topic, optional={"assignmentEpochs": st.none() | numbers_of_a_topic}
     ),
     max_size=4,
+    unique_by=lambda topic: topic["topicId"],
 )
 classic_members = st.fixed_dictionaries(
     {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -59,7 +59,7 @@ def bad() -> Log:
     other.generation("torn", 2, member("a", gets=LOW), member("b", gets=HIGH))
 
     log.generation("uncatalogued", 1, member("a", ("gone",), gets=GONE))
-    worker = replace(member("w"), subscription=b"\0\1connect", assignment=b"")
+    worker = member("w")._replace(subscription=b"\0\1connect", assignment=b"")
     log.generation("connect", 1, worker, protocol="sessioned", kind="connect")
 
     one, two = plain(log, "collided"), plain(log, "collided-too")

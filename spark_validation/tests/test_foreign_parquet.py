@@ -261,7 +261,7 @@ def test_a_time_beyond_the_year_9999_is_the_end_of_that_year(engine: str, tmp_pa
 def test_values_of_many_mebibytes_are_read_or_named() -> None:
     many, log = 4 << 20, Log()
     assignment = encode_assignment(ConsumerAssignment(0, ALL, bytes(many)))
-    log.generation("g", 4, replace(member("a"), assignment=assignment))
+    log.generation("g", 4, member("a")._replace(assignment=assignment))
 
     def grow(rows: list[dict[str, Any]]) -> None:
         rows[1]["value"] += bytes(many)

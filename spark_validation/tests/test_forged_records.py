@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -46,7 +46,7 @@ def plain(log: Log, group: str) -> None:
 def value(*members: GroupMember, generation: int = 2, version: int = 3, **fields: Any) -> bytes:
     leader = members[0].member_id if members else None
     whole = GroupMetadata(version, "consumer", generation, "range", leader, members)
-    return encode_group_metadata(replace(whole, **fields))
+    return encode_group_metadata(whole._replace(**fields))
 
 
 def with_count(members: int) -> bytes:
@@ -87,12 +87,12 @@ UNDECODABLE: dict[str, bytes] = {
     "a value cut off": value(member("a", gets=ALL))[:-1],
     "bytes behind the value": value(member("a", gets=ALL)) + b"\0" * 1_000,
     "an assignment that lies": value(
-        replace(
-            member("a"), assignment=encode_assignment(ConsumerAssignment(0, ALL))[:6] + b"\x7f\xff\xff\xff"
+        member("a")._replace(
+            assignment=encode_assignment(ConsumerAssignment(0, ALL))[:6] + b"\x7f\xff\xff\xff"
         )
     ),
-    "a subscription that lies": value(replace(member("a", gets=ALL), subscription=b"\0\3\x7f\xff\xff\xff")),
-    "a subscription of -1": value(replace(member("a", gets=ALL), subscription=b"\xff\xff")),
+    "a subscription that lies": value(member("a", gets=ALL)._replace(subscription=b"\0\3\x7f\xff\xff\xff")),
+    "a subscription of -1": value(member("a", gets=ALL)._replace(subscription=b"\xff\xff")),
 }
 """Values in the middle of a group's life that do not decode, or have a member that does not decode."""
 
@@ -102,12 +102,12 @@ DECODABLE: dict[str, bytes] = {
     "a member twice": value(member("a", gets=LOW), member("a", gets=HIGH)),
     "an instance twice": value(member("a", gets=LOW, instance="i"), member("b", gets=HIGH, instance="i")),
     "names without letters": value(
-        replace(member("", ("",), gets={"": [0]}, instance=""), client_id="", client_host=""),
+        member("", ("",), gets={"": [0]}, instance="")._replace(client_id="", client_host=""),
         protocol="",
         leader="",
     ),
     "long names": value(
-        replace(member(LONG, (LONG,), gets={LONG: [0]}, instance=LONG), client_id=LONG, client_host=LONG),
+        member(LONG, (LONG,), gets={LONG: [0]}, instance=LONG)._replace(client_id=LONG, client_host=LONG),
         protocol=LONG,
     ),
     "a long protocol type": value(member("a", gets=ALL), protocol_type=LONG),
@@ -158,9 +158,9 @@ def forged() -> Log:
         log.append(key, value(member("a", gets=ALL)))
     for name in ("", LONG, *NAMES.values()):
         log.generation(
-            name, 1, replace(member(name, (name,), gets={name: [0]}, instance=name), client_id=name)
+            name, 1, member(name, (name,), gets={name: [0]}, instance=name)._replace(client_id=name)
         )
-        log.generation(name, 2, replace(member(name, gets=ALL, instance=name), client_id=name), protocol=name)
+        log.generation(name, 2, member(name, gets=ALL, instance=name)._replace(client_id=name), protocol=name)
     for number in (LEAST, -1, 0, MOST):
         of_kip848 = f"epoch {number}"
         log.describes(of_kip848, "m", new_member())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 
@@ -145,7 +144,7 @@ def test_what_does_not_decode_is_counted_by_part_and_told_once_for_each_group() 
         log.append(key, b"\x7f\xff")
         log.append(key, b"")
         odd = member("m")
-        log.generation(name, 5, replace(odd, subscription=b"\0"), member("n", gets=ALL))
+        log.generation(name, 5, odd._replace(subscription=b"\0"), member("n", gets=ALL))
     log.append(b"\0\2\0\x7f", b"short")
     log.append(None, b"")
     log.append(b"\0\x63", b"of a newer broker")

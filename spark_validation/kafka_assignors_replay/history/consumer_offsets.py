@@ -1,16 +1,14 @@
 """Records of `__consumer_offsets`: the keys of all of them, and the value that keeps a classic group.
 
-A **key** begins with an int16 that says what kind of record it is; the schemas are the `*Key.json` files in
+A **key** begins with an int16, the kind of the record; the schemas are the `*Key.json` files in
 group-coordinator/src/main/resources/common/message of apache/kafka, and the numbers those of
 `CoordinatorRecordType` in Kafka 4.4. A record without a value is a tombstone: what its key names is gone.
-The value's own version is in the value. The values of groups under KIP-848 are in `kip848_records`.
 
-**GroupMetadataValue** is one generation of a classic group. Schema: `GroupMetadataValue.json` in the same
-place. Version 1 added the rebalance timeout, version 2 the time of the last change of state, version 3
-static membership, and version 4 is the first flexible one: lengths become varints, and every struct ends in
-tagged fields, which a later broker may add without raising the version (KIP-915). Unknown ones are skipped.
-A version above 4 may have any layout, so it is refused. Subscription and assignment of a member stay bytes:
-their format depends on `protocol_type`, and they may be broken without the record being broken.
+**GroupMetadataValue** is one generation of a classic group. Version 4 is the first flexible one: lengths
+become varints, and every struct ends in tagged fields, which a later broker may add without raising the
+version (KIP-915). Unknown ones are skipped. A version above 4 may have any layout, so it is refused.
+Subscription and assignment of a member stay bytes: their format depends on `protocol_type`, and they may be
+broken without the record being broken.
 """
 
 from __future__ import annotations
@@ -18,9 +16,17 @@ from __future__ import annotations
 import base64
 import enum
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-from kafka_assignors.wire.reader import Reader
+from kafka_assignors.wire.reader import Names, Reader
+
+_int16 = struct.Struct(">h").unpack_from
+_int32 = struct.Struct(">i").unpack_from
+_int64 = struct.Struct(">q").unpack
+
+_NULL = b"\xff\xff"
+_NO_NAMES = Names()
 
 
 class RecordReader(Reader):
@@ -28,23 +34,69 @@ class RecordReader(Reader):
 
     __slots__ = ()
 
+    def __init__(self, data: bytes | bytearray | memoryview, subject: str, *, flexible: bool = False) -> None:
+        super().__init__(data, subject, names=_NO_NAMES, flexible=flexible)
+
     def int64(self, field: str) -> int:
-        (value,) = struct.unpack(">q", self.raw(field, 8))
-        return int(value)
+        value: int = _int64(self.raw(field, 8))[0]
+        return value
 
     def uuid(self, field: str) -> str:
         """An identifier as Kafka prints it: URL-safe base64 without padding."""
         return base64.urlsafe_b64encode(self.raw(field, 16)).rstrip(b"=").decode("ascii")
+
+    def version(self, newest: int) -> int:
+        """The version of the schema, with which a value begins; refused if it is not known."""
+        version = self.int16("version")
+        if not 0 <= version <= newest:
+            known = f"versions 0 to {newest}" if newest else f"version {newest}"
+            raise self.error("version", 0, f"{version} is not known: this reads {known}")
+        return version
 
     def skip_tagged_fields(self) -> None:
         """Tagged fields that this version does not know: read over, within their bounds."""
         for _ in self.tagged_fields("tagged_fields"):
             pass
 
+    def last_members(self, version: int) -> tuple[GroupMember, ...] | None:
+        """The members of a version that is not flexible, which end the data.
 
-_KEY_SUBJECT = "record key"
-_OFFSET_COMMIT_TYPES = (0, 1)
-_GROUP_METADATA_TYPE = 2
+        None if they are anything else, and then nothing has been read: the caller reads field by field and
+        meets the error.
+        """
+        data, at = self._data, self._position + 4
+
+        def take(length: Callable[[bytes, int], tuple[Any, ...]], size: int) -> bytes:
+            nonlocal at
+            begin = at + size
+            at = begin + length(data, at)[0]
+            if at < begin:
+                raise ValueError
+            return data[begin:at]
+
+        members: list[GroupMember] = []
+        try:
+            for _ in range(_int32(data, at - 4)[0]):
+                member_id, instance_id, rebalance_ms = take(_int16, 2).decode(), None, -1
+                if version >= 3:
+                    if data.startswith(_NULL, at):
+                        at += len(_NULL)
+                    else:
+                        instance_id = take(_int16, 2).decode()
+                client_id, client_host = take(_int16, 2).decode(), take(_int16, 2).decode()
+                if version >= 1:
+                    rebalance_ms = _int32(data, at)[0]
+                    at += 4
+                session_ms = _int32(data, at)[0]
+                at += 4
+                said = (session_ms, take(_int32, 4), take(_int32, 4), rebalance_ms, instance_id)
+                members.append(GroupMember(member_id, client_id, client_host, *said))
+        except (struct.error, ValueError):
+            return None
+        if at != self._end:
+            return None
+        self._position = at
+        return tuple(members)
 
 
 class ConsumerGroupRecord(enum.IntEnum):
@@ -59,19 +111,7 @@ class ConsumerGroupRecord(enum.IntEnum):
     REGULAR_EXPRESSION = 16
 
 
-PART_OF = {
-    ConsumerGroupRecord.MEMBER_METADATA: "member_id",
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: "member_id",
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: "member_id",
-    ConsumerGroupRecord.REGULAR_EXPRESSION: "regular_expression",
-}
-"""The field after the group in a key, for the kinds that have one."""
-
-_CONSUMER_GROUP_TYPES = frozenset(ConsumerGroupRecord)
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetCommitKey:
+class OffsetCommitKey(NamedTuple):
     """A committed offset; `type` is 1, or 0 for records from before Kafka 0.9."""
 
     group: str
@@ -80,15 +120,13 @@ class OffsetCommitKey:
     type: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadataKey:
+class GroupMetadataKey(NamedTuple):
     """A generation of a group under the classic protocol."""
 
     group: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupKey:
+class ConsumerGroupKey(NamedTuple):
     """A part of a group under the KIP-848 protocol; `member_id` is None where it is not about one member.
 
     `regular_expression` is None except in a record about the topics that it matches.
@@ -100,8 +138,7 @@ class ConsumerGroupKey:
     regular_expression: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownKey:
+class UnknownKey(NamedTuple):
     """None of the above: share and streams groups, or a newer kind."""
 
     type: int
@@ -112,30 +149,35 @@ RecordKey = OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | UnknownKey
 
 def decode_key(data: bytes | bytearray | memoryview) -> RecordKey:
     """The decoded key; `ProtocolError` if the bytes do not follow their schema."""
-    reader = Reader(data, _KEY_SUBJECT)
+    reader = RecordReader(data, "record key")
     kind = reader.int16("type")
     key: RecordKey
-    if kind in _OFFSET_COMMIT_TYPES:
+    last = "group"
+    if kind in (0, 1):
         key = OffsetCommitKey(reader.string("group"), reader.string("topic"), reader.int32("partition"), kind)
-        reader.finish("partition")
-    elif kind == _GROUP_METADATA_TYPE:
+        last = "partition"
+    elif kind == 2:
         key = GroupMetadataKey(reader.string("group"))
-        reader.finish("group")
-    elif kind in _CONSUMER_GROUP_TYPES:
-        record = ConsumerGroupRecord(kind)
-        group, part = reader.string("group_id"), PART_OF.get(record)
-        key = ConsumerGroupKey(record, group, **({part: reader.string(part)} if part else {}))
-        reader.finish(part or "group_id")
+    elif kind in (3, 4, 6):
+        key = ConsumerGroupKey(ConsumerGroupRecord(kind), reader.string("group_id"))
+        last = "group_id"
+    elif kind in (5, 7, 8):
+        last = "member_id"
+        key = ConsumerGroupKey(ConsumerGroupRecord(kind), reader.string("group_id"), reader.string(last))
+    elif kind == 16:
+        last = "regular_expression"
+        group = reader.string("group_id")
+        key = ConsumerGroupKey(ConsumerGroupRecord(kind), group, regular_expression=reader.string(last))
     else:
-        key = UnknownKey(kind)
+        return UnknownKey(kind)
+    reader.finish(last)
     return key
 
 
 def string_hash(text: str) -> int:
     """Java's `String.hashCode()`, as an unsigned number of 32 bits; it runs over UTF-16 code units."""
-    units = text.encode("utf-16-le", "surrogatepass")
     value = 0
-    for (unit,) in struct.iter_unpack("<H", units):
+    for (unit,) in struct.iter_unpack("<H", text.encode("utf-16-le", "surrogatepass")):
         value = (31 * value + unit) & 0xFFFFFFFF
     return value
 
@@ -151,16 +193,14 @@ def group_partition(group: str, partitions: int) -> int:
 
 
 _NEWEST_VERSION = 4
-
 _FIRST_FLEXIBLE_VERSION = 4
-_GROUP_SUBJECT = "group metadata"
+
 # Three strings, the session timeout and two byte arrays, in version 0.
 _SMALLEST_MEMBER_BYTES = 2 + 2 + 2 + 4 + 4 + 4
 _SMALLEST_FLEXIBLE_MEMBER_BYTES = 4 * 1 + 2 * 4 + 2 * 1 + 1
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(NamedTuple):
     """A member of a stored generation.
 
     `rebalance_timeout_ms` is -1 before version 1; coordinators use the session timeout then. `instance_id`
@@ -177,8 +217,7 @@ class GroupMember:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMetadata:
+class GroupMetadata(NamedTuple):
     """A stored generation; an empty group has no members, and no protocol or leader.
 
     `state_timestamp_ms` is milliseconds since the epoch, -1 where it is unknown and before version 2.
@@ -195,44 +234,32 @@ class GroupMetadata:
 
 def decode_group_metadata(data: bytes | bytearray | memoryview) -> GroupMetadata:
     """The generation in the value of a record; `ProtocolError` if the bytes do not follow the schema."""
-    reader = RecordReader(data, _GROUP_SUBJECT)
-    version = reader.int16("version")
-    if not 0 <= version <= _NEWEST_VERSION:
-        raise reader.error(
-            "version", 0, f"{version} is not known: this reads versions 0 to {_NEWEST_VERSION}"
-        )
-    reader.flexible = version >= _FIRST_FLEXIBLE_VERSION
+    reader = RecordReader(data, "group metadata")
+    version = reader.version(_NEWEST_VERSION)
+    flexible = reader.flexible = version >= _FIRST_FLEXIBLE_VERSION
     protocol_type = reader.string("protocol_type")
     generation = reader.int32("generation")
-    protocol = reader.nullable_string("protocol")
-    leader = reader.nullable_string("leader")
+    protocol, leader = reader.nullable_string("protocol"), reader.nullable_string("leader")
     state_timestamp_ms = reader.int64("current_state_timestamp") if version >= 2 else -1
-    smallest = _SMALLEST_FLEXIBLE_MEMBER_BYTES if reader.flexible else _SMALLEST_MEMBER_BYTES
-    members = tuple([_read_member(reader, version) for _ in reader.items("members", smallest)])
-    if reader.flexible:
-        reader.skip_tagged_fields()
-    reader.finish("tagged_fields" if reader.flexible else "members")
+    members = None if flexible else reader.last_members(version)
+    if members is None:
+        smallest = _SMALLEST_FLEXIBLE_MEMBER_BYTES if flexible else _SMALLEST_MEMBER_BYTES
+        members = tuple([_read_member(reader, version) for _ in reader.items("members", smallest)])
+        if flexible:
+            reader.skip_tagged_fields()
+        reader.finish("tagged_fields" if flexible else "members")
     return GroupMetadata(version, protocol_type, generation, protocol, leader, members, state_timestamp_ms)
 
 
 def _read_member(reader: RecordReader, version: int) -> GroupMember:
     member_id = reader.string("member_id")
     instance_id = reader.nullable_string("group_instance_id") if version >= 3 else None
-    client_id = reader.string("client_id")
-    client_host = reader.string("client_host")
+    client_id, client_host = reader.string("client_id"), reader.string("client_host")
     rebalance_timeout_ms = reader.int32("rebalance_timeout") if version >= 1 else -1
     session_timeout_ms = reader.int32("session_timeout")
-    subscription = reader.byte_array("subscription")
-    assignment = reader.byte_array("assignment")
+    data = reader.byte_array("subscription"), reader.byte_array("assignment")
     if reader.flexible:
         reader.skip_tagged_fields()
     return GroupMember(
-        member_id,
-        client_id,
-        client_host,
-        session_timeout_ms,
-        subscription,
-        assignment,
-        rebalance_timeout_ms,
-        instance_id,
+        member_id, client_id, client_host, session_timeout_ms, *data, rebalance_timeout_ms, instance_id
     )

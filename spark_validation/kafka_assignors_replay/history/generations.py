@@ -112,8 +112,7 @@ class LifeFold:
             seen.problem = TORN if self.torn else seen.problem
             seen.clock_back = not self.torn and before is not None and timestamp < before
             if classic:
-                seen.protocol_type, seen.version = event.protocol_type, event.version
-                seen.leader, seen.reason = event.leader, event.reason
+                seen.reason = event.reason
                 seen.value_bytes = len(record.value or b"")
             else:
                 seen.protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -157,15 +156,19 @@ class LifeFold:
         elif event.kind is RecordKind.TOMBSTONE:
             self.epochs.classic_tombstone()
             yield None
-        elif event.kind in (RecordKind.GENERATION, RecordKind.EMPTY) and event.generation is not None:
+        elif event.metadata is not None:
+            metadata, has_members = event.metadata, event.kind is RecordKind.GENERATION
             yield Generation(
                 timestamp,
-                event.generation,
-                {member.member_id: member for member in event.members},
-                event.protocol or "",
-                empty=event.kind is RecordKind.EMPTY,
-                starts_late=event.generation > 1,
-                continues=self.epochs.classic(event.generation, event.kind is RecordKind.GENERATION),
+                metadata.generation,
+                event.members,
+                metadata.protocol or "",
+                empty=not has_members,
+                starts_late=metadata.generation > 1,
+                continues=self.epochs.classic(metadata.generation, has_members),
+                protocol_type=metadata.protocol_type,
+                version=metadata.version,
+                leader=metadata.leader,
             )
 
 

@@ -1,15 +1,5 @@
 """One record of `__consumer_offsets`, decoded: its kind, its group, its content and its time.
 
-The kinds of records:
-
-* A key of version 2 is a classic group. Its value is one *generation*, written when the leader's assignment
-  arrived. A value without members is an empty group, a missing value (a tombstone) the end of a group: later
-  records under the same name are another incarnation.
-* Keys of versions 3 to 8 and 16 belong to groups of the consumer group protocol (KIP-848). Each is about one
-  of many facts, and `history.kip848_fold` makes generations of them. Their relatives (share and streams
-  groups) are recognised and counted.
-* Versions 0 and 1 are offset commits, which the replay ignores.
-
 No function that decodes raises: a record that does not decode becomes an event with the reason, so that one
 record does not end a run over a billion.
 
@@ -32,8 +22,8 @@ from kafka_assignors.wire import Names, ProtocolError, decode_assignment, decode
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
     GroupMetadata,
-    GroupMetadataKey,
     OffsetCommitKey,
+    UnknownKey,
     decode_group_metadata,
     decode_key,
 )
@@ -52,12 +42,12 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 class RecordKind(str, enum.Enum):
     """What a record of the topic is."""
 
-    GENERATION = "generation"
-    EMPTY = "empty"
-    TOMBSTONE = "tombstone"
-    KIP848 = "kip848"
+    GENERATION = "generation"  # of a classic group, written when the leader's assignment arrived
+    EMPTY = "empty"  # a generation without members
+    TOMBSTONE = "tombstone"  # the end of a classic group: later records are another incarnation
+    KIP848 = "kip848"  # one of many facts of a group; `history.kip848_fold` makes generations of them
     OFFSET_COMMIT = "offset-commit"
-    OTHER = "other"
+    OTHER = "other"  # of share and streams groups
     UNDECODABLE = "undecodable"
 
 
@@ -99,20 +89,16 @@ class MemberRecord:
 class DecodedRecord:
     """A decoded record. `reason` is set where it, or a member in it, does not decode.
 
-    `version` is that of the GroupMetadata value. Members that do not decode are not among `members`.
-    `part` is the key of a record of a KIP-848 group, also if its value does not decode, and `said` is that
-    value.
+    `metadata` is the value of a classic generation, and `members` are those of a consumer group that decode,
+    by member id. `part` is the key of a record of a KIP-848 group, also if its value does not decode, and
+    `said` is that value.
     """
 
     kind: RecordKind
     group: str | None = None
     reason: str | None = None
-    protocol_type: str | None = None
-    version: int | None = None
-    generation: int | None = None
-    protocol: str | None = None
-    leader: str | None = None
-    members: tuple[MemberRecord, ...] = ()
+    metadata: GroupMetadata | None = None
+    members: dict[str, MemberRecord] = field(default_factory=dict)
     part: ConsumerGroupKey | None = None
     said: ConsumerGroupValue | None = None
 
@@ -136,7 +122,6 @@ def group_of(key: bytes | None) -> bytes | None:
     return key[4 : 4 + int.from_bytes(key[2:4], "big")]
 
 
-@dataclass(slots=True)
 class MemberDecoder:
     """Decodes the members of consecutive generations, most of which repeat bytes of the generation before.
 
@@ -144,50 +129,51 @@ class MemberDecoder:
     object, so readers must not change them.
     """
 
-    _claims: dict[tuple[str, bytes], Member] = field(default_factory=dict)
-    _assigned: dict[bytes, TopicPartitions] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._claims: dict[tuple[str, bytes], tuple[Member, tuple[str, ...]]] = {}  # with the sorted topics
+        self._assigned: dict[bytes, TopicPartitions] = {}
 
-    def decode(self, metadata: GroupMetadata) -> tuple[list[MemberRecord], list[str]]:
+    def decode(self, metadata: GroupMetadata) -> tuple[dict[str, MemberRecord], list[str]]:
         """The members of a consumer group that decode, and the reasons why others do not."""
-        members: list[MemberRecord] = []
+        members: dict[str, MemberRecord] = {}
         reasons: list[str] = []
-        claims, assigned = self._claims, self._assigned
+        old_claims, old_assigned = self._claims, self._assigned
         self._claims, self._assigned = {}, {}
+        claims, assigned = self._claims, self._assigned
         if metadata.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return members, reasons
         protocol, names = metadata.protocol or "", Names()
-        for member in metadata.members:
-            key, stored = (protocol, member.subscription), member.assignment
+        sorted_topics: dict[frozenset[str], tuple[str, ...]] = {}
+        for id, client_id, host, _, subscription, stored, _, instance_id in metadata.members:
+            key = protocol, subscription
             try:
-                said = self._claims.get(key) or claims.get(key)
-                if said is None:
-                    said = decode_member(protocol, member.member_id, member.subscription, names=names)
-                self._claims[key] = said
-                if stored not in self._assigned:
-                    share = assigned.get(stored)
-                    # The record of a member that the leader left out has no bytes.
+                claim = claims.get(key) or old_claims.get(key)
+                if claim is None:
+                    said = decode_member(protocol, id, subscription, names=names)
+                    topics = sorted_topics.get(said.topics)
+                    if topics is None:
+                        topics = sorted_topics[said.topics] = tuple(sorted(said.topics))
+                    claim = said, topics
+                claims[key] = claim
+                share = assigned.get(stored)
+                if share is None:
+                    share = old_assigned.get(stored)
                     if share is None:
+                        # The record of a member that the leader left out has no bytes.
                         share = decode_assignment(stored).partitions if stored else {}
-                    self._assigned[stored] = share
+                    assigned[stored] = share
             except ProtocolError as error:
                 reasons.append(str(error))
                 continue
-            members.append(
-                MemberRecord(
-                    member_id=member.member_id,
-                    instance_id=member.instance_id,
-                    rack=said.rack,
-                    client_id=member.client_id,
-                    client_host=member.client_host,
-                    version=int.from_bytes(member.subscription[:2], "big"),
-                    topics=tuple(sorted(said.topics)),
-                    owned=said.owned,
-                    owned_generation=said.generation,
-                    revoked=said.revoked,
-                    assigned=self._assigned[stored],
-                )
-            )
+            said, topics = claim
+            version = int.from_bytes(subscription[:2], "big")
+            claimed = (version, said.owned, said.generation, said.revoked)
+            members[id] = MemberRecord(id, instance_id, said.rack, client_id, host, topics, share, *claimed)
         return members, reasons
+
+
+_decode_key = lru_cache(maxsize=64)(decode_key)
+"""The records of a group come one after the other, and most have the key of the one before."""
 
 
 def decode_record(
@@ -196,42 +182,26 @@ def decode_record(
     """Decode a record's key and value. Consecutive records of a group share `members`."""
     if key is None:
         return DecodedRecord(RecordKind.UNDECODABLE, reason="key: is null")
+    part, group = None, None
     try:
-        decoded = decode_key(key)
-    except ProtocolError as error:
-        return DecodedRecord(RecordKind.UNDECODABLE, reason=str(error))
-    if isinstance(decoded, OffsetCommitKey):
-        return DecodedRecord(RecordKind.OFFSET_COMMIT, decoded.group)
-    if isinstance(decoded, ConsumerGroupKey):
-        try:
-            said = None if value is None else decode_consumer_group_value(decoded.type, value)
-        except ProtocolError as error:
-            return DecodedRecord(RecordKind.UNDECODABLE, decoded.group, str(error), part=decoded)
-        return DecodedRecord(RecordKind.KIP848, decoded.group, part=decoded, said=said)
-    if not isinstance(decoded, GroupMetadataKey):
-        return DecodedRecord(RecordKind.OTHER)
-    if value is None:
-        return DecodedRecord(RecordKind.TOMBSTONE, decoded.group)
-    return _generation(decoded.group, value, members or MemberDecoder())
-
-
-def _generation(group: str, value: bytes, decoder: MemberDecoder) -> DecodedRecord:
-    try:
+        decoded = _decode_key(key)
+        if isinstance(decoded, UnknownKey):
+            return DecodedRecord(RecordKind.OTHER)
+        group = decoded.group
+        if isinstance(decoded, OffsetCommitKey):
+            return DecodedRecord(RecordKind.OFFSET_COMMIT, group)
+        if isinstance(decoded, ConsumerGroupKey):
+            part = decoded
+            said = None if value is None else decode_consumer_group_value(part.type, value)
+            return DecodedRecord(RecordKind.KIP848, group, part=part, said=said)
+        if value is None:
+            return DecodedRecord(RecordKind.TOMBSTONE, group)
         metadata = decode_group_metadata(value)
     except ProtocolError as error:
-        return DecodedRecord(RecordKind.UNDECODABLE, group, str(error))
-    members, reasons = decoder.decode(metadata)
-    return DecodedRecord(
-        kind=RecordKind.GENERATION if metadata.members else RecordKind.EMPTY,
-        group=group,
-        reason="; ".join(reasons) or None,
-        protocol_type=metadata.protocol_type,
-        version=metadata.version,
-        generation=metadata.generation,
-        protocol=metadata.protocol,
-        leader=metadata.leader,
-        members=tuple(members),
-    )
+        return DecodedRecord(RecordKind.UNDECODABLE, group, str(error), part=part)
+    kind = RecordKind.GENERATION if metadata.members else RecordKind.EMPTY
+    found, reasons = (members or MemberDecoder()).decode(metadata)
+    return DecodedRecord(kind, group, "; ".join(reasons) or None, metadata, found)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
