@@ -1,33 +1,25 @@
 """The engines that run a replay: their interface, the choice of one, and the check of its result.
 
-An engine passes the records of each group to `history.group_fold.fold_sorted`, and collects the outputs.
-Spark replays a history of any size, also on a cluster; the local engine runs the same function in a few
-processes of this machine, with pyarrow alone. Both give the same figures.
+An engine passes the records of each group to `history.group_fold.fold_sorted`, and collects the outputs:
+Spark for a history of any size, the local engine in a few processes of this machine, with pyarrow alone.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.util
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from kafka_assignors_replay.history.group_fold import Detail, FoldWork, SortedRow, fold_sorted, read_detail
+from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted, read_detail
 from kafka_assignors_replay.history.records import group_bytes
-from kafka_assignors_replay.history.sums import (
-    GroupSums,
-    churn_of,
-    culprits_of,
-    group_summary,
-    truth_of,
-    verdicts_of,
-)
+from kafka_assignors_replay.history.sums import GroupSums, values_of
 from kafka_assignors_replay.history_files import table_on_disk
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, SampleCheck, to_json
 
@@ -88,7 +80,7 @@ class Engine(Protocol):
         ...
 
 
-@contextlib.contextmanager
+@contextmanager
 def disk_errors() -> Iterator[None]:
     """Explain an error of the disk for temporary files."""
     try:
@@ -101,7 +93,7 @@ def disk_errors() -> Iterator[None]:
         ) from None
 
 
-@contextlib.contextmanager
+@contextmanager
 def temporary_folder() -> Iterator[str]:
     with disk_errors():
         folder = tempfile.mkdtemp(prefix="kafka-assignors-")
@@ -165,11 +157,7 @@ def _has_session() -> bool:
 
 
 def open_engine(
-    name: str,
-    options: ReplayOptions,
-    damaged: frozenset[Path],
-    on_tasks: OnTasks,
-    closing: contextlib.ExitStack,
+    name: str, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
 ) -> Engine:
     """The engine of this name, until `closing` ends. It leaves out the `damaged` files, and calls `on_tasks`
     as tasks end."""
@@ -216,8 +204,7 @@ def check_sample(
         assert group is not None
         assert sums is not None
         assert packed is not None
-        here = dict(_leaves(_values(sums, read_detail(packed))))
-        there = dict(_leaves(_values(of_engine[sums.group], read_detail(details[group]))))
+        here, there = _values(sums, packed), _values(of_engine[sums.group], details[group])
         if differing := [place for place in here | there if here.get(place) != there.get(place)]:
             first = differing[0]
             raise ReplayError(
@@ -230,23 +217,17 @@ def check_sample(
     return SampleCheck(tuple(groups), rows)
 
 
-def _values(sums: GroupSums, detail: Detail) -> dict[str, Any]:
-    """Everything that a result has of the group."""
-    verdicts = {
-        f"{each.mode.value}, strategy {each.strategy!r}": to_json(each) for each in verdicts_of([sums])
-    }
-    for verdict in verdicts.values():
+def _values(sums: GroupSums, packed: bytes) -> dict[str, Any]:
+    """Everything that a result has of the group, by its place."""
+    detail = read_detail(packed)
+    values = {**values_of([sums]), "rows": sums.rows, "timeline": detail.timeline, "owners": detail.ownership}
+    found = to_json(values)
+    found["churn"] = {each["cause"]: each["generations"] for each in found["churn"]}
+    found["verdicts"] = {f"{each['mode']}, strategy {each['strategy']!r}": each for each in found["verdicts"]}
+    for verdict in found["verdicts"].values():
         # The error text of a user's strategy may differ in each run, for example by the address of an object.
         verdict["failures"] = sorted(each.partition(":")[0] for each in verdict["failures"])
-    return {
-        **verdicts,
-        "the group": {**to_json(group_summary(sums)), "rows": sums.rows},
-        "the causes": {each.cause: each.generations for each in churn_of([sums])},
-        "the culprits": to_json(culprits_of([sums])),
-        "the accuracy check": to_json(truth_of([sums])),
-        **{f"{mode}, {name!r}, rebalances": to_json(rows) for (mode, name), rows in detail.timeline.items()},
-        "the owners": to_json(detail.ownership),
-    }
+    return dict(_leaves(found))
 
 
 def _leaves(value: Any, *place: str) -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,6 @@ that of a file's other columns and of a few generations, for a history and a gro
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import multiprocessing
 import os
@@ -22,6 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from kafka_assignors_replay.history.records import group_bytes, group_of, is_com
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import catalogue_rows, read_records, record_files
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
-from kafka_assignors_replay.schemas import SORTED, TABLES, record_batch
+from kafka_assignors_replay.schemas import RAW, SORTED, TABLES, record_batch
 
 _FILES = 64
 
@@ -92,15 +92,10 @@ class LocalEngine:
     """See `engine.Engine`."""
 
     def __init__(
-        self,
-        options: ReplayOptions,
-        damaged: frozenset[Path],
-        on_tasks: OnTasks,
-        closing: contextlib.ExitStack,
+        self, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
     ) -> None:
-        assert options.path is not None
         self._options, self._damaged, self._on_tasks = options, damaged, on_tasks
-        self._path = options.path
+        self._path = options.path or ""
         self._folder = closing.enter_context(temporary_folder())
         self._records = ArrowFiles(self._folder, "records", SORTED)
 
@@ -109,15 +104,14 @@ class LocalEngine:
         partitions: dict[bytes | None, int] = {}
         torn: set[bytes | None] = set()
         counts: Counter[str] = Counter()
-        misplaced: Counter[str] = Counter()
         with disk_errors():
             for rows in self._read(counts):
                 records, places = defaultdict(list), defaultdict(list)
                 for row in rows:
                     group, partition, offset, key, micros, value = row
-                    misplaced["partition"] += partition is None or partition < 0
-                    misplaced["offset"] += offset is None or offset < 0
-                    misplaced["timestamp"] += micros is None
+                    counts["partition"] += partition is None or partition < 0
+                    counts["offset"] += offset is None or offset < 0
+                    counts["timestamp"] += micros is None
                     records[_hash(group)].append(row)
                     if group is not None and partitions.setdefault(group, partition) != partition:
                         torn.add(group)
@@ -127,7 +121,7 @@ class LocalEngine:
                 contents.write(places)
             self._records.close()
             contents.close()
-        if any(misplaced.values()):
+        if misplaced := {name: count for name, count in counts.items() if name in RAW.names and count}:
             return Survey(misplaced=misplaced)
         collided = frozenset(_collided(contents))
         return Survey(frozenset(torn), collided, commits=counts["commits"], others=counts["others"])
@@ -158,8 +152,8 @@ class LocalEngine:
             os.makedirs(f"{tables}/{name}")
         numbers = self._records.written()
         self._on_tasks(0, len(numbers))
-        tasks = [(self._records.paths[each], self._detail(each), tables) for each in numbers]
-        for done, sums in enumerate(_in_processes(work, tasks), start=1):
+        files = [(self._records.paths[number], self._detail(number)) for number in numbers]
+        for done, sums in enumerate(_in_processes(work, tables, files), start=1):
             self._on_tasks(done, len(numbers))
             yield from sums
 
@@ -204,22 +198,23 @@ def _collided(contents: ArrowFiles) -> Iterator[tuple[int, int]]:
 _ENDS_S = 10.0
 """How long a process may take to end after the pool is broken."""
 
-_Task = tuple[str, str, str | None]
-"""The file of records, the file for details, and the folder for tables."""
-
 _work: FoldWork
 
 
-def _in_processes(work: FoldWork, tasks: list[_Task]) -> Iterator[list[GroupSums]]:
-    """The sums of each task, in any order. `ReplayError` if a process ends: a strategy of a user may end it,
-    so that it never runs in this one."""
+def _in_processes(
+    work: FoldWork, tables: str | None, files: list[tuple[str, str]]
+) -> Iterator[list[GroupSums]]:
+    """The sums of the groups of each file, in any order. `files` are of records, with one for their details.
+
+    `ReplayError` if a process ends: a strategy of a user may end it, so that it never runs in this one.
+    """
     others, own = set(multiprocessing.active_children()), set()
     spawn = multiprocessing.get_context("spawn")
-    processes = max(1, min(os.cpu_count() or 1, len(tasks)))
+    processes = max(1, min(os.cpu_count() or 1, len(files)))
     with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
         try:
             with _alone():
-                folded = [pool.submit(_fold_file, *task) for task in tasks]
+                folded = [pool.submit(_fold_file, tables, *each) for each in files]
             own = set(multiprocessing.active_children()) - others
             for done in as_completed(folded):
                 yield done.result()
@@ -238,7 +233,7 @@ def _in_processes(work: FoldWork, tasks: list[_Task]) -> Iterator[list[GroupSums
             raise
 
 
-@contextlib.contextmanager
+@contextmanager
 def _alone() -> Iterator[None]:
     """Processes that start here neither run the main program of this one again, nor take its Ctrl-C."""
     main, handler = sys.modules["__main__"], signal.getsignal(signal.SIGINT)
@@ -263,11 +258,11 @@ def _begin(work: FoldWork) -> None:
     gc.set_threshold(OBJECTS)
 
 
-def _fold_file(records: str, details: str, tables: str | None) -> list[GroupSums]:
+def _fold_file(tables: str | None, records: str, details: str) -> list[GroupSums]:
     found: list[GroupSums] = []
     packed: dict[bytes | None, bytes] = {}
     writers: dict[str, pq.ParquetWriter] = {}
-    with contextlib.ExitStack() as closing:
+    with ExitStack() as closing:
         for group, rows, sums, detail in fold_sorted(_sorted(records), _work):
             for name, own in rows.items() if tables is not None else ():
                 if name not in writers:

@@ -35,16 +35,7 @@ from kafka_assignors_replay.history.generations import MOST_PARTITIONS
 from kafka_assignors_replay.history.group_fold import FoldWork, read_detail
 from kafka_assignors_replay.history.records import group_bytes
 from kafka_assignors_replay.history.strategy_guard import StrategyGuard, ended_in
-from kafka_assignors_replay.history.sums import (
-    GroupSums,
-    churn_of,
-    culprits_of,
-    group_summary,
-    history_of,
-    truth_of,
-    undecodable_of,
-    verdicts_of,
-)
+from kafka_assignors_replay.history.sums import GroupSums, history_of, undecodable_of, values_of
 from kafka_assignors_replay.history_files import DamagedError, catalogue_of, damaged_files
 from kafka_assignors_replay.report.findings import PLOTTED_GROUPS, find, reasons_not_replayed
 from kafka_assignors_replay.result import (
@@ -159,7 +150,11 @@ def _replay_history(
         opened = open_engine(choice.name, options, left_out, phases.tasks, closing)
         phases.begin()
         survey = opened.survey()
-        _require_places(survey, options)
+        for name, count in survey.misplaced.items():
+            raise ReplayError(
+                f"{options.path}: column {name} is null, negative or too large in {count} records; give the "
+                "partition, offset and timestamp of each record as a consumer reads them"
+            )
         work = FoldWork(
             catalogue=catalogue_of(opened.catalogue_rows()),
             strategies=options.strategies,
@@ -174,21 +169,17 @@ def _replay_history(
         phases.begin()
         everything = sorted(opened.run(work), key=_place)
         named = [sums for sums in everything if sums.facts.seen]
-        groups = tuple(map(group_summary, named))
-        _require_rebalances(options, survey, everything, groups)
+        values = values_of(named)
+        _require_rebalances(options, survey, everything, values["groups"])
         phases.begin()
         sample = check_sample(opened, work, named, draw(named, options.sample_groups, options.sample_seed))
         phases.begin()
         result = ReplayResult(
             options=options,
             history=history_of(options.path, everything, survey.others),
-            groups=groups,
-            verdicts=verdicts_of(named),
+            **values,
             timeline=(),
             ownership=(),
-            churn=churn_of(named),
-            culprits=culprits_of(named),
-            truth=truth_of(named),
             sample=sample,
             undecodable=undecodable_of(everything),
             warnings=_without_weights(options),
@@ -281,10 +272,8 @@ def _check(options: ReplayOptions) -> None:
             f"{elsewhere}: --skip-corrupt is for Parquet on a disk of this machine: copy the history to a "
             "disk, or remove the damaged file that the error names without it"
         )
-    if not options.strategies:
-        raise ReplayError("give at least one strategy to replay")
-    if not options.modes:
-        raise ReplayError("give at least one mode to replay in")
+    if not (options.strategies and options.modes):
+        raise ReplayError("give at least one strategy to replay, and one mode to replay it in")
     for name in options.strategies:
         if name == RECORDED:
             raise ReplayError(
@@ -310,15 +299,6 @@ def _check_folder(folder: Path) -> None:
             f"{folder}: tables of an earlier replay would be replaced here, but it holds something else "
             f"({some_of(others, 3)}): name a folder of their own"
         )
-
-
-def _require_places(survey: Survey, options: ReplayOptions) -> None:
-    for name, count in survey.misplaced.items():
-        if count:
-            raise ReplayError(
-                f"{options.path}: column {name} is null, negative or too large in {count} records; give the "
-                "partition, offset and timestamp of each record as a consumer reads them"
-            )
 
 
 def _require_rebalances(

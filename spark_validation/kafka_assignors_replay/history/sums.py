@@ -325,6 +325,17 @@ def history_of(source: str, everything: Sequence[GroupSums], others: int) -> His
     )
 
 
+def values_of(groups: Sequence[GroupSums]) -> dict[str, Any]:
+    """The fields of a `result.ReplayResult` about groups, which have at least one generation each."""
+    return {
+        "groups": tuple(map(group_summary, groups)),
+        "verdicts": verdicts_of(groups),
+        "churn": churn_of(groups),
+        "culprits": tuple(culprit for sums in groups for _, culprit in sums.worst()),
+        "truth": truth_of(groups),
+    }
+
+
 def undecodable_of(everything: Iterable[GroupSums]) -> tuple[UndecodableRecord, ...]:
     """The first undecodable records, by partition and offset."""
     listed = [each for sums in everything for each in sums.undecodable]
@@ -339,11 +350,6 @@ def churn_of(groups: Iterable[GroupSums]) -> tuple[Churn, ...]:
         for sums in groups
         for cause, count in sorted(sums.churn.items(), key=lambda item: (-item[1], item[0].value))
     )
-
-
-def culprits_of(groups: Iterable[GroupSums]) -> tuple[Culprit, ...]:
-    """The clients and deployments that made each group rebalance most often."""
-    return tuple(culprit for sums in groups for _, culprit in sums.worst())
 
 
 def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:

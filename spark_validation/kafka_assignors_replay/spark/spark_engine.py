@@ -7,12 +7,11 @@ and details are pickles: the version of this package that reads them has written
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import itertools
 import pickle
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from kafka_assignors_replay.engine import OBJECTS, OnTasks, Survey
-from kafka_assignors_replay.history.group_fold import FoldWork, Output, SortedRow, fold_sorted
+from kafka_assignors_replay.history.group_fold import FoldWork, SortedRow, fold_sorted
 from kafka_assignors_replay.history.records import OFFSET_COMMITS, group_bytes
 from kafka_assignors_replay.history.sums import GroupSums
 from kafka_assignors_replay.history_files import rows_by_name
@@ -42,7 +41,7 @@ _MOST_TASKS_A_CORE = 32
 _RECORD_BYTES = 100
 """The bytes that a record counts in addition to its value."""
 
-_OUTPUTS_IN_A_BATCH = 64
+_PLACE = ("partition", "offset", "timestamp")
 
 _OF_GROUPS = [("g", pa.binary()), ("sums", pa.binary()), ("detail", pa.binary())]
 _OF_TABLES = [(name, pa.struct(list(schema))) for name, schema in TABLES.items()]
@@ -54,11 +53,7 @@ class SparkEngine:
     """See `engine.Engine`."""
 
     def __init__(
-        self,
-        options: ReplayOptions,
-        damaged: frozenset[Path],
-        on_tasks: OnTasks,
-        closing: contextlib.ExitStack,
+        self, options: ReplayOptions, damaged: frozenset[Path], on_tasks: OnTasks, closing: ExitStack
     ) -> None:
         assert options.path is not None
         self._options, self._damaged, self._closing = options, damaged, closing
@@ -75,8 +70,7 @@ class SparkEngine:
 
     def survey(self) -> Survey:
         found = self._by_group().collect()[0].asDict()
-        misplaced = {name: found[name] or 0 for name in ("partition", "offset", "timestamp")}
-        if any(misplaced.values()):
+        if misplaced := {name: found[name] for name in _PLACE if found[name]}:
             return Survey(misplaced=misplaced)
         self._bytes = found["bytes"] or 0
         torn = frozenset(bytes(each) for each in found["torn"])
@@ -86,29 +80,24 @@ class SparkEngine:
 
     def _by_group(self) -> DataFrame:
         """One row about all groups."""
-        place = F.col("partition")
-        wrong = {
-            "partition": place.isNull() | (place < 0),
-            "offset": F.col("offset").isNull() | (F.col("offset") < 0),
-            "timestamp": F.col("micros").isNull(),
-        }
         groups = self._rows.groupBy("commit", "g").agg(
-            F.count("*").alias("rows"),
-            F.sum(F.coalesce(F.length("value"), F.lit(0)) + _RECORD_BYTES).alias("bytes"),
-            F.coalesce(F.min(place) != F.max(place), F.lit(False)).alias("several"),
-            *(F.count(F.when(each, 1)).alias(name) for name, each in wrong.items()),
+            F.expr("count(*) AS rows"),
+            F.expr(f"sum(coalesce(length(value), 0) + {_RECORD_BYTES}) AS bytes"),
+            F.expr("coalesce(min(partition) != max(partition), false) AS several"),
+            F.expr("count_if(partition IS NULL OR partition < 0) AS partition"),
+            F.expr("count_if(offset IS NULL OR offset < 0) AS offset"),
+            F.expr("count_if(micros IS NULL) AS timestamp"),
         )
         return groups.agg(
-            F.sum(F.when(F.col("commit"), F.col("rows"))).alias("commits"),
-            *(F.sum(F.when(~F.col("commit"), F.col(name))).alias(name) for name in ("bytes", *wrong)),
-            F.collect_list(F.when(F.col("g").isNotNull() & F.col("several"), F.col("g"))).alias("torn"),
+            F.expr("sum(rows) FILTER (WHERE commit) AS commits"),
+            F.expr("collect_list(g) FILTER (WHERE several) AS torn"),
+            *(F.expr(f"sum({each}) FILTER (WHERE NOT commit) AS {each}") for each in ("bytes", *_PLACE)),
         )
 
     def _collisions(self) -> DataFrame:
         """The places that have different records."""
-        contents = F.xxhash64("micros", "key", "value")
-        records = self._records.withColumn("content", contents)
-        differ = (F.min("content") != F.max("content")).alias("differ")
+        records = self._records.withColumn("content", F.xxhash64("micros", "key", "value"))
+        differ = F.expr("min(content) != max(content) AS differ")
         return records.groupBy("partition", "offset").agg(differ).where("differ").drop("differ")
 
     def catalogue_rows(self) -> tuple[str, list[dict[str, Any]]] | None:
@@ -122,29 +111,21 @@ class SparkEngine:
         rows = self._records.repartition(tasks, "g").sortWithinPartitions(*SORTED.names[:-1])
         self._folded = apply_to_batches(rows, *_fold_batches(work)).persist()
         self._closing.callback(self._folded.unpersist)
-        for row in self._folded.where(F.col("sums").isNotNull()).select("sums").collect():
-            yield pickle.loads(row[0])
+        of_groups = self._folded.where("sums IS NOT NULL").select("sums").toArrow()
+        return map(pickle.loads, of_groups["sums"].to_pylist())
 
     def details(self, groups: Iterable[bytes]) -> dict[bytes, bytes]:
-        of_groups = F.col("sums").isNotNull() & _is_one_of(groups)
-        return {
-            bytes(row[0]): bytes(row[1])
-            for row in self._folded.where(of_groups).select("g", "detail").collect()
-        }
+        found = self._folded.where("sums IS NOT NULL").where(_is_one_of(groups)).select("g", "detail")
+        return dict(zip(*(column.to_pylist() for column in found.toArrow().columns), strict=True))
 
     def records_of(self, groups: Iterable[bytes]) -> Iterator[SortedRow]:
-        rows = self._records.where(_is_one_of(groups)).orderBy(*SORTED.names[:-1])
-        for group, partition, offset, key, micros, value in rows.collect():
-            yield _bytes(group), partition, offset, _bytes(key), micros, _bytes(value)
+        found = self._records.where(_is_one_of(groups)).orderBy(*SORTED.names[:-1]).toArrow()
+        return zip(*(column.to_pylist() for column in found.columns), strict=True)
 
     def write_tables(self, folder: str) -> None:
         for name in TABLES:
             rows = self._folded.where(F.col(name).isNotNull()).select(f"{name}.*")
             rows.write.mode("overwrite").parquet(f"{folder.rstrip('/')}/{name}")
-
-
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)
 
 
 def _rows_of(raw: DataFrame) -> DataFrame:
@@ -163,9 +144,6 @@ def _is_one_of(groups: Iterable[bytes]) -> Column:
     return F.col("g").isin(*map(bytearray, groups))
 
 
-# Inside the tasks
-
-
 def _fold_batches(work: FoldWork) -> tuple[Any, pa.Schema]:
     """The function that folds the batches of a task, and the schema of its outputs."""
     import_path = tuple(sys.path)
@@ -175,24 +153,16 @@ def _fold_batches(work: FoldWork) -> tuple[Any, pa.Schema]:
         sys.path.extend(path for path in import_path if path not in sys.path)
         gc.set_threshold(OBJECTS)
         columns = ((column.to_pylist() for column in batch.columns) for batch in batches)
-        outputs = fold_sorted((row for each in columns for row in zip(*each, strict=True)), work)
-        while some := [*itertools.islice(outputs, _OUTPUTS_IN_A_BATCH)]:
-            yield from _batches_of(some, schema)
+        rows = (row for each in columns for row in zip(*each, strict=True))
+        for group, tables, sums, detail in fold_sorted(rows, work):
+            for name, of_table in tables.items():
+                batch = record_batch(of_table, TABLES[name])
+                column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
+                nothing = [None] * len(column)
+                own = {each: column if each == name else nothing for each in schema.names}
+                yield pa.RecordBatch.from_pydict(own, schema)
+            if sums is not None:
+                output = {"g": group, "sums": pickle.dumps(sums), "detail": detail}
+                yield pa.RecordBatch.from_pylist([output], schema)
 
     return fold, schema
-
-
-def _batches_of(outputs: Iterable[Output], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """A row for each group, and one for each row of a table."""
-    groups = []
-    for group, tables, sums, detail in outputs:
-        if sums is not None:
-            groups.append({"g": group, "sums": pickle.dumps(sums, pickle.HIGHEST_PROTOCOL), "detail": detail})
-        for name, rows in tables.items():
-            batch = record_batch(rows, TABLES[name])
-            column = pa.StructArray.from_arrays(batch.columns, fields=list(TABLES[name]))
-            nothing = [None] * len(column)
-            yield pa.RecordBatch.from_pydict(
-                {each: column if each == name else nothing for each in schema.names}, schema
-            )
-    yield pa.RecordBatch.from_pylist(groups, schema)

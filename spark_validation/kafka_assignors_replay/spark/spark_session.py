@@ -7,7 +7,6 @@ gives the function its type itself.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import re
@@ -19,6 +18,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,7 +32,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from kafka_assignors_replay.history_files import DamagedError
+from kafka_assignors_replay.history_files import DamagedError, first_line
 from kafka_assignors_replay.result import ReplayError
 
 SPARK_ERRORS: tuple[type[Exception], ...] = (PySparkException, Py4JError, ConnectionError)
@@ -54,7 +54,7 @@ _NO_ANSWER = re.compile(r"An error occurred while calling \S+|\S+ does not exist
 _FILE = re.compile(r"Encountered error while reading file (\S+)\. ")
 
 
-@contextlib.contextmanager
+@contextmanager
 def one_line_errors() -> Iterator[None]:
     """Raise `ReplayError` for an error of Spark; `DamagedError` if Spark could not read a file, for another
     reason than the type of a column."""
@@ -73,8 +73,8 @@ def one_line(error: Exception) -> str:
     if not text or isinstance(error, (Py4JNetworkError, ConnectionError)) or _NO_ANSWER.fullmatch(text):
         return JVM_ENDED
     causes = _OF_JAVA.findall(text) if isinstance(error, Py4JError) else []
-    causes = causes or _OF_PYTHON.findall(text) or text.strip().splitlines()[:1]
-    cause, file = str(causes[-1]).strip(), _FILE.search(text)
+    cause = [first_line(error), *_OF_PYTHON.findall(text), *causes][-1].strip()
+    file = _FILE.search(text)
     return cause if file is None or file[1] in cause else f"cannot read {file[1]}: {cause}"
 
 
@@ -125,7 +125,7 @@ _LOCAL = {
 few queries in the JVM, and planning them again at each stage, takes longer than running them."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def spark_session(master: str | None, properties_file: str | None = None) -> Iterator[SparkSession]:
     """The Spark session of this process if it has one, otherwise a new one on `master` that ends with the
     block.
@@ -134,33 +134,40 @@ def spark_session(master: str | None, properties_file: str | None = None) -> Ite
     runs on the master that they name, or locally. Its output goes to a temporary file; if it does not start,
     the last line is in the error.
     """
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        before = {name: str(active.conf.get(name)) for name in _SETTINGS}
-        _configure(active, _SETTINGS)
-        try:
-            yield active
-        finally:
-            # A session that was stopped in the meantime needs no reset.
-            with contextlib.suppress(*SPARK_ERRORS):
-                _configure(active, before)
-        return
-    _require_java()
-    _choose_python(master)
-    with tempfile.TemporaryFile() as log, _no_traceback_for_ctrl_c():
-        session = _start(master, properties_file, log)
-        try:
-            yield session
-        finally:
-            # If the JVM has ended, there is nothing to stop.
-            with contextlib.suppress(*SPARK_ERRORS), warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "Unable to cleanly shutdown", RuntimeWarning)
-                session.stop()
+    with ExitStack() as ending:
+        if (session := SparkSession.getActiveSession()) is not None:
+            ending.callback(_configure, session, {name: session.conf.get(name) for name in _SETTINGS})
+            _configure(session, _SETTINGS)
+        else:
+            _require_java()
+            _choose_python(master)
+            for logger in _LOGGERS:
+                logger.addFilter(_is_not_ctrl_c)
+                ending.callback(logger.removeFilter, _is_not_ctrl_c)
+            log = ending.enter_context(tempfile.TemporaryFile())
+            session = _start(master, properties_file, log)
+            ending.callback(_stop, session)
+        yield session
 
 
-def _configure(session: SparkSession, values: Mapping[str, str]) -> None:
-    for name, value in values.items():
-        session.conf.set(name, value)
+def _configure(session: SparkSession, values: Mapping[str, str | None]) -> None:
+    with suppress(*SPARK_ERRORS):  # If the JVM has ended, there is nothing to restore.
+        for name, value in values.items():
+            session.conf.set(name, str(value))
+
+
+def _stop(session: SparkSession) -> None:
+    with suppress(*SPARK_ERRORS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Unable to cleanly shutdown", RuntimeWarning)
+        session.stop()
+
+
+_LOGGERS = (logging.getLogger(), logging.getLogger("py4j.clientserver"))
+"""Where py4j logs a `KeyboardInterrupt`, which it also raises: the caller reports it."""
+
+
+def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
+    return "KeyboardInterrupt" not in logging.Formatter().format(record)
 
 
 def _require_java() -> None:
@@ -177,23 +184,6 @@ def _require_java() -> None:
             f"Spark needs Java {_OLDEST_JAVA} or newer: install a JRE, or point JAVA_HOME at one; "
             f"{java} {version[0] if version else said.strip().partition(chr(10))[0]}"
         )
-
-
-@contextlib.contextmanager
-def _no_traceback_for_ctrl_c() -> Iterator[None]:
-    """Drop py4j's log entry for a `KeyboardInterrupt`, which it also raises: the caller reports it."""
-    loggers = [logging.getLogger(), logging.getLogger("py4j.clientserver")]
-    for logger in loggers:
-        logger.addFilter(_is_not_ctrl_c)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(_is_not_ctrl_c)
-
-
-def _is_not_ctrl_c(record: logging.LogRecord) -> bool:
-    return "KeyboardInterrupt" not in logging.Formatter().format(record)
 
 
 def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> SparkSession:
@@ -232,8 +222,7 @@ def _start(master: str | None, properties_file: str | None, log: IO[bytes]) -> S
 
 
 def _choose_python(master: str | None) -> None:
-    """Make workers run on this interpreter: the default is the first `python3` on the PATH. On a cluster the
-    path may differ on each machine, and PYSPARK_PYTHON names it."""
+    """Make workers run on this interpreter; on a cluster its path may differ, and PYSPARK_PYTHON names it."""
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     on_cluster = submitted if master is None else not master.startswith("local")
@@ -241,21 +230,20 @@ def _choose_python(master: str | None) -> None:
         os.environ["PYSPARK_PYTHON"] = sys.executable
 
 
-@contextlib.contextmanager
+@contextmanager
 def task_progress(spark: SparkSession, report: Callable[[int, int], None]) -> Iterator[None]:
     """Call `report` with the tasks done and the tasks known while the block runs, from another thread."""
-    done = threading.Event()
-    tracker = spark.sparkContext.statusTracker()
-    finished: dict[int, tuple[int, int]] = {}
+    done, tracker = threading.Event(), spark.sparkContext.statusTracker()
+    stages: dict[int, tuple[int, int]] = {}
 
     def poll() -> None:
         last = None
         while not done.wait(_POLL_SECONDS):
             for stage in tracker.getActiveStageIds():
                 if info := tracker.getStageInfo(stage):
-                    finished[stage] = (info.numCompletedTasks, info.numTasks)
-            totals = sum(each[0] for each in finished.values()), sum(each[1] for each in finished.values())
-            if totals != last and totals[1]:
+                    stages[stage] = info.numCompletedTasks, info.numTasks
+            totals = sum(each[0] for each in stages.values()), sum(each[1] for each in stages.values())
+            if stages and totals != last:
                 report(*totals)
                 last = totals
 
