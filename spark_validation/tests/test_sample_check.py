@@ -83,7 +83,7 @@ def test_details_that_differ_are_an_error(folded: Folded, monkeypatch: pytest.Mo
     engine, work, found = folded
     of_another = engine.details([b"old"])[b"old"]
     monkeypatch.setattr(engine, "details", lambda groups: {b"again": of_another})
-    with pytest.raises(ReplayError, match=r"group 'again' differently, the first is timeline, "):
+    with pytest.raises(ReplayError, match=r"group 'again' differently, .*the first is timeline, "):
         check_sample(engine, work, found.values(), ("again",))
 
 
