@@ -53,7 +53,7 @@ def test_a_sample_of_groups_of_either_protocol_is_folded_here_too(folded: Folded
 
 
 def _more_moves(sums: GroupSums) -> None:
-    next(iter(sums.figures.values())).counts["moved"] += 1
+    next(iter(sums.figures.values())).values["moved"] += 1
 
 
 def _no_figures(sums: GroupSums) -> None:

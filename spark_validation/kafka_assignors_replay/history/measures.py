@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
@@ -71,6 +71,89 @@ class Rule(enum.Enum):
     KEPT = "the partitions that stayed, of those that could have stayed"
 
 
+class Figure(NamedTuple):
+    """A figure of a `Verdict`: made `of` the measures of each rebalance, by default of the one with its own
+    name, by `rule`.
+
+    `judged` says whether a policy may have a rule about it, `in_totals` whether the totals of the JSON report
+    have it. `title` is its name where a report compares two strategies; less is better. `unknown` is its
+    value without any rebalance.
+    """
+
+    of: Callable[[Measures], Any] | None = None
+    rule: Rule = Rule.SUM
+    judged: bool = False
+    in_totals: bool = False
+    title: str = ""
+    name: str = ""
+    unknown: float | None = None
+
+    @property
+    def weight(self) -> str:
+        """The figure by which a mean over verdicts is weighted."""
+        return "could_stay" if self.rule is Rule.KEPT else "rebalances"
+
+    @property
+    def adds_up(self) -> bool:
+        return self.rule in (Rule.SUM, Rule.SUM_OF_ALL)
+
+
+def _spread(measures: Measures) -> int:
+    return measures.max_load - measures.min_load
+
+
+_MOVED = Figure(judged=True, in_totals=True, title="moved partitions")
+_IF_IT_CAN = Figure(rule=Rule.SUM_OF_ALL, judged=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
+
+    `stickiness` is 1.0 if no partition could have stayed, and `second_rounds` 0 for a strategy that runs
+    eagerly. Rack misses are None where no racks are known, and the paused partition-seconds of a protocol
+    under which the strategy cannot run; they come from a model (`history.pause_model`), not a measurement.
+    `failures` gives the first few reasons of the `failed` rebalances, where the strategy raised or returned
+    an invalid assignment.
+    """
+
+    group: str
+    strategy: str
+    mode: Mode
+    rebalances: Annotated[int, Figure(lambda _: 1, in_totals=True)]
+    generations: Annotated[int, Figure(lambda measures: measures.rounds)]
+    moved: Annotated[int, _MOVED]
+    least_moved: Annotated[int, Figure(in_totals=True)]
+    could_stay: Annotated[int, Figure()]
+    stickiness: Annotated[float, Figure(rule=Rule.KEPT, judged=True, in_totals=True)]
+    max_over_mean: Annotated[float, Figure(None, Rule.MEAN, True, True, "fullest / mean")]
+    worst_max_over_mean: Annotated[float, Figure(lambda each: each.max_over_mean, Rule.MOST, True, True)]
+    max_minus_min: Annotated[float, Figure(_spread, Rule.MEAN, judged=True)]
+    worst_max_minus_min: Annotated[int, Figure(_spread, Rule.MOST, judged=True)]
+    load_stddev: Annotated[float, Figure(rule=Rule.MEAN, judged=True)]
+    second_rounds: Annotated[int, Figure(lambda each: each.rounds > 1, judged=True, in_totals=True)]
+    rack_misses: Annotated[int | None, _MOVED._replace(title="rack misses")]
+    least_rack_misses: Annotated[int | None, Figure(in_totals=True)]
+    vacated: Annotated[int, Figure()]
+    paused_s: Annotated[float, _MOVED._replace(title="paused partition-seconds")]
+    paused_eager_s: Annotated[float | None, _IF_IT_CAN]
+    paused_cooperative_s: Annotated[float | None, _IF_IT_CAN]
+    failed: int
+    failures: tuple[str, ...]
+
+
+def _figures() -> Iterator[Figure]:
+    for name, hint in get_type_hints(Verdict, include_extras=True).items():
+        for figure in getattr(hint, "__metadata__", ()):
+            types = get_args(hint.__origin__) or (hint.__origin__,)
+            unknown = None if len(types) > 1 else 1.0 if figure.rule is Rule.KEPT else types[0]()
+            yield figure._replace(name=name, unknown=unknown)
+
+
+FIGURES = {figure.name: figure for figure in _figures()}
+"""The figures of a verdict that are made of the measures of each rebalance, in its order."""
+
+
 class Shown(NamedTuple):
     """A column of the reports. `format` is of `str.format`. In brackets is the figure `beside`, and the
     heading has its name, `beside_name`. The terminal has its own heading and format where they are given;
@@ -91,154 +174,22 @@ class Shown(NamedTuple):
         return f"{self.heading} ({self.beside_name})" if self.beside_name else self.heading
 
 
-class Figure(NamedTuple):
-    """A figure of a `Verdict`: made `of` the measures of each rebalance, by default of the one with its own
-    name, by `rule`.
-
-    `judged` says whether a policy may have a rule about it, `in_totals` whether the totals of the JSON report
-    have it. `title` is its name where a report compares two strategies; less is better. `whole` and
-    `optional` are of its type.
-    """
-
-    of: Callable[[Measures], Any] | None = None
-    rule: Rule = Rule.SUM
-    judged: bool = False
-    in_totals: bool = False
-    title: str = ""
-    shown: Shown | None = None
-    name: str = ""
-    whole: bool = False
-    optional: bool = False
-
-    @property
-    def weight(self) -> str:
-        """The figure by which a mean over verdicts is weighted."""
-        return "could_stay" if self.rule is Rule.KEPT else "rebalances"
-
-    @property
-    def adds_up(self) -> bool:
-        return self.rule in (Rule.SUM, Rule.SUM_OF_ALL)
-
-    @property
-    def unknown(self) -> float | None:
-        """The value without any rebalance."""
-        return None if self.optional else 0 if self.whole else 1.0 if self.rule is Rule.KEPT else 0.0
-
-
-def _spread(measures: Measures) -> int:
-    return measures.max_load - measures.min_load
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How one strategy did on one group in one mode. `docs/replay.md` defines each figure.
-
-    `stickiness` is 1.0 if no partition could have stayed, and `second_rounds` 0 for a strategy that runs
-    eagerly. Rack misses are None where no racks are known, and the paused partition-seconds of a protocol
-    under which the strategy cannot run; they come from a model (`history.pause_model`), not a measurement.
-    `failures` gives the first few reasons of the `failed` rebalances, where the strategy raised or returned
-    an invalid assignment.
-    """
-
-    group: str
-    strategy: str
-    mode: Mode
-    rebalances: Annotated[int, Figure(lambda _: 1, in_totals=True)]
-    generations: Annotated[int, Figure(lambda measures: measures.rounds)]
-    moved: Annotated[
-        int,
-        Figure(
-            judged=True,
-            in_totals=True,
-            title="moved partitions",
-            shown=Shown("moved", beside="least_moved", beside_name="least possible"),
-        ),
-    ]
-    least_moved: Annotated[int, Figure(in_totals=True)]
-    could_stay: Annotated[int, Figure()]
-    stickiness: Annotated[
-        float,
-        Figure(
-            rule=Rule.KEPT,
-            judged=True,
-            in_totals=True,
-            shown=Shown("kept", "{:.1%}", terminal_format="{:.0%}", leave_out=3),
-        ),
-    ]
-    max_over_mean: Annotated[
-        float,
-        Figure(
-            rule=Rule.MEAN,
-            judged=True,
-            in_totals=True,
-            title="fullest / mean",
-            shown=Shown("fullest / mean", "{:.2f}", "worst_max_over_mean", "worst"),
-        ),
-    ]
-    worst_max_over_mean: Annotated[
-        float, Figure(lambda measures: measures.max_over_mean, Rule.MOST, judged=True, in_totals=True)
-    ]
-    max_minus_min: Annotated[float, Figure(_spread, Rule.MEAN, judged=True)]
-    worst_max_minus_min: Annotated[int, Figure(_spread, Rule.MOST, judged=True)]
-    load_stddev: Annotated[float, Figure(rule=Rule.MEAN, judged=True)]
-    second_rounds: Annotated[
-        int,
-        Figure(
-            lambda measures: measures.rounds > 1,
-            judged=True,
-            in_totals=True,
-            shown=Shown("second rounds", leave_out=6),
-        ),
-    ]
-    rack_misses: Annotated[
-        int | None,
-        Figure(
-            judged=True,
-            in_totals=True,
-            title="rack misses",
-            shown=Shown("rack misses", beside="least_rack_misses", beside_name="least", on_terminal=False),
-        ),
-    ]
-    least_rack_misses: Annotated[int | None, Figure(in_totals=True)]
-    vacated: Annotated[int, Figure()]
-    paused_s: Annotated[
-        float,
-        Figure(
-            judged=True,
-            in_totals=True,
-            title="paused partition-seconds",
-            shown=Shown(
-                "paused partition-seconds (model)",
-                "{:,.0f}",
-                terminal_heading="paused, s (model)",
-                leave_out=1,
-            ),
-        ),
-    ]
-    paused_eager_s: Annotated[float | None, Figure(rule=Rule.SUM_OF_ALL, judged=True)]
-    paused_cooperative_s: Annotated[float | None, Figure(rule=Rule.SUM_OF_ALL, judged=True)]
-    failed: int
-    failures: tuple[str, ...]
-
-
-FIGURES: dict[str, Figure] = {
-    name: figure._replace(name=name, whole=int in types, optional=type(None) in types)
-    for name, hint in get_type_hints(Verdict, include_extras=True).items()
-    for figure in getattr(hint, "__metadata__", ())
-    for types in [(hint.__origin__, *get_args(hint.__origin__))]
+_PAUSED = "paused partition-seconds (model)"
+_SHOWN = {
+    "moved": Shown("moved", beside="least_moved", beside_name="least possible"),
+    "stickiness": Shown("kept", "{:.1%}", terminal_format="{:.0%}", leave_out=3),
+    "max_over_mean": Shown("fullest / mean", "{:.2f}", "worst_max_over_mean", "worst"),
+    "second_rounds": Shown("second rounds", leave_out=6),
+    "paused_s": Shown(_PAUSED, "{:,.0f}", terminal_heading="paused, s (model)", leave_out=1),
+    "rack_misses": Shown("rack misses", "{:,}", "least_rack_misses", "least", on_terminal=False),
 }
-"""The figures of a verdict that are made of the measures of each rebalance, in its order."""
 
-COLUMNS = [
-    (FIGURES[name], shown)
-    for name in ("moved", "stickiness", "max_over_mean", "second_rounds", "paused_s", "rack_misses")
-    if (shown := FIGURES[name].shown) is not None
-]
+COLUMNS = [(FIGURES[name], shown) for name, shown in _SHOWN.items()]
 """The figures in the tables of the reports, in their order."""
 
 _ADDED = [
-    (name, each.of or attrgetter(name), each.rule, each.whole)
-    for name, each in FIGURES.items()
+    (each.name, each.of or attrgetter(each.name), each.rule)
+    for each in FIGURES.values()
     if each.rule is not Rule.KEPT
 ]
 _SHOWN_FAILURES = 5
@@ -255,24 +206,23 @@ class Sums:
     strategy failed counts only as its failure.
     """
 
-    counts: dict[str, int] = field(default_factory=dict)
-    amounts: dict[str, float] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
     failed: int = 0
     failures: dict[str, tuple[str, int]] = field(default_factory=dict)
 
     def add(self, measures: Measures) -> None:
-        first = not self.counts
-        for name, of, rule, whole in _ADDED:
+        values = self.values
+        first = not values
+        for name, of, rule in _ADDED:
             value = of(measures)
-            sums: dict[str, Any] = self.counts if whole else self.amounts
             if value is None:
                 if rule is Rule.SUM_OF_ALL:
-                    sums.pop(name, None)
-            elif name in sums:
-                before = sums[name]
-                sums[name] = max(before, value) if rule is Rule.MOST else before + value
+                    values.pop(name, None)
+            elif name in values:
+                before = values[name]
+                values[name] = max(before, value) if rule is Rule.MOST else before + value
             elif first or rule is not Rule.SUM_OF_ALL:
-                sums[name] = value + 0  # counts a truth as 1
+                values[name] = value + 0  # counts a truth as 1
 
     def fail(self, problem: str) -> None:
         self.failed += 1
@@ -283,41 +233,28 @@ class Sums:
 
     def verdict(self, group: str, strategy: str, mode: Mode) -> Verdict:
         """The verdict; its figures are zeros, or unknown, if the strategy failed every time."""
-        return Verdict(
-            group,
-            strategy,
-            mode,
-            **{name: self._figure(each) for name, each in FIGURES.items()},
-            failed=self.failed,
-            failures=tuple(
-                text if count == 1 else f"{text} (and {count - 1} more of this kind)"
-                for text, count in self.failures.values()
-            ),
+        failures = (
+            text if count == 1 else f"{text} (and {count - 1} more of this kind)"
+            for text, count in self.failures.values()
         )
+        figures = {name: self._figure(each) for name, each in FIGURES.items()}
+        return Verdict(group, strategy, mode, **figures, failed=self.failed, failures=tuple(failures))
 
     def _figure(self, figure: Figure) -> Any:
-        weight = self.counts.get(figure.weight, 0)
+        weight = self.values.get(figure.weight, 0)
         if figure.rule is Rule.KEPT:
-            return 1 - self.counts.get("moved", 0) / weight if weight else figure.unknown
-        value = self.counts.get(figure.name) if figure.whole else self.amounts.get(figure.name)
-        if value is None:
-            return figure.unknown
+            return 1 - self.values["moved"] / weight if weight else figure.unknown
         if figure.rule is Rule.MEAN:
-            return value / weight if weight else figure.unknown
-        return value
+            return self.values[figure.name] / weight if weight else figure.unknown
+        return self.values.get(figure.name, figure.unknown)
 
 
 def total_of(strategy: str, mode: Mode, verdicts: Sequence[Verdict]) -> Verdict:
     """The verdict on a strategy over several groups."""
     judged = [verdict for verdict in verdicts if verdict.rebalances]
-    return Verdict(
-        "",
-        strategy,
-        mode,
-        **{name: _total(each, judged) for name, each in FIGURES.items()},
-        failed=sum(verdict.failed for verdict in verdicts),
-        failures=(),
-    )
+    figures = {name: _total(each, judged) for name, each in FIGURES.items()}
+    failed = sum(verdict.failed for verdict in verdicts)
+    return Verdict("", strategy, mode, **figures, failed=failed, failures=())
 
 
 def _total(figure: Figure, verdicts: Sequence[Verdict]) -> Any:
