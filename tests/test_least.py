@@ -7,13 +7,13 @@ import random
 import pytest
 
 from kafka_assignors.criteria import FEWEST_MOVES, PLAIN, Scale
-from kafka_assignors.group import Group
+from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved, solve
 from kafka_assignors.strategies import Capacity, RackAwareSticky, Range
-from kafka_assignors.strategies.sticky import CooperativeSticky, Sticky
+from kafka_assignors.strategies.sticky import CooperativeSticky, ExactStrategy, Sticky
 from kafka_assignors_ops.comparison import compare_strategies
-from kafka_assignors_replay.history.group_replay import moves_least
+from kafka_assignors_replay.history.group_replay import moves_least, settle
 from tests.exact_groups import Limits, random_group
 
 GROUPS = 400
@@ -57,3 +57,36 @@ def test_a_strategy_that_measures_or_decides_otherwise_does_not_promise_it() -> 
 
     assert not any(map(moves_least, (Range(), RackAwareSticky(), RackAwareSticky(0.5), Capacity(), Idle())))
     assert moves_least(RackAwareSticky(0))  # Racks only break ties.
+
+
+@pytest.mark.parametrize("strategy", [CooperativeSticky(), RackAwareSticky(), RackAwareSticky(0.5)])
+def test_the_second_round_changes_no_measure(strategy: ExactStrategy) -> None:
+    """A replay measures the target of the first round."""
+    rng = random.Random(25)
+    second_rounds = 0
+    for _ in range(GROUPS):
+        group = random_group(rng, WIDE)
+        if group.claims.dropped:
+            continue
+        settled, rounds = settle(strategy, group)
+        target = measure(group, strategy.assign(group))
+        assert rounds == (2 if target.moved else 1)
+        assert measure(group, settled) == target
+        second_rounds += rounds > 1
+    assert second_rounds > GROUPS // 20
+
+
+def test_a_second_round_deals_the_partitions_of_one_topic_as_the_first_one_does() -> None:
+    rng = random.Random(26)
+    for _ in range(GROUPS):
+        ids = [f"m{number}" for number in range(rng.randint(2, 9))]
+        owned: dict[str, list[int]] = {id: [] for id in ids}
+        for partition in range(rng.randint(1, 40)):
+            owned[rng.choice(ids[: rng.randint(1, len(ids))])].append(partition)
+        topic = Topic("orders", sum(map(len, owned.values())))
+        members = [Member(id, {"orders"}, owned={"orders": owned[id]}, generation=3) for id in ids]
+        group = Group.of([topic], members, 4)
+        target = CooperativeSticky().assign(group)
+        settled, _ = settle(CooperativeSticky(), group)
+        for id in ids:
+            assert list(settled.members[id].get("orders", ())) == list(target.members[id].get("orders", ()))

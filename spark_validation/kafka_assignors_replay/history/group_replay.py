@@ -210,6 +210,9 @@ class _Start:
         self._least_moved: int | None = None
         self._targets: dict[object, tuple[Assignment, Quality]] = {}
         self._outcomes: dict[str, _Outcome] = {}
+        # With one topic and no free partition, a second round deals what moves as the first one does.
+        one_topic = len(topics) == 1 and len({member.topics for member in group.members.values()}) == 1
+        self._deals_alike = one_topic and not (group.claims.unowned or racks_matter(group))
         # These do not depend on the owners.
         self._least_rack_misses: int | None = first._least_rack_misses if first else least_rack_misses(group)
         self._without_claims: dict[object, Assignment] = first._without_claims if first else {}
@@ -234,7 +237,7 @@ class _Start:
     def settled(self, name: str) -> Assignment | None:
         """The strategy's assignment after its last round; None if it failed."""
         found = self.outcome(name)
-        if not found.hands_over or found.target is None:
+        if not found.hands_over or self._deals_alike or found.target is None:
             return found.target
         call = partial(_second_round, self._replay.strategies[name], self._group, found.target)
         settled: Assignment | None = self._replay.run(name, self.rebalance, call)[0]
