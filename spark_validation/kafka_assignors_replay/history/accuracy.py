@@ -1,12 +1,9 @@
 """The accuracy check: does a replay of `range` and `roundrobin` give the recorded assignments?
 
-Both strategies depend only on facts in the record and the catalogue, and Java, kafka-assignors and this
-replay promise the same result. So every generation that they recorded is a test case: full equality, member
-by member. For other clients the agreement is counted: the leader assigns for the whole group, so a group's
-history mixes the habits of several client libraries. Where a library is known to differ from Java (read in
-its sources), the difference is written here as a *habit*: another order of members, no racks. A difference
-may also come from a leader that knew other partition counts than the catalogue (`catalogue.leader_view`). It
-is explained only if the strategy gives exactly the recorded assignment under that assumption.
+For Java and kafka-assignors they have to be equal, member by member; for other clients the agreement is
+counted. Where a library is known to differ from Java (read in its sources), the difference is a *habit*:
+another order of members, no racks. A leader may also have known other partition counts than the catalogue. A
+difference is explained only if the strategy gives exactly the recorded assignment under that assumption.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
+from kafka_assignors.strategies.range_roundrobin import in_java_order
 from kafka_assignors.strategy import Strategy
 from kafka_assignors_replay.catalogue import Catalogue, LeaderView, leader_view
 from kafka_assignors_replay.history.rebalances import Generation
@@ -143,12 +141,18 @@ def _words_for_view(group: Group, seen: Group) -> str:
 def _under(
     habit: Habit, strategy: Strategy, group: Group, members: Sequence[Member] | None = None
 ) -> dict[str, dict[str, tuple[int, ...]]]:
-    taking_part = list(group.members.values()) if members is None else list(members)
-    if habit.order is not None:
-        return _tidy_all(assign_in_order(strategy, group, habit.order(taking_part), racks=habit.racks))
-    kept = [member if habit.racks else replace(member, rack=None) for member in taking_part]
-    given = _tidy_all(strategy.assign(Group.of(group.topics.values(), kept, group.generation)))
-    return {member_id: given.get(member_id, {}) for member_id in group.members}
+    """The assignment by this habit to these members, by default all, and nothing to others.
+
+    Numbers in place of member ids impose the order.
+    """
+    order = habit.order(group.members.values() if members is None else members)
+    numbered = [
+        replace(member, id=f"{number:08d}", instance_id=None, rack=member.rack if habit.racks else None)
+        for number, member in enumerate(order)
+    ]
+    given = strategy.assign(Group.of(group.topics.values(), numbered, group.generation)).members
+    shares = {member.id: _tidy(given[each.id]) for member, each in zip(order, numbered, strict=True)}
+    return {member_id: shares.get(member_id, {}) for member_id in group.members}
 
 
 def _group(record: Generation, topics: Sequence[Topic]) -> Group:
@@ -194,14 +198,11 @@ def _text(partitions: TopicPartitions) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """A difference between a library's range and round robin and Java's: its description, and its order of
-    members.
-
-    `order` is None for Java's order. `racks` is False for a library that ignores racks.
-    """
+    """A difference between a library's range and round robin and Java's: its description, its order of
+    members, and whether it looks at racks."""
 
     words: str
-    order: Callable[[Iterable[Member]], list[Member]] | None = None
+    order: Callable[[Iterable[Member]], list[Member]] = in_java_order
     racks: bool = True
 
 
@@ -243,18 +244,3 @@ HABITS: dict[str, tuple[Habit, ...]] = {
     UNKNOWN: (_NO_RACKS, *_ALL, *_LIBRDKAFKA),
 }
 """The known habits of each library."""
-
-
-def assign_in_order(strategy: Strategy, group: Group, order: Sequence[Member], *, racks: bool) -> Assignment:
-    """The assignment of `strategy` for the members in this order, with or without racks.
-
-    Members that are not in `order` are assigned nothing. Numbers in place of member ids impose the order.
-    """
-    names = [f"{position:08d}" for position in range(len(order))]
-    renamed = [
-        replace(member, id=name, instance_id=None, rack=member.rack if racks else None)
-        for name, member in zip(names, order, strict=True)
-    ]
-    given = strategy.assign(Group.of(group.topics.values(), renamed, group.generation))
-    shares = {member.id: given.members[name] for name, member in zip(names, order, strict=True)}
-    return Assignment({member_id: shares.get(member_id, {}) for member_id in group.members})

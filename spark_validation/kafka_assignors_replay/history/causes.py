@@ -1,10 +1,7 @@
-"""Why a generation was formed, as far as its records show it.
+"""Why a generation was formed, as far as its records show it: `docs/internals/replay.md` lists the causes.
 
-Each rule compares two consecutive generations of a group and looks for evidence of one cause, which
-`docs/replay.md` lists. Several may apply: during a rolling restart some members join and others leave. A
-generation that no rule explains is `UNKNOWN`. No rule concludes from likelihood, or across lost records.
-
-Pure Python without Spark, one record at a time.
+Several may apply. A generation that no rule explains is `UNKNOWN`; no rule concludes from likelihood, or
+across lost records.
 """
 
 from __future__ import annotations
@@ -20,10 +17,7 @@ _PLACES: Mapping[Cause, int] = {cause: place for place, cause in enumerate(Cause
 
 @dataclass(slots=True)
 class CauseFinder:
-    """Finds the causes of the generations of one group: `feed` each, in order.
-
-    The fields, without the catalogue, are its whole state.
-    """
+    """Finds the causes of the generations of one group: `feed` each, in order."""
 
     _catalogue: Catalogue
     _last: Generation | None = None

@@ -1,10 +1,7 @@
-"""Which clients and deployments make a group rebalance, as far as the members of its generations show it.
+"""Which clients and deployments make a group rebalance: `docs/replay.md` defines both.
 
-A wave of changes that replaces *all* members is one deployment, and is not charged to a client. All other
-changes form *episodes*: the joins and leaves of one client, which a new member id after a restart does not
-hide. `docs/replay.md` defines deployments and the kinds of episodes.
-
-Pure Python without Spark. Memory is bounded by the group and the changes within one window.
+A wave of changes that replaces all members is one deployment. All other changes form *episodes*: the joins
+and leaves of one client. Memory is bounded by the group and the changes within one window.
 """
 
 from __future__ import annotations
@@ -137,10 +134,7 @@ class _Episode:
 
 @dataclass(slots=True)
 class FaultFinder:
-    """Finds the faults of one group: `feed` each record in order, then `finish`.
-
-    The fields, without the rules, are its whole state.
-    """
+    """Finds the faults of one group: `feed` each record in order, then `finish`."""
 
     _rules: FaultRules
     _group: str = ""

@@ -6,9 +6,7 @@ Each strategy is replayed in two modes, with the facts that a leader of the stra
 * **steady-state**: each rebalance starts from the strategy's own last assignment, as if it had been in use
   from the start. After a rebalance that cannot be judged, it starts again from the recorded owners.
 
-A strategy that can run cooperatively does. Its rounds are run one after the other, each with the partitions
-that members own at that moment, until nothing is withheld; the settled assignment is measured. A strategy
-that stands for an assignor of the broker (KIP-848) has one target and no rounds.
+A strategy that can run cooperatively does, until nothing is withheld; the settled assignment is measured.
 """
 
 from __future__ import annotations
@@ -278,16 +276,8 @@ class _Start:
         """The measures, pauses included; `ways` are those in which the group can consume, its own first."""
         if self._least_moved is None:
             self._least_moved = least_moved(self._group)
-        paused_s = {
-            each: self._replay.pauses.paused_s(
-                each,
-                members=quality.members,
-                could_stay=self._could_stay,
-                moved=quality.moved,
-                vacated=self._vacated,
-            )
-            for each in ways
-        }
+        counts = (quality.members, self._could_stay, quality.moved, self._vacated)
+        paused_s = {each: self._replay.pauses.paused_s(each, *counts) for each in ways}
         return Measures(
             partitions=quality.partitions,
             moved=quality.moved,

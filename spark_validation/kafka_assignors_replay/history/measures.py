@@ -145,7 +145,7 @@ class Verdict:
 def _figures() -> Iterator[Figure]:
     for name, hint in get_type_hints(Verdict, include_extras=True).items():
         for figure in getattr(hint, "__metadata__", ()):
-            types = get_args(hint.__origin__) or (hint.__origin__,)
+            types = [*(get_args(hint.__origin__) or [hint.__origin__])]
             unknown = None if len(types) > 1 else 1.0 if figure.rule is Rule.KEPT else types[0]()
             yield figure._replace(name=name, unknown=unknown)
 

@@ -1,24 +1,7 @@
 """How long partitions pause in a rebalance: a model with visible parameters, not a measurement.
 
-A coordinator records when the join of a rebalance *ended*. It does not record when members stopped consuming
-and when they resumed. So the model computes the pause from the waits that each protocol causes:
-
-* **Eager**: a member gives up all partitions when it learns of the rebalance, with its next heartbeat. Then
-  it waits until the last member has learned of it. Of n members with independent heartbeats, the last one
-  learns of the rebalance n / (n + 1) intervals after the event on average, and each member half an interval
-  after it. A partition pauses for the difference.
-* **Cooperative** (KIP-429): a partition that stays does not pause. A partition that moves is given up after
-  the first round and waits for the second: until the other members, above all the new owner, have learned of
-  it.
-* **Assigned by the broker** (KIP-848): a partition that moves is given up, and the new owner learns of it
-  with its next heartbeat, half an interval later on average. There are no rounds.
-* A partition whose owner has **left** waits under each protocol, from the owner's LeaveGroup until the other
-  members have learned of it. (If the owner died without a LeaveGroup, the records do not show when; the model
-  does not count that time.)
-
-Each pause also contains the restart of fetching and the time in the application's listener.
-
-`docs/internals/replay.md` says where the defaults come from, and how far the model is from measured pauses.
+A coordinator records only when the join of a rebalance ended. `docs/internals/replay.md` has the formulas,
+where the defaults come from, and how far the model is from measured pauses.
 """
 
 from __future__ import annotations
@@ -32,14 +15,9 @@ from kafka_assignors.arguments import require_number
 class Consumption(enum.Enum):
     """The way in which a group's members keep or give up partitions during a rebalance."""
 
-    EAGER = "eager"
-    """All members give up everything."""
-
-    COOPERATIVE = "cooperative"
-    """Members give up what moves, and it is handed over in a second round."""
-
-    BROKER_ASSIGNED = "broker-assigned"
-    """Members of a KIP-848 group give up what moves, each by itself."""
+    EAGER = "eager"  # all members give up everything
+    COOPERATIVE = "cooperative"  # members give up what moves, and it is handed over in a second round
+    BROKER_ASSIGNED = "broker-assigned"  # members of a KIP-848 group give up what moves, each by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +76,7 @@ class PauseModel:
         return wait_s + self.resume_s + self.listener_s
 
     def paused_s(
-        self, consumption: Consumption, *, members: int, could_stay: int, moved: int, vacated: int
+        self, consumption: Consumption, members: int, could_stay: int, moved: int, vacated: int
     ) -> float:
         """Partition-seconds that a rebalance pauses: the pauses of all partitions, added up.
 

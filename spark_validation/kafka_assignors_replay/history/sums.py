@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from kafka_assignors_replay.history.accuracy import MUST_MATCH, CheckedGeneration, CheckOutcome
@@ -87,8 +88,8 @@ _COUNTED = {
 
 @dataclass(slots=True)
 class GroupFacts:
-    """The facts in a group's generations, before any replay. `replayable` and `value_bytes` count the
-    generations of consumers, empty ones too, and the bytes of their records."""
+    """The facts in a group's generations. `replayable` and `value_bytes` count those of consumers, empty ones
+    too, and the bytes of their records."""
 
     seen: int = 0
     generations: int = 0
@@ -144,26 +145,6 @@ class GroupFacts:
             self.topics.update(member.topics)
 
 
-@dataclass(slots=True)
-class JudgedFacts:
-    """A group's logical rebalances, and the reasons why some are not replayed."""
-
-    rebalances: int = 0
-    replayed: int = 0
-    not_replayed: Counter[str] = field(default_factory=Counter)
-    max_partitions: int = 0
-    inferred_topics: set[str] = field(default_factory=set)
-
-    def add(self, row: Replayed) -> None:
-        self.rebalances += 1
-        self.inferred_topics.update(row.inferred_topics)
-        if row.measures is not None:
-            self.replayed += 1
-            self.max_partitions = max(self.max_partitions, row.measures.partitions)
-        elif row.problem is not None:
-            self.not_replayed[row.problem] += 1
-
-
 _OF_FAULTS = ("joins", "leaves", "restarts", "expiries", "generations", "alone")
 """The counts of a `Fault`, which add up."""
 
@@ -180,45 +161,44 @@ def _with_episode(culprit: Culprit, fault: Fault) -> Culprit:
     )
 
 
-Agreement = tuple[str, str, CheckOutcome, str | None]
-"""Client, strategy, outcome and explanation of a checked generation."""
-
 _Outcome = tuple[CheckOutcome, "str | None"]
 
 Charged = tuple[FaultKind, str | None, str | None, str | None]
 """Kind, client id, client host and instance id."""
 
 
-_Key = TypeVar("_Key")
-
-
-def add_row(sums: dict[_Key, Sums], key: _Key, row: Replayed) -> None:
+def add_row(sums: defaultdict[Any, Sums], key: tuple[object, ...], row: Replayed) -> None:
     """Add a row to the sums with its key; no strategy has failed where the recorded rebalance is unknown."""
-    if row.measures is None and row.strategy == RECORDED:
-        return
-    if key not in sums:
-        sums[key] = Sums()
     if row.measures is not None:
         sums[key].add(row.measures)
-    elif row.problem is not None:
+    elif row.strategy != RECORDED and row.problem is not None:
         sums[key].fail(row.problem)
 
 
 @dataclass(slots=True)
 class GroupSums:
-    """The sums of one group, or of the records that name no group. `rows` counts the rows of its replay."""
+    """The sums of one group, or of the records that name no group. `rows` counts the rows of its replay.
+
+    The fields from `rebalances` on are about its logical rebalances, and why some are not replayed.
+    """
 
     group: str | None = None
     records: RecordCounts = field(default_factory=RecordCounts)
     facts: GroupFacts = field(default_factory=GroupFacts)
-    judged: JudgedFacts = field(default_factory=JudgedFacts)
-    figures: dict[tuple[str, str], Sums] = field(default_factory=dict)  # by mode and strategy
+    figures: defaultdict[tuple[str, str], Sums] = field(default_factory=partial(defaultdict, Sums))
     churn: Counter[Cause] = field(default_factory=Counter)
     culprits: dict[Charged, Culprit] = field(default_factory=dict)
-    agreement: Counter[Agreement] = field(default_factory=Counter)
+    agreement: defaultdict[tuple[str, str], Counter[_Outcome]] = field(
+        default_factory=partial(defaultdict, Counter)
+    )  # by client and strategy
     differences: list[CheckedGeneration] = field(default_factory=list)
     undecodable: list[tuple[int, int, str | None, str]] = field(default_factory=list)
     rows: int = 0
+    rebalances: int = 0
+    replayed_rebalances: int = 0
+    not_replayed: Counter[str] = field(default_factory=Counter)
+    max_partitions: int = 0
+    inferred_topics: set[str] = field(default_factory=set)
 
     def add_record(self, record: Record, event: DecodedRecord) -> None:
         self.records.add(record, event)
@@ -229,9 +209,15 @@ class GroupSums:
 
     def add_row(self, row: Replayed, first_mode: str) -> None:
         self.rows += 1
-        if row.strategy == RECORDED and row.mode == first_mode:
-            self.judged.add(row)
         add_row(self.figures, (row.mode, row.strategy), row)
+        if row.strategy == RECORDED and row.mode == first_mode:
+            self.rebalances += 1
+            self.inferred_topics.update(row.inferred_topics)
+            if row.measures is not None:
+                self.replayed_rebalances += 1
+                self.max_partitions = max(self.max_partitions, row.measures.partitions)
+            elif row.problem is not None:
+                self.not_replayed[row.problem] += 1
 
     def add_fault(self, fault: Fault) -> None:
         key = fault.kind, fault.client_id, fault.client_host, fault.instance_id
@@ -250,7 +236,7 @@ class GroupSums:
         return sorted(self.culprits.items(), key=place)[:_MOST_CULPRITS]
 
     def add_checked(self, checked: CheckedGeneration) -> None:
-        self.agreement[checked.client, checked.strategy, checked.outcome, checked.explanation] += 1
+        self.agreement[checked.client, checked.strategy][checked.outcome, checked.explanation] += 1
         differs = checked.outcome in (CheckOutcome.EXPLAINED, CheckOutcome.UNEXPLAINED)
         if differs and len(self.differences) < MOST_LISTED:
             self.differences.append(checked)
@@ -280,9 +266,8 @@ def verdicts_of(groups: Iterable[GroupSums]) -> tuple[Verdict, ...]:
 
 def group_summary(sums: GroupSums) -> GroupSummary:
     """The summary of a group with at least one generation."""
-    facts, judged = sums.facts, sums.judged
-    not_replayed = dict(judged.not_replayed)
-    if not judged.rebalances and facts.protocol_type not in (CONSUMER_PROTOCOL_TYPE, None, ""):
+    facts, not_replayed = sums.facts, dict(sums.not_replayed)
+    if not sums.rebalances and facts.protocol_type not in (CONSUMER_PROTOCOL_TYPE, None, ""):
         reason = f"members of protocol type {facts.protocol_type!r} are no consumers"
         not_replayed[reason] = facts.generations
     classic_protocols = {name for name, classic in facts.protocols.items() if classic}
@@ -291,8 +276,8 @@ def group_summary(sums: GroupSums) -> GroupSummary:
         GroupSummary,
         facts,
         group=sums.group or "",
-        rebalances=judged.rebalances or facts.generations,
-        replayed_rebalances=judged.replayed,
+        rebalances=sums.rebalances or facts.generations,
+        replayed_rebalances=sums.replayed_rebalances,
         not_replayed=not_replayed,
         protocols=tuple(name for name in facts.protocols if name),
         rebalance_protocols=(("eager",) if eager else ())
@@ -302,8 +287,8 @@ def group_summary(sums: GroupSums) -> GroupSummary:
         eager_clients=tuple(sorted(EAGER_CLIENTS & facts.clients - facts.cooperative)),
         min_members=facts.min_members or 0,
         topics=tuple(sorted(facts.topics)),
-        max_partitions=judged.max_partitions,
-        inferred_topics=tuple(sorted(judged.inferred_topics)),
+        max_partitions=sums.max_partitions,
+        inferred_topics=tuple(sorted(sums.inferred_topics)),
     )
 
 
@@ -356,8 +341,8 @@ def truth_of(groups: Sequence[GroupSums]) -> TruthCheck:
     """How often the replay of range and roundrobin gives the recorded assignment, by client."""
     clients: defaultdict[tuple[str, str], Counter[_Outcome]] = defaultdict(Counter)
     for sums in groups:
-        for (client, strategy, outcome, explanation), count in sums.agreement.items():
-            clients[client, strategy][outcome, explanation] += count
+        for key, counts in sums.agreement.items():
+            clients[key].update(counts)
     differing = sorted(
         (each for sums in groups for each in sums.differences), key=lambda each: (each.partition, each.offset)
     )

@@ -7,10 +7,11 @@ Times are microseconds since 1970, and partitions by topic are a list of pairs, 
 from __future__ import annotations
 
 import enum
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from kafka_assignors.group import TopicPartitions
@@ -139,7 +140,8 @@ def _by_name(partitions: Partitions, catalogue: Catalogue, unknown: set[str]) ->
 class Daily:
     """The figures and the causes of each day, in UTC."""
 
-    figures: dict[tuple[date, str, str], Sums] = field(default_factory=dict)  # with mode and strategy
+    # With mode and strategy.
+    figures: defaultdict[tuple[date, str, str], Sums] = field(default_factory=partial(defaultdict, Sums))
     churn: Counter[tuple[date, Cause]] = field(default_factory=Counter)
 
     def add_row(self, row: Replayed) -> None:
