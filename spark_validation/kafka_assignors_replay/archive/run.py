@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_assignors_confluent.connection import (
@@ -133,28 +134,24 @@ OnProgress = Callable[[str, ArchiveResult], None]
 """Called with the phase, and what the run has done so far."""
 
 
+@dataclass
 class _Run:
-    """A run of the archiver; each `attempt` goes on where the archive ends."""
+    """A run of the archiver; each `attempt` goes on where the archive ends. `worked` says whether a batch was
+    written, or all was read once, so that another attempt may succeed."""
 
-    def __init__(
-        self,
-        options: ArchiveOptions,
-        connection: Connection,
-        result: ArchiveResult,
-        on_progress: OnProgress,
-        warn: Callable[[str], None],
-    ) -> None:
-        self._options, self._connection, self._result = options, connection, result
-        self._on_progress, self._warn = on_progress, warn
-        self.in_files = MessageCounts()
-        self._complaints: deque[KafkaError] = deque(maxlen=1)
-        self._told_of_missing = False
-        self.worked = False
-        """Whether a batch was written, or all was read once, so that another attempt may succeed."""
+    options: ArchiveOptions
+    connection: Connection
+    result: ArchiveResult
+    on_progress: OnProgress
+    warn: Callable[[str], None]
+    in_files: MessageCounts = field(default_factory=MessageCounts)
+    complaints: deque[KafkaError] = field(default_factory=partial(deque, maxlen=1))
+    told_of_missing: bool = False
+    worked: bool = False
 
     def attempt(self, archive: Archive, stop: threading.Event) -> None:
         """Archive until there is no more to do, or until `stop` is set; the batch in hand is written."""
-        options, once = self._options, self._options.once
+        options, once = self.options, self.options.once
         self._archive, self._places = archive, dict(archive.places)
         self._begin_batch()
         self._look()
@@ -190,25 +187,25 @@ class _Run:
             consumer.close()
 
     def _begin_batch(self) -> None:
-        self.in_files = replace(self._result.counts)
+        self.in_files = replace(self.result.counts)
         self._rows: list[tuple[object, ...]] = []
         self._bytes = 0
         self._last_ms: int | None = None
 
     def _look(self) -> None:
-        topic, now = self._options.topic, datetime.now(timezone.utc)
-        self._connection.forget_complaints()
+        topic, now = self.options.topic, datetime.now(timezone.utc)
+        self.connection.forget_complaints()
         # Also while no record comes, as all may be in new partitions.
-        self._archive.require(identify_topic(self._connection, topic))
-        self._result.topics_changed += self._archive.note(live_topics(self._connection), now)
+        self._archive.require(identify_topic(self.connection, topic))
+        self.result.topics_changed += self._archive.note(live_topics(self.connection), now)
         # A dead leader does not answer, and librdkafka asks for another one after the wait.
-        wait, deadline = _FIRST_WAIT_S, time.monotonic() + self._options.timeout_seconds
+        wait, deadline = _FIRST_WAIT_S, time.monotonic() + self.options.timeout_seconds
         while True:
             left = deadline - time.monotonic()
-            self._connection.forget_complaints()
+            self.connection.forget_complaints()
             try:
                 partitions = range(self._archive.manifest.partitions)
-                self._log = list_offsets(self._connection, topic, partitions, min(wait, left))
+                self._log = list_offsets(self.connection, topic, partitions, min(wait, left))
                 return
             except UnreachableError:
                 if left <= wait or time.monotonic() >= deadline:
@@ -218,29 +215,29 @@ class _Run:
     def _consumer(self) -> Consumer:
         from confluent_kafka import Consumer, KafkaException
 
-        options = self._options
+        options = self.options
         config = {"fetch.wait.max.ms": "50" if options.once else "500", **options.client_config}
         try:
-            return Consumer(reader_config(options.bootstrap_servers, config, self._complaints.append))
+            return Consumer(reader_config(options.bootstrap_servers, config, self.complaints.append))
         except KafkaException as error:
-            raise self._connection.failure(f"cannot read topic {options.topic!r}", error.args[0]) from None
+            raise self.connection.failure(f"cannot read topic {options.topic!r}", error.args[0]) from None
 
     def _begin_at(self, number: int) -> TopicPartition:
         from confluent_kafka import TopicPartition
 
-        topic, (first, end) = self._options.topic, self._log[number]
+        topic, (first, end) = self.options.topic, self._log[number]
         next_, after, epoch = self._places.setdefault(number, Place(first, first, -1))
         where = f"{topic}[{number}]"
         if next_ > end:
             path = self._archive.folder.path
             raise _truncated(f"{where}: the log ends at offset {end}, and {path} has it up to {next_}")
         if next_ < first:
-            self._warn(
+            self.warn(
                 f"{where}: the log begins at offset {first}, and the archive ended at {next_}: "
                 f"{first - next_} offsets were deleted before they were archived; run the archiver without "
                 "--once, or more often than records are deleted"
             )
-            self._result.counts.missing += first - next_
+            self.result.counts.missing += first - next_
             self._places[number] = Place(first, first, -1)
             return TopicPartition(topic, number, first)
         if epoch < 0 or after < first:
@@ -250,7 +247,7 @@ class _Run:
         return TopicPartition(topic, number, after, leader_epoch=epoch)
 
     def _add(self, message: Any) -> None:
-        counts, number, offset = self._result.counts, message.partition(), message.offset()
+        counts, number, offset = self.result.counts, message.partition(), message.offset()
         next_, after, epoch = self._places[number]
         is_record = message.error() is None
         if not (is_record or self._is_end(message, next_)) or offset < next_:
@@ -276,20 +273,20 @@ class _Run:
         """Whether the partition has no more records; False for a harmless error, all others are raised."""
         from confluent_kafka import KafkaError
 
-        topic, error = self._options.topic, message.error()
+        topic, error = self.options.topic, message.error()
         where = f"{topic}[{message.partition()}]"
         if error.code() != KafkaError._AUTO_OFFSET_RESET:
-            return is_end(message, topic, self._options.bootstrap_servers)
+            return is_end(message, topic, self.options.bootstrap_servers)
         if "truncat" in error.str().lower():
             raise _truncated(f"{where}: the records before offset {next_} are no longer those that were read")
         raise ClusterError(f"{where}: offset {next_} is gone, the log was cleaned up while it was read")
 
     def _in_hand(self) -> int:
         """The number of offsets that were read and are in no file."""
-        return self._result.counts.offsets - self.in_files.offsets
+        return self.result.counts.offsets - self.in_files.offsets
 
     def _is_full(self) -> bool:
-        return self._in_hand() >= self._options.max_offsets_per_batch or self._bytes >= _MOST_BYTES
+        return self._in_hand() >= self.options.max_offsets_per_batch or self._bytes >= _MOST_BYTES
 
     def _write(self) -> None:
         """Write the batch in hand. Offsets without group records are read again after a restart, unless they
@@ -297,27 +294,27 @@ class _Run:
         last_micros = millis_to_micros(self._last_ms or 0)
         if self._last_ms is not None:
             latest = from_micros(last_micros)
-            self._result.last_timestamp = max(latest, self._result.last_timestamp or latest)
+            self.result.last_timestamp = max(latest, self.result.last_timestamp or latest)
         if self._rows or self._is_full():
             # The topic has this id after the batch was read, so it had it meanwhile: no id comes back.
-            self._archive.require(identify_topic(self._connection, self._options.topic))
+            self._archive.require(identify_topic(self.connection, self.options.topic))
             self._archive.write(self._rows, self._places, last_micros)
-            self._result.batches += 1
+            self.result.batches += 1
             self.worked = True
             self._begin_batch()
 
     def _silence(self) -> str:
-        said = self._connection.without_secrets(self._complaints[-1].str()) if self._complaints else ""
+        said = self.connection.without_secrets(self.complaints[-1].str()) if self.complaints else ""
         why = f" ({said})" if said else ""
         late = next(number for number, (_, end) in self._log.items() if self._places[number].next < end)
-        within = f"within {self._options.timeout_seconds:g} s after offset {self._places[late].next - 1}"
-        return f"{self._options.topic}[{late}]: no record {within}, up to {self._log[late][1] - 1}{why}"
+        within = f"within {self.options.timeout_seconds:g} s after offset {self._places[late].next - 1}"
+        return f"{self.options.topic}[{late}]: no record {within}, up to {self._log[late][1] - 1}{why}"
 
     def _tell_of_missing(self) -> None:
-        counts = self._result.counts
-        if counts.missing and not self._told_of_missing:
-            self._told_of_missing = True
-            self._warn(
+        counts = self.result.counts
+        if counts.missing and not self.told_of_missing:
+            self.told_of_missing = True
+            self.warn(
                 f"{counts.missing} of {counts.offsets} offsets had no record any more: either compaction "
                 "took them before they could be archived, or they are markers of transactions, one for each "
                 "that commits offsets; the log does not say which"
@@ -326,8 +323,8 @@ class _Run:
     def _report(self, phase: str) -> int:
         """Tell of the progress; returns the lag."""
         ends = ((self._places[number].next, end) for number, (_, end) in self._log.items())
-        lag = self._result.lag_offsets = sum(max(0, end - next_) for next_, end in ends)
-        self._on_progress(phase, self._result)
+        lag = self.result.lag_offsets = sum(max(0, end - next_) for next_, end in ends)
+        self.on_progress(phase, self.result)
         return lag
 
 
