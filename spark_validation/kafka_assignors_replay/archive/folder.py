@@ -123,7 +123,7 @@ class Folder:
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file that is there as a whole or not at all."""
         folder, slash, plain = name.rpartition("/")
-        self._files.create_dir(folder or ".", recursive=True)
+        self._files.base_fs.create_dir(f"{self._files.base_path}{folder}".rstrip("/"), recursive=True)
         beside = f"{folder}{slash}.{plain}" if self._renames else name
         try:
             with self._files.open_output_stream(beside) as file:
