@@ -1,9 +1,4 @@
-"""Deployments of an application, step by step, and the moves of its group's partitions.
-
-Pods are members that join and leave; there are only the strategy and the leader's part. After each change the
-group rebalances until no partition is withheld, in as many rounds as the cooperative protocol needs. Counted
-is how often the consumer of a partition changes, and how often a live pod that goes on has to give it up.
-"""
+"""Deployments of an application, step by step, under a strategy, and the moves of partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +13,6 @@ from kafka_assignors.strategies import RebalanceProtocol, Strategy
 __all__ = ["SCENES", "Deployment", "Pod"]
 
 _MOST_ROUNDS = 4
-"""The cooperative protocol needs two rounds; a rebalance that takes more than four does not converge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,28 +80,21 @@ class Deployment:
         self.join(replace(pod, name=f"{name}'", owned={}, generation=-1))
 
     def rebalance(self) -> None:
-        """Run rounds until no partition is withheld."""
-        if not self.pods:
-            return
+        """Run rounds until no partition is withheld: the cooperative protocol needs two."""
         before = dict(self._owner)
-        for _ in range(_MOST_ROUNDS):
-            withheld = self._round()
-            if not withheld:
-                break
-        else:
-            raise AssertionError(f"still something is withheld after {_MOST_ROUNDS} rounds")
-        for partition, owner in self._owner.items():
-            earlier = before.get(partition)
-            if earlier is not None and earlier != owner:
+        rounds = (self._round() for _ in range(_MOST_ROUNDS))
+        assert not self.pods or not all(rounds), "something is still withheld"
+        for partition, earlier in before.items():
+            if self._owner[partition] != earlier:
                 self.handed_over += 1
                 self.taken_from_live += earlier in self.pods and not self.pods[earlier].draining
         self.greatest_load = max([self.greatest_load, *(pod.load for pod in self.pods.values())])
 
     def _round(self) -> bool:
-        group = self.group()
+        """Whether a partition is withheld after one more round."""
         cooperative = RebalanceProtocol.COOPERATIVE in self.strategy.protocols
         protocol = RebalanceProtocol.COOPERATIVE if cooperative else RebalanceProtocol.EAGER
-        led = lead(self.strategy, group, protocol)
+        led = lead(self.strategy, self.group(), protocol)
         self.generation += 1
         for name, owned in led.assignment.members.items():
             self.pods[name] = replace(self.pods[name], owned=owned, generation=self.generation)
@@ -156,7 +143,7 @@ def surge(deployment: Deployment, pods: int, at_a_time: int = 1, *, draining: bo
     """New pods start before old ones stop: `maxSurge: <at_a_time>, maxUnavailable: 0`. Yields after steps."""
     old = old_pods(deployment, pods)
     for first in range(0, pods, at_a_time):
-        numbers = range(first, min(first + at_a_time, pods))
+        numbers = range(pods)[first : first + at_a_time]
         deployment.join(*(new_pod(deployment, number) for number in numbers))
         yield
         if draining:
@@ -170,7 +157,7 @@ def unavailable(deployment: Deployment, pods: int, at_a_time: int = 1) -> Iterat
     """Old pods stop before new ones start: `maxSurge: 0, maxUnavailable: <at_a_time>`."""
     old = old_pods(deployment, pods)
     for first in range(0, pods, at_a_time):
-        numbers = range(first, min(first + at_a_time, pods))
+        numbers = range(pods)[first : first + at_a_time]
         deployment.leave(*(old[number] for number in numbers))
         yield
         deployment.join(*(new_pod(deployment, number) for number in numbers))

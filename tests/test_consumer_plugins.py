@@ -80,17 +80,15 @@ def test_every_name_in_the_catalogue_is_used(package: str) -> None:
     assert not catalogued(package) - set(PRIVATE.findall("\n".join(code)))
 
 
-def assignor_classes(package: str) -> dict[str, tuple[list[str], str | None]]:
-    """The bases and the docstring of each assignor class of a plugin."""
-    return {
-        node.name: ([ast.unparse(base) for base in node.bases], ast.get_docstring(node))
-        for node in modules(package)["__init__.py"].body
-        if isinstance(node, ast.ClassDef)
-    }
-
-
 def test_both_plugins_have_the_same_assignors_with_the_same_documentation() -> None:
     """The API pages show only the docstrings of the plugins, so each plugin has its own copy."""
-    aiokafka, kafka_python = map(assignor_classes, CATALOGUES)
+    aiokafka, kafka_python = (
+        {
+            node.name: ([ast.unparse(base) for base in node.bases], ast.get_docstring(node))
+            for node in modules(package)["__init__.py"].body
+            if isinstance(node, ast.ClassDef)
+        }
+        for package in CATALOGUES
+    )
     assert aiokafka
     assert aiokafka == kafka_python

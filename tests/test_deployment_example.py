@@ -11,7 +11,6 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from compat_tests.support.image import instructions
@@ -21,7 +20,6 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 IMAGE = dict(instructions(EXAMPLES / "Dockerfile"))
 
 
-@pytest.fixture(scope="module")
 def pod() -> dict[str, Any]:
     """The pod template of the Deployment."""
     documents = yaml.safe_load_all((EXAMPLES / "kubernetes/service.yaml").read_text("utf-8"))
@@ -30,11 +28,10 @@ def pod() -> dict[str, Any]:
     return described
 
 
-@pytest.fixture(scope="module")
-def container(pod: dict[str, Any]) -> dict[str, Any]:
-    [only] = pod["containers"]
-    described: dict[str, Any] = only
-    return described
+POD = pod()
+[CONTAINER] = POD["containers"]
+PROBES = {name: CONTAINER[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+STOP = CONTAINER["lifecycle"]["preStop"]["httpGet"]
 
 
 def status(health: Health, path: str) -> int:
@@ -45,26 +42,15 @@ def status(health: Health, path: str) -> int:
         return error.code
 
 
-def requests_of(container: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    probes = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
-    return {**probes, "preStop": container["lifecycle"]["preStop"]["httpGet"]}
-
-
-def test_the_program_answers_each_request_of_the_manifest(container: dict[str, Any]) -> None:
+def test_the_program_answers_each_request_of_the_manifest() -> None:
     asked: list[str] = []
     with Health(0, lambda: asked.append("stop")) as health:
         health.ready = True
         health.stopped.set()
-        answers = {name: status(health, get["path"]) for name, get in requests_of(container).items()}
-        assert answers == dict.fromkeys(answers, 200)
+        assert {status(health, get["path"]) for get in (*PROBES.values(), STOP)} == {200}
         assert asked == ["stop"]
         health.ready = False
-        paths = {name: get["path"] for name, get in requests_of(container).items()}
-        assert [status(health, paths[name]) for name in ("startup", "readiness", "liveness")] == [
-            503,
-            503,
-            200,
-        ]
+        assert [status(health, get["path"]) for get in PROBES.values()] == [503, 503, 200]
         assert status(health, "/") == 404
 
 
@@ -76,26 +62,21 @@ def test_a_loop_that_stands_still_is_not_alive() -> None:
         assert status(health, "/live") == 200
 
 
-def test_all_requests_go_to_the_port_on_which_the_program_answers(container: dict[str, Any]) -> None:
-    [port] = container["ports"]
-    variables = {each["name"]: each.get("value") for each in container["env"]}
-    assert {get["port"] for get in requests_of(container).values()} == {port["name"]}
+def test_all_requests_go_to_the_port_on_which_the_program_answers() -> None:
+    [port] = CONTAINER["ports"]
+    variables = {each["name"]: each.get("value") for each in CONTAINER["env"]}
+    assert {get["port"] for get in (*PROBES.values(), STOP)} == {port["name"]}
     assert str(port["containerPort"]) == variables["HEALTH_PORT"] == IMAGE["EXPOSE"]
 
 
-def test_the_end_and_the_liveness_fit_into_the_times_of_the_manifest(
-    pod: dict[str, Any], container: dict[str, Any]
-) -> None:
-    assert pod["terminationGracePeriodSeconds"] > STOP_S
+def test_the_end_and_the_liveness_fit_into_the_times_of_the_manifest() -> None:
+    assert POD["terminationGracePeriodSeconds"] > STOP_S
     # A batch that finishes in time does not fail the probe, since /live allows more time than a stop does.
     assert LIVE_S > STOP_S
-    assert container["livenessProbe"]["failureThreshold"] > 1
+    assert CONTAINER["livenessProbe"]["failureThreshold"] > 1
 
 
-def test_the_program_gets_its_signal_and_no_rights() -> None:
+def test_the_program_gets_its_signal_and_no_rights_and_keeps_its_state_on_the_volume() -> None:
     assert json.loads(IMAGE["ENTRYPOINT"]) == ["/venv/bin/python", "-m", "examples.aiokafka.service"]
     assert int(IMAGE["USER"]) > 0
-
-
-def test_the_volume_is_where_the_program_keeps_its_state(container: dict[str, Any]) -> None:
-    assert IMAGE["ENV"] == f"STATE_DIR={container['volumeMounts'][0]['mountPath']}"
+    assert IMAGE["ENV"] == f"STATE_DIR={CONTAINER['volumeMounts'][0]['mountPath']}"

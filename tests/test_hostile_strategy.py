@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import json
 import random
-import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -81,14 +80,10 @@ def test_a_hook_that_changes_what_it_is_handed_changes_nothing_of_the_group(
 
 
 def test_a_strategy_gets_a_group_that_equals_the_leaders() -> None:
-    group = moving()
-    assert group.detached() == group
-    assert group.detached().claims == group.claims == replace(group).claims
     rng = random.Random(5)
-    for _ in range(200):
-        group = random_group(rng, SMALL)
+    for group in (moving(), *(random_group(rng, SMALL) for _ in range(200))):
         assert group.detached() == group
-        assert group.detached().claims == group.claims
+        assert group.detached().claims == group.claims == replace(group).claims
 
 
 def test_a_leader_whose_strategy_changes_the_group_judges_and_withholds_by_what_members_sent() -> None:
@@ -158,19 +153,16 @@ def test_a_rule_that_is_not_ours_works_on_a_copy() -> None:
 
 
 def test_assign_prints_the_assignment_that_it_checked_or_fails(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    line = json.dumps(group_to_json(moving()))
-    answers = {}
+    file = tmp_path / "groups.jsonl"
+    file.write_text(f"{json.dumps(group_to_json(moving()))}\n" * 2)
+    answers = []
     for strategy in ("cooperative-sticky", "tests.hostile_strategy:RuiningLater"):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(f"{line}\n{line}\n".encode())))
-        assert main(["assign", "-", "--strategy", strategy]) == 0
-        answers[strategy] = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
-    ours, theirs = answers.values()
-    assert len(ours) == len(theirs) == 2
-    for one, other in zip(ours, theirs, strict=True):
-        assert (one["assignment"], one["quality"]) == (other["assignment"], other["quality"])
-
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
-    assert main(["assign", "-", "--strategy", "tests.hostile_strategy:Ruining"]) == 2
+        assert main(["assign", str(file), "--strategy", strategy]) == 0
+        lines = [json.loads(each) for each in capsys.readouterr().out.splitlines()]
+        answers.append([(one["assignment"], one["quality"]) for one in lines])
+    assert answers[0] == answers[1]
+    assert len(answers[0]) == 2
+    assert main(["assign", str(file), "--strategy", "tests.hostile_strategy:Ruining"]) == 2
     assert "strategy 'hostile'" in capsys.readouterr().err

@@ -71,15 +71,11 @@ def test_json_holds_the_same(tmp_path: Path) -> None:
     code, out, _ = run(late, "--json", "-", "--strict")
     report: dict[str, Any] = json.loads(out)
     assert (code, report["format"], report["verdict"], report["not_judged"]) == (1, 1, "fail", [])
-    found = next(finding for finding in report["findings"] if finding["rule"] == "heartbeat-interval")
-    assert found == {
-        "rule": "heartbeat-interval",
-        "severity": "warning",
-        "members": [str(late)],
-        "what": "A heartbeat every 20 s in a session of 45 s.",
-        "why": RULES["heartbeat-interval"].why,
-        "to_do": "Set heartbeat.interval.ms to 15000 or less.",
-    }
+    (found,) = (finding for finding in report["findings"] if finding["rule"] == "heartbeat-interval")
+    assert (found["severity"], found["members"]) == ("warning", [str(late)])
+    assert "45 s" in found["what"]
+    assert "heartbeat.interval.ms" in found["to_do"]
+    assert found["why"] == RULES["heartbeat-interval"].why
 
 
 # ---- changes
@@ -118,41 +114,31 @@ def test_options_that_make_no_sense_are_refused(arguments: list[str], part: str,
 
 def test_properties_toml_and_json_say_the_same(tmp_path: Path) -> None:
     # Each file has a session timeout that is too short and an instance id that does not last.
-    files = [
-        write(
-            tmp_path,
-            "a.properties",
-            "# a comment\nclient = librdkafka\nbootstrap.servers = b:9092\nsession.timeout.ms: 5000\n"
-            "group.instance.id = a-7d9f8b6c5-\\\n    x2x4z\n",
-        ),
-        write(
-            tmp_path,
-            "a.toml",
-            'client = "librdkafka"\nsession.timeout.ms = 5000\ngroup.instance.id = "a-7d9f8b6c5-x2x4z"\n',
-        ),
-        write(
-            tmp_path,
-            "a.json",
-            '{"client": "librdkafka", "session_timeout_ms": 5000, "group.instance.id": "a-7d9f8b6c5-x2x4z"}',
-        ),
-    ]
+    properties = (
+        "# a comment\nclient = librdkafka\nbootstrap.servers = b:9092\nsession.timeout.ms: 5000\n"
+        "group.instance.id = a-7d9f8b6c5-\\\n    x2x4z\n"
+    )
+    toml = 'client = "librdkafka"\nsession.timeout.ms = 5000\ngroup.instance.id = "a-7d9f8b6c5-x2x4z"\n'
+    settings = {"client": "librdkafka", "session_timeout_ms": 5000, "group.instance.id": "a-7d9f8b6c5-x2x4z"}
+    texts = {"a.properties": properties, "a.toml": toml, "a.json": json.dumps(settings)}
+    files = [write(tmp_path, name, text) for name, text in texts.items()]
     expected = {"session-timeout-bounds", "passing-instance-id", "heartbeat-interval", "vote"}
     assert [rules(file) for file in files] == [expected] * 3
 
 
 @pytest.mark.parametrize(
-    ("text", "strategies"),
+    ("text", "client"),
     [
-        ("org.apache.kafka.clients.consumer.StickyAssignor", {"java"}),
-        ("kafka_assignors_aiokafka.StickyAssignor", {"aiokafka"}),
-        ("kafka.coordinator.assignors.sticky.sticky_assignor.StickyPartitionAssignor", {"kafka-python"}),
+        ("org.apache.kafka.clients.consumer.StickyAssignor", "java"),
+        ("kafka_assignors_aiokafka.StickyAssignor", "aiokafka"),
+        ("kafka.coordinator.assignors.sticky.sticky_assignor.StickyPartitionAssignor", "kafka-python"),
     ],
 )
-def test_a_class_tells_the_client(text: str, strategies: set[str], tmp_path: Path) -> None:
+def test_a_class_tells_the_client(text: str, client: str, tmp_path: Path) -> None:
     file = write(tmp_path, "a.properties", f"partition.assignment.strategy={text}\ngroup.protocol=consumer\n")
     _, out, _ = run(file, "--json", "-")
     (found,) = (one for one in json.loads(out)["findings"] if one["rule"] == "refused-under-kip848")
-    assert found["what"].split()[0] in strategies
+    assert found["what"].startswith(f"{client} ")
 
 
 @pytest.mark.parametrize(

@@ -93,20 +93,14 @@ assert_type(topic.name, str)
 assert_type(topic.partitions, int)
 assert_type(topic.replica_racks, tuple[frozenset[str], ...] | None)
 
-member = Member(
-    "m1", frozenset({"orders"}), instance_id="pod-0", rack="a", owned={"orders": range(2)}, generation=7
-)
+member = Member("m1", frozenset({"orders"}), "pod-0", "a", owned={"orders": range(2)}, generation=7)
 assert_type(member.data, bytes)
 assert_type(member.topics, frozenset[str])
 assert_type(member.revoked, bool)
 
 names = ["orders", "payments"]
-Member("m1", {"orders"})
-Member("m1", ["orders"])
-Member("m1", ("orders", "payments"))
-Member("m1", names)
-Member("m1", set(names))
-Member("m1", {"orders": 2}.keys())
+for topics in (names, set(names), tuple(names), {"orders": 2}.keys()):
+    Member("m1", topics)
 
 group = Group.of([topic], [member], 8)
 assert_type(group, Group)
@@ -127,38 +121,28 @@ check_assignment(group, led.assignment)
 
 # ---- in the clients
 
+OfAiokafka = kafka_assignors_aiokafka.StrategyAssignor
+OfKafkaPython = kafka_assignors_kafka_python.StrategyAssignor
+assert_type(kafka_assignors_aiokafka.assignor(AllToOne(), rack="a", instance_id=None), OfAiokafka)
 assert_type(
-    kafka_assignors_aiokafka.StickyAssignor(rack="a", instance_id="pod-0"),
-    kafka_assignors_aiokafka.StickyAssignor,
+    kafka_assignors_kafka_python.assignor(WithMemberData(), rack=None, instance_id="a"), OfKafkaPython
 )
-assert_type(
-    kafka_assignors_kafka_python.StickyAssignor(rack="a", instance_id="pod-0"),
-    kafka_assignors_kafka_python.StickyAssignor,
-)
-assert_type(
-    kafka_assignors_aiokafka.assignor(AllToOne(), rack="a", instance_id=None),
-    kafka_assignors_aiokafka.StrategyAssignor,
-)
-assert_type(
-    kafka_assignors_kafka_python.assignor(WithMemberData(), rack=None, instance_id="pod-0"),
-    kafka_assignors_kafka_python.StrategyAssignor,
-)
-of_aiokafka: list[kafka_assignors_aiokafka.StrategyAssignor] = [
+of_aiokafka: list[OfAiokafka] = [
     kafka_assignors_aiokafka.RangeAssignor(),
     kafka_assignors_aiokafka.RoundRobinAssignor(),
+    kafka_assignors_aiokafka.StickyAssignor(rack="a", instance_id="pod-0"),
+    kafka_assignors_aiokafka.CooperativeStickyAssignor(),
     kafka_assignors_aiokafka.assignor(Weighted(), weights=lambda topics: {"orders": [1, None]}),
     kafka_assignors_aiokafka.assignor(Weighted(), weights=for_aiokafka.LagWeights("g", base=10)),
     kafka_assignors_aiokafka.assignor(Weighted(), weights=for_aiokafka.RateWeights("g", half_life_s=60)),
-    kafka_assignors_aiokafka.StickyAssignor(),
-    kafka_assignors_aiokafka.CooperativeStickyAssignor(),
 ]
-of_kafka_python: list[kafka_assignors_kafka_python.StrategyAssignor] = [
+of_kafka_python: list[OfKafkaPython] = [
     kafka_assignors_kafka_python.RangeAssignor(),
     kafka_assignors_kafka_python.RoundRobinAssignor(),
+    kafka_assignors_kafka_python.StickyAssignor(rack="a", instance_id="pod-0"),
+    kafka_assignors_kafka_python.CooperativeStickyAssignor(),
     kafka_assignors_kafka_python.assignor(Weighted(), weights=for_kafka_python.WeightsFile("w.json")),
     kafka_assignors_kafka_python.assignor(Weighted(), weights=for_kafka_python.RateWeights("g", base=0)),
-    kafka_assignors_kafka_python.StickyAssignor(),
-    kafka_assignors_kafka_python.CooperativeStickyAssignor(),
 ]
 for each in of_aiokafka + [kafka_assignors_aiokafka.assignor(one) for one in strategies]:
     assert_type(each.name, str)

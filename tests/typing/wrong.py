@@ -90,12 +90,9 @@ kafka_assignors_aiokafka.assignor(Weighted(), weights="lag")  # type: ignore[arg
 kafka_assignors_aiokafka.StickyAssignor("eu-1a")  # type: ignore[call-arg]
 kafka_assignors_aiokafka.StickyAssignor(rack=1)  # type: ignore[arg-type]
 kafka_assignors_aiokafka.StickyAssignor(client_rack="eu-1a")  # type: ignore[call-arg]
-kafka_assignors_kafka_python.assignor(Sticky)  # type: ignore[arg-type]
 kafka_assignors_kafka_python.assignor("sticky")  # type: ignore[arg-type]
-kafka_assignors_kafka_python.assignor(Duck())  # type: ignore[arg-type]
 kafka_assignors_kafka_python.assignor(Sticky(), "eu-1a")  # type: ignore[call-arg]
 kafka_assignors_kafka_python.StickyAssignor("eu-1a")  # type: ignore[call-arg]
-kafka_assignors_kafka_python.StickyAssignor(rack=1)  # type: ignore[arg-type]
 kafka_assignors_kafka_python.StickyAssignor(client_rack="eu-1a")  # type: ignore[call-arg]
 
 # ---- cooperative consumers
