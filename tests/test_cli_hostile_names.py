@@ -74,15 +74,16 @@ def test_assign(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_errors_that_quote_it(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     group = tmp_path / "group.json"
-    contents = ({"members": [{"id": name, "topics": []}] * 2}, {"members": [], name: 1}, {"members": name})
-    calls = [
-        ["assign", str(group), f"--strategy={name}"],
-        ["assign", f"{tmp_path}/x" + name.replace("\0", "")],
+    documents: list[dict[str, object]] = [
+        {"topics": {}, "members": [{"id": name, "topics": []}] * 2},
+        {"topics": {}, "members": [], name: 1},
+        {"topics": {}, "members": name},
     ]
-    for content, call in zip(contents, [["assign", str(group)], *calls], strict=True):
-        group.write_text(json.dumps({"topics": {}, **content}))
-        for arguments in (["assign", str(group)], call):
-            assert main(arguments) == 2
+    missing = f"{tmp_path}/x" + name.replace("\0", "")
+    for document in documents:
+        group.write_text(json.dumps(document))
+        for arguments in ([str(group)], [str(group), f"--strategy={name}"], [missing]):
+            assert main(["assign", *arguments]) == 2
             said = capsys.readouterr()
             assert_harmless(said.err)
             assert said.err.count("\n") == 1

@@ -213,19 +213,10 @@ def test_the_vote_counts_members_and_advises_only_where_it_is_a_tie() -> None:
 STOCK, OLD = aiokafka("stock:sticky"), aiokafka("sticky")
 BOTH, NEW = aiokafka("cooperative-sticky", "sticky"), aiokafka("cooperative-sticky")
 
-TWICE = (
-    "If the pauses matter, restart twice: first every member with CooperativeAIOKafkaConsumer and the "
-    "strategies of kafka-assignors [cooperative-sticky, sticky]; when all have these, with the list "
-    "[cooperative-sticky] alone."
-)
-FIRST_OF_TWO = (
-    "If the pauses matter, this change is the first of two restarts. When every member has this list, "
-    "restart every member with CooperativeAIOKafkaConsumer and the list [cooperative-sticky] alone."
-)
-LAST = (
-    "If the pauses matter, restart every member with CooperativeAIOKafkaConsumer and the list "
-    "[cooperative-sticky] alone: beside an eager strategy it stays eager."
-)
+# What the advice says of the restarts; the last one ends with the new strategy alone.
+TWICE = "restart twice: first every member with CooperativeAIOKafkaConsumer"
+FIRST_OF_TWO = "this change is the first of two restarts"
+LAST = "restart every member with CooperativeAIOKafkaConsumer and the list [cooperative-sticky] alone: beside"
 
 
 @pytest.mark.parametrize(
@@ -246,8 +237,9 @@ LAST = (
 def test_the_advice_is_the_next_step_of_the_migration(
     before: tuple[MemberConfig, ...], after: tuple[MemberConfig, ...], next_step: str
 ) -> None:
-    report = lint(LintFacts(after, before))
-    assert {one.to_do for one in report.findings if one.rule == "eager-consumer"} == {next_step}
+    found = [one for one in lint(LintFacts(after, before)).findings if one.rule == "eager-consumer"]
+    assert found
+    assert all(next_step in one.to_do and "[cooperative-sticky] alone" in one.to_do for one in found)
 
 
 def eager_finding(*members: MemberConfig, **facts: Any) -> LintFinding:
@@ -287,8 +279,9 @@ def joined(strategy: str, owned: dict[str, list[int]], *, held: bool = False) ->
 def test_a_live_group_that_runs_the_old_strategy_is_before_the_first_restart_or_in_it() -> None:
     group = joined("sticky", {"orders": [0]})
     members, _ = live_members(group)
-    found = eager_finding(*members, live=group)
-    assert found.to_do == f"{TWICE} If the first restart has begun, finish it."
+    to_do = eager_finding(*members, live=group).to_do
+    assert TWICE in to_do
+    assert "If the first restart has begun, finish it" in to_do
 
 
 @pytest.mark.parametrize("listed", [(), ("cooperative-sticky",), ("cooperative-sticky", "sticky")])
@@ -296,14 +289,14 @@ def test_a_live_group_after_the_first_restart_is_told_the_list_of_the_last(liste
     # A broker does not show that the old strategy is still listed: "the same list" would not help.
     group = joined("cooperative-sticky", {"orders": [0]})
     members, _ = live_members(group, [StrategyUse(name) for name in listed])
-    assert eager_finding(*members, live=group).to_do == LAST
+    assert LAST in eager_finding(*members, live=group).to_do
 
 
 def test_a_cooperative_member_is_told_of_a_list_that_would_make_it_eager() -> None:
     group = joined("cooperative-sticky", {"orders": [0]}, held=True)
     before, _ = live_members(group)
     after = replace(before[0], strategies=BOTH.strategies)
-    assert eager_finding(after, before=before, live=group).to_do == LAST
+    assert LAST in eager_finding(after, before=before, live=group).to_do
 
 
 @pytest.mark.parametrize("held", [True, False])
