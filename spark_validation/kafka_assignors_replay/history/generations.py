@@ -6,18 +6,8 @@
   its leader's assignment arrives: one that the next join superseded never is, so skipped numbers alone are no
   lost history. *Lost* are records right before it that do not decode, and epochs of a KIP-848 group, which
   has a record of each.
-* It *starts late* if it is the first record seen of its incarnation, and cannot be the first generation.
-* A *replacement* is the generation of the record before once more, as a restarted static member makes it, or
-  a change of protocol.
-* The *clock goes back* where a record is older than the one before it. Offsets define the order.
-
-The order of a *torn* group's records is not known, so its numbers show nothing.
-
-The owners of each partition are spans. A member is called by its instance id, else by its member id, so that
-a static member that restarts keeps its spans. A member owns what a record assigns until the next record. No
-span crosses a record that does not decode, lost records, or the end of a group's life. The spans are those of
-the last `MOST_GENERATIONS` records; a record that assigns more than `MOST_PARTITIONS` is too much to draw,
-and has no owners. So the memory is bounded.
+* The *clock goes back* where a record is older than the one before it. Offsets define the order. The order of
+  a *torn* group's records is not known, so its numbers show nothing.
 """
 
 from __future__ import annotations
@@ -183,29 +173,36 @@ MOST_GENERATIONS = 200
 _MOST_SPANS = 2_000
 
 
-@dataclass(slots=True)  # a frozen one takes five times as long to make
-class _Span:
-    """The owner of a partition, from the record number `first` to `last`. Until the span ends, its end is its
-    begin."""
+class _Span(NamedTuple):
+    """The owner of a partition from the record number `first` on, whose time is `begin`."""
 
-    topic: str
-    partition: int
     member: str
     begin: datetime
     first: int
+
+
+class _Ended(NamedTuple):
+    place: tuple[str, int]
+    span: _Span
     end: datetime
     last: int
 
 
 @dataclass(slots=True)
 class OwnershipFold:
-    """The spans of one group: `feed` each record in order, then `finish`. The fields are its whole state."""
+    """The owners of each partition, as spans: `feed` each record in order, then `finish`.
+
+    A member is called by its instance id, else by its member id, so that a static member that restarts keeps
+    its spans. No span crosses a record that does not decode, lost records, or the end of a group's life. The
+    spans are those of the last `MOST_GENERATIONS` records; a record that assigns more than `MOST_PARTITIONS`
+    is too much to draw, and has no owners. So the memory is bounded.
+    """
 
     group: str = ""
     number: int = 0
     incarnation: int | None = None
     held: dict[tuple[str, int], _Span] = field(default_factory=dict)
-    ended: deque[_Span] = field(default_factory=deque)
+    ended: deque[_Ended] = field(default_factory=deque)
     times: deque[datetime] = field(default_factory=deque)  # of the last records
 
     def feed(self, record: Generation) -> None:
@@ -222,8 +219,7 @@ class OwnershipFold:
         self._end(record.timestamp, now)
         for place, member in now.items():
             if place not in self.held:
-                since = (record.timestamp, self.number)
-                self.held[place] = _Span(*place, member, *since, *since)
+                self.held[place] = _Span(member, record.timestamp, self.number)
         while self.ended and self.ended[0].last < self._first:
             self.ended.popleft()
 
@@ -232,13 +228,12 @@ class OwnershipFold:
         if self.times:
             self._end(self.times[-1], {})
         spans = []
-        for each in self.ended:
-            if each.last == self._first > each.first:
+        for place, (member, begin, first), end, last in self.ended:
+            if last == self._first > first:
                 continue  # it ended where the records that count begin
-            begin = self.times[0] if each.first < self._first else each.begin
+            begin = self.times[0] if first < self._first else begin
             # After a clock was set back, a span may end before it began.
-            end = max(begin, each.end)
-            spans.append(OwnershipSpan(self.group, each.topic, each.partition, each.member, begin, end))
+            spans.append(OwnershipSpan(self.group, *place, member, begin, max(begin, end)))
         spans.sort(key=lambda span: (span.topic, span.partition))
         spans.sort(key=lambda span: span.end, reverse=True)
         return sorted(spans[:_MOST_SPANS], key=lambda span: (span.topic, span.partition, span.begin))
@@ -250,9 +245,7 @@ class OwnershipFold:
 
     def _end(self, at: datetime, now: dict[tuple[str, int], str]) -> None:
         for place in [place for place, span in self.held.items() if now.get(place) != span.member]:
-            span = self.held.pop(place)
-            span.end, span.last = at, self.number
-            self.ended.append(span)
+            self.ended.append(_Ended(place, self.held.pop(place), at, self.number))
 
 
 def _owners(record: Generation) -> dict[tuple[str, int], str]:

@@ -102,7 +102,6 @@ def fold_sorted(rows: Iterable[SortedRow], work: FoldWork) -> Iterator[Output]:
 
 
 def _record(copies: Iterator[SortedRow]) -> Record:
-    """The record of which these are copies, which lie side by side."""
     _, partition, offset, key, micros, value = next(copies)
     return Record(partition, offset, micros, key, value, 1 + sum(1 for _ in copies))
 

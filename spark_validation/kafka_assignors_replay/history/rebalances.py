@@ -1,24 +1,16 @@
 """The history of one group as a sequence of *logical rebalances*: the facts before each, and its outcome.
 
-Records and rebalances are not the same thing:
-
 * Under the cooperative protocol (KIP-429) a partition that changes owner is withheld in one generation and
   handed over in the next. These generations are one rebalance: it begins with what members had before the
   first of them, and its outcome is the last one. A hand-over is unfinished while a partition of a live member
   has no owner.
 * A static member that restarts writes its generation again with another member id. That is no new decision:
   the instance keeps its partitions under the new id.
-* A generation of a KIP-848 group is a rebalance of its own: the broker computes the target assignment once,
-  and moves the members to it.
+* A generation of a KIP-848 group is a rebalance of its own.
 * A member's partitions are those that the last record of its group assigned. Its *claim* in the subscription
   is not used: an eager member claims nothing.
 
-A rebalance that lacks a fact is not judged; it has the `problem`: the history starts in the middle of the
-group's life, members own partitions that no record assigned to them (records are lost), a hand-over has no
-end, a member does not decode.
-
-Pure Python without Spark; records come one at a time, so a group of a million generations needs the memory
-of a few.
+A rebalance that lacks a fact is not judged; it has the `problem`. The memory is that of a few generations.
 """
 
 from __future__ import annotations
@@ -28,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from operator import attrgetter
+from typing import NamedTuple
 
 from kafka_assignors.group import NO_GENERATION, TopicPartitions
 from kafka_assignors_replay.history.records import CONSUMER_PROTOCOL_TYPE, MemberRecord
@@ -173,15 +166,13 @@ _FIELDS = attrgetter(*(each.name for each in fields(Generation)))
 """The values of all fields of a generation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+class Replacement(NamedTuple):
     """Static members came back under new ids: new id by old id."""
 
     new_ids: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(NamedTuple):
     """The owners after a record, and their generation; or the `problem` that keeps them unknown."""
 
     members: Mapping[str, TopicPartitions]
@@ -255,23 +246,18 @@ class RebalanceFold:
             yield self._close(self.open, UNFINISHED)
 
     def _close(self, done: _Open, problem: str | None) -> Rebalance:
-        last = done.last
-        if not (done.earlier_decode and last.decodes):
-            problem = DOES_NOT_DECODE
-        elif last.problem:
-            problem = last.problem
-        elif done.before.problem:
-            problem = done.before.problem
-        elif done.lost:
-            problem = RECORDS_LOST
+        last, before = done.last, done.before
         self.open = None
         rebalance = Rebalance(
             *_FIELDS(last),
             generations=done.generations,
-            prior=done.before.members,
-            prior_generation=done.before.generation,
+            prior=before.members,
+            prior_generation=before.generation,
         )
-        rebalance.problem = problem
+        if not (done.earlier_decode and last.decodes):
+            rebalance.problem = DOES_NOT_DECODE
+        else:
+            rebalance.problem = last.problem or before.problem or (RECORDS_LOST if done.lost else problem)
         return rebalance
 
 
