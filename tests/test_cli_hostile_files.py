@@ -151,9 +151,11 @@ def test_lines_that_never_end_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "MOST_OBJECT_BYTES", 1000)
-    for content in (b"[" * 1001, b"[\n" * 501, b"1\n" + b"[" * 1001):
+    group = b'{"topics": {}, "members": []}\n'
+    for content in (b"[" * 1001, b"[\n" * 501, group + b"[" * 1001):
         (folder / "x").write_bytes(content)
-        assert run(capsys, "assign", "x") == 2
+        assert main(["assign", "x"]) == 2
+        assert "larger than" in capsys.readouterr().err
 
 
 def variants(document: Any) -> Iterator[str]:
