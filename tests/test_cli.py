@@ -16,7 +16,7 @@ import pytest
 import kafka_assignors
 from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import list_strategies, main
-from kafka_assignors_replay.command_options import require_replay_extra
+from kafka_assignors_replay.replay_command import require_replay_extra
 
 COMMAND = [sys.executable, "-m", "kafka_assignors_cli"]
 GROUP = '{"topics": {"orders": {"partitions": 3}}, "members": [{"id": "m1", "topics": ["orders"]}]}\n'

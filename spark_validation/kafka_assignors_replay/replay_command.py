@@ -1,10 +1,17 @@
-"""`kafka-assignors replay`: the history of consumer groups under other strategies."""
+"""`kafka-assignors replay`: the history of consumer groups under other strategies.
+
+`validate` shares the options, the run and the reports.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
+import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -18,11 +25,12 @@ from kafka_assignors_cli.output_files import (
     write_file,
     write_lines,
 )
-from kafka_assignors_replay import command_options as shared
 
 if TYPE_CHECKING:
     from kafka_assignors_replay.engine import Choice
-    from kafka_assignors_replay.result import Mode, Progress, ReplayOptions, ReplayResult
+    from kafka_assignors_replay.result import Progress, ReplayOptions, ReplayResult
+
+T = TypeVar("T")
 
 EPILOG = f"""Examples:
 
@@ -41,8 +49,11 @@ shows little more than the last generation of each group.
 {options.CONFIG_EPILOG}
 """
 
+_MODES = ("one-step", "steady-state")
 _DEFAULT_STRATEGIES = "range,roundrobin,sticky,cooperative-sticky,rack-aware-sticky"
 
+_spark_option = functools.partial(typer.Option, rich_help_panel="Spark")
+_model_option = functools.partial(typer.Option, rich_help_panel="Models and thresholds")
 
 History = Annotated[
     str | None,
@@ -73,9 +84,55 @@ TablesDirectory = Annotated[
 ]
 FaultParameters = Annotated[
     list[str] | None,
-    shared.model_option(
+    _model_option(
         metavar="NAME=VALUE",
         help="A threshold that classifies rebalance causes, such as crash_loop=5; may be repeated.",
+    ),
+]
+GroupIds = Annotated[
+    list[str] | None,
+    typer.Option("--group", "-g", metavar="ID", help="Replay only these groups; may be repeated."),
+]
+EngineName = Annotated[
+    Literal["spark", "local"] | None,
+    typer.Option(
+        "--engine",
+        metavar="spark|local",
+        help="What runs the replay. local needs neither Spark nor Java: this process and a few workers read "
+        "a history from a disk. Both give the same figures.",
+        show_default="local where PySpark is not installed or the history is small, otherwise spark",
+    ),
+]
+Master = Annotated[str | None, _spark_option(metavar="URL", help="Spark's master.", show_default="local[*]")]
+SparkConfig = Annotated[
+    Path | None,
+    _spark_option(
+        metavar="FILE",
+        help="Properties of Spark, as for spark-submit --properties-file: jars, credentials and so on.",
+    ),
+]
+StrategyTimeout = Annotated[
+    float,
+    _model_option(
+        metavar="SECONDS",
+        min=0.001,
+        help="The longest time that a strategy may take for one rebalance; after it, the strategy has failed "
+        "there.",
+    ),
+]
+StrictDecoding = Annotated[bool, typer.Option("--strict", help="Fail if a record does not decode.")]
+SkipCorrupt = Annotated[
+    bool,
+    typer.Option(
+        "--skip-corrupt",
+        help="Leave out damaged files of a history on a disk, and name them. Every file is read once more.",
+    ),
+]
+PauseParameters = Annotated[
+    list[str] | None,
+    _model_option(
+        metavar="NAME=VALUE",
+        help="A parameter of the pause model, such as heartbeat_interval_s=5; may be repeated.",
     ),
 ]
 
@@ -87,88 +144,142 @@ def replay(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     timeout: options.Timeout = None,
-    group: shared.GroupIds = None,
+    group: GroupIds = None,
     strategy: Annotated[list[str] | None, options.strategies_option(_DEFAULT_STRATEGIES)] = None,
     mode: Modes = None,
-    strict: shared.StrictDecoding = False,
-    skip_corrupt: shared.SkipCorrupt = False,
+    strict: StrictDecoding = False,
+    skip_corrupt: SkipCorrupt = False,
     html: HtmlFile = None,
     json_file: options.JsonFile = None,
     tables: TablesDirectory = None,
-    pause: shared.PauseParameters = None,
+    pause: PauseParameters = None,
     fault: FaultParameters = None,
-    master: shared.Master = None,
-    spark_config: shared.SparkConfig = None,
-    engine: shared.EngineName = None,
-    strategy_timeout: shared.StrategyTimeout = 60.0,
+    master: Master = None,
+    spark_config: SparkConfig = None,
+    engine: EngineName = None,
+    strategy_timeout: StrategyTimeout = 60.0,
 ) -> None:
     """Replay the recorded rebalances of consumer groups under other strategies."""
     names = options.split_names(strategy or [_DEFAULT_STRATEGIES])
     for name in names:
         options.load_named_strategy(name)
-    if html is not None:
-        require_writable(html)
-    require_json_file(json_file)
-    asked = shared.replay_options(context, names, _modes(mode))
-    with shared.require_replay_extra("replay", spark=engine == "spark"):
-        # If it is missing, fail before minutes of work.
-        import kafka_assignors_replay.report.as_html  # noqa: F401
-    rules = shared.parse_parameters("--fault", fault, asked.fault_rules)
+    modes = options.split_names(mode or _MODES)
+    if unknown := [each for each in modes if each not in _MODES]:
+        raise UserError(f"there is no mode {unknown[0]!r}: known are {', '.join(_MODES)}")
+    require_reports(html, json_file)
+    asked = replay_options(context, names, modes)
+    rules = _changed("--fault", fault, asked.fault_rules)
     asked = dataclasses.replace(asked, fault_rules=rules, tables=tables)
-    _show(run_replay_with_progress(asked, "replay", engine), html, json_file)
+    result = run_replay_with_progress(asked, "replay", engine)
+    if not is_stdout(json_file):
+        from kafka_assignors_replay.replay_tables import print_replay
+
+        print_replay(result)
+    write_reports(result, html, json_file)
+    if tables is not None:
+        note(f"wrote the tables in {tables}")
 
 
-def _modes(given: list[str] | None) -> tuple[Mode, ...]:
-    from kafka_assignors_replay.result import Mode
+def require_replay_extra(command: str, *, spark: bool) -> contextlib.AbstractContextManager[None]:
+    """`require_extra` for the extra `replay`, or for the extra `spark`, which contains it."""
+    return options.require_extra(command, *(("spark",) if spark else ("replay", "spark")))
 
-    known = [mode.value for mode in Mode]
-    modes = options.split_names(given or known)
-    for mode in modes:
-        if mode not in known:
-            raise UserError(f"there is no mode {mode!r}: known are {', '.join(known)}")
-    return tuple(map(Mode, modes))
+
+def replay_options(
+    context: typer.Context, strategies: tuple[str, ...], modes: Iterable[str]
+) -> ReplayOptions:
+    """The options of a replay, from the parameters of `context` that `replay` and `validate` share."""
+    given = context.params
+    on_disk, server, engine = given["history"], given["bootstrap_server"], given["engine"]
+    if (on_disk is None) == (server is None):
+        raise UserError("give either a history or --bootstrap-server")
+    if on_disk is not None:
+        options.refuse(context, ("command_config", "timeout"), "on a history")
+    if engine == "local":
+        options.refuse(context, ("master", "spark_config"), "with --engine local")
+    config, properties = (given[name] and Path(given[name]) for name in ("command_config", "spark_config"))
+    client_config = options.client_config(config)
+    if properties is not None and not properties.is_file():
+        raise UserError(f"{properties}: there is no such file")
+    with require_replay_extra(str(context.info_name), spark=engine == "spark"):
+        # If a package is missing, fail before minutes of work.
+        import kafka_assignors_replay.report.as_html  # noqa: F401
+        from kafka_assignors_replay.result import Mode, ReplayOptions
+    return ReplayOptions(
+        path=on_disk,
+        bootstrap_servers=server,
+        strategies=strategies,
+        modes=tuple(map(Mode, modes)),
+        groups=tuple(given["group"]) if given["group"] else None,
+        strict=given["strict"],
+        skip_corrupt=given["skip_corrupt"],
+        client_config=client_config,
+        timeout_seconds=given["timeout"] or options.TIMEOUT_S,
+        master=given["master"],
+        spark_config=None if properties is None else str(properties.absolute()),
+        pauses=_changed("--pause", given["pause"], ReplayOptions().pauses),
+        strategy_timeout_s=given["strategy_timeout"],
+    )
+
+
+def _changed(option: str, given: Iterable[str] | None, default: T) -> T:
+    """`default`, a dataclass of numbers and booleans, changed by the NAME=VALUE pairs of `option`."""
+    known = {each.name: getattr(default, each.name) for each in dataclasses.fields(default)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for each in given or ():
+        name, _, text = (part.strip() for part in each.partition("="))
+        if name not in known:
+            raise UserError(f"{option} {each}: expected NAME=VALUE, with one of {', '.join(known)}")
+        try:
+            values[name] = json.loads(text)
+        except ValueError:
+            values[name] = text
+        if isinstance(values[name], bool) != isinstance(known[name], bool):
+            what = "true or false" if isinstance(known[name], bool) else "a number"
+            raise UserError(f"{option} {each}: {name} has to be {what}")
+    try:
+        return dataclasses.replace(default, **values)  # type: ignore[type-var]
+    except (TypeError, ValueError) as error:
+        raise UserError(f"{option}: {error}") from None
 
 
 def run_replay_with_progress(asked: ReplayOptions, command: str, engine: str | None = None) -> ReplayResult:
-    """Run a replay, with progress and the names of damaged files on stderr. `command` is the command that the
-    user ran, for errors."""
-    spark = engine == "spark"
-    with shared.require_replay_extra(command, spark=spark):
-        from kafka_assignors_replay.replay import run_replay
-        from kafka_assignors_replay.replay_tables import damage_lines
+    """Run a replay for the user's `command`, with progress and the names of damaged files on stderr."""
 
     def on_choice(choice: Choice) -> None:
         note(f"engine: {choice.name} ({choice.why})")
 
-    with (
-        shared.require_replay_extra(command, spark=spark),
-        ProgressReport("starting", delay_s=0.5) as progress,
-    ):
+    def on_progress(step: Progress) -> None:
+        unit = f" {step.unit}" if step.total else ""
+        progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total, unit)
 
-        def on_progress(step: Progress) -> None:
-            unit = f" {step.unit}" if step.total else ""
-            progress.update(f"[{step.number}/{step.phases}] {step.phase}", step.done, step.total, unit)
+    with require_replay_extra(command, spark=engine == "spark"):
+        from kafka_assignors_replay.replay import run_replay
+        from kafka_assignors_replay.replay_tables import damage_lines
 
-        result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
+        with ProgressReport("starting", delay_s=0.5) as progress:
+            result = run_replay(asked, on_progress, engine=engine, on_choice=on_choice)
     for line in damage_lines(result):
         note(line)
     return result
 
 
-def _show(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
-    from kafka_assignors_replay.replay_tables import print_replay
+def require_reports(html: Path | None, json_file: Path | None) -> None:
+    """Fail before minutes of work if a report cannot be written."""
+    if html is not None:
+        require_writable(html)
+    require_json_file(json_file)
+
+
+def write_reports(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
     from kafka_assignors_replay.report.as_html import html_report
     from kafka_assignors_replay.report.as_json import json_report_lines
 
-    if not is_stdout(json_file):
-        print_replay(result)
     if html is not None:
         write_file(html, html_report(result))
         note(f"wrote {html}")
     if json_file is not None:
         write_lines(json_file, json_report_lines(result))
-    if result.options.tables is not None:
-        note(f"wrote the tables in {result.options.tables}")
 
 
 def add_to(app: typer.Typer) -> None:

@@ -1,8 +1,6 @@
-"""The options of a replay, its progress, its error (`ReplayError`), and its result.
+"""The options of a replay, its progress, its error, and its result; `to_json` prepares it for `json.dumps`.
 
-These values need no Spark. The command line, the HTML report and the JSON report are all written from them.
-Times are aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions. `to_json`
-prepares a result for `json.dumps`.
+Times are aware `datetime`s in UTC, counts are partitions or rebalances, ratios are plain fractions.
 """
 
 from __future__ import annotations
@@ -42,24 +40,12 @@ class ReplayOptions:
     """What to replay. Exactly one of `path` and `bootstrap_servers` is given.
 
     `path` is a history directory (`raw` or `raw.parquet`, and `topics.parquet`) or any Parquet with the
-    columns partition, offset, timestamp, key and value. `strategies` are names or `module:attribute`.
-    `groups` restricts the replay to these groups, None means all. With `strict` a record that does not
-    decode is an error.
-
-    `client_config` are librdkafka properties for a live broker (security and the like), `timeout_seconds`
-    the longest wait for it. `master` is Spark's, `spark_config` a file of properties for a session that is
-    started.
-
-    `sample_groups` is the number of groups, drawn with `sample_seed`, that are also replayed without Spark; 0
-    for none.
-
-    `pauses` are the parameters of the model of pauses, `fault_rules` the thresholds for the clients that make
-    groups rebalance. `tables` is a folder that the tables are written into as Parquet.
-
-    With `skip_corrupt` damaged files of a history on a disk are left out; otherwise a damaged file is an
-    error.
-
-    `strategy_timeout_s` is the longest time of a strategy for one rebalance; a slower strategy has failed.
+    columns partition, offset, timestamp, key and value. `groups` restricts the replay to these groups. With
+    `strict` a record that does not decode is an error; with `skip_corrupt` a damaged file on a disk is none.
+    `client_config` are librdkafka properties, `timeout_seconds` the longest wait for a live broker. `master`
+    is Spark's, `spark_config` a file of its properties. `sample_groups` is the number of groups, drawn with
+    `sample_seed`, that are also replayed without Spark. `tables` is a folder that the tables are written
+    into as Parquet. A strategy fails where one rebalance takes it longer than `strategy_timeout_s`.
     """
 
     path: str | None = None
@@ -89,11 +75,7 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One report of a replay's progress.
-
-    `phase` is a short lower-case phrase ("reading the history"), `number` of `phases` counts phases from 1.
-    `done` of `total` are the units of the phase so far; `total` is 0 while it is not known.
-    """
+    """Progress: phase `number` of `phases` from 1, and `done` of `total` units in it; 0 if not known."""
 
     phase: str
     number: int
@@ -113,8 +95,7 @@ class DamagedFile:
 
 @dataclass(frozen=True, slots=True)
 class UndecodableRecord:
-    """A record of the topic that could not be read: its position, its group if that is known, and the
-    reason."""
+    """A record that could not be read: its position, its group if that is known, and the reason."""
 
     partition: int
     offset: int
@@ -126,13 +107,11 @@ class UndecodableRecord:
 class HistorySummary:
     """Counts of the records that were read.
 
-    `records` counts all records, without offset commits, which the source drops. `duplicates` counts the
-    additional copies at one partition and offset. `generations` counts the records of a classic group's
-    generation with members, `empty_generations` those without members, `tombstones` deleted groups.
-    `kip848_records` are of groups whose broker assigns (KIP-848); their generations are in none of these
-    counts. `skipped_numbers` counts the generation numbers that no record shows: rebalances superseded by the
-    next one, or lost history. `other_records` are of share or streams groups, or rows of other topics.
-    `clock_jumps` counts the generations with an earlier time than the record
+    `records` counts all records, without offset commits. `duplicates` counts the additional copies at one
+    partition and offset. `generations` are those of classic groups with members, `empty_generations` those
+    without, `tombstones` deleted groups; none counts KIP-848. `skipped_numbers` counts the generation numbers
+    that no record shows: superseded rebalances, or lost history. `other_records` are of share or streams
+    groups, or rows of other topics. `clock_jumps` counts the generations with an earlier time than the record
     before them.
     """
 
@@ -157,12 +136,10 @@ class HistorySummary:
 class GroupSummary:
     """One group's history, and how much of it can be replayed.
 
-    `protocols` are the strategies production ran, in the order they appear; `rebalance_protocols` the
-    protocols (eager, cooperative, kip-848) that they imply. `eager_clients` are those of the `clients` whose
-    stock consumer is eager, and of which no member joined with partitions that it kept, as a cooperative
-    consumer does. `rebalances` counts logical ones: the two or more generations of a cooperative hand-over
-    are one. `replayed_rebalances` counts those with all the facts, `not_replayed` the others by reason. The
-    generations lie in `partition` of the offsets topic, from `first_offset` to `last_offset`.
+    `protocols` are the strategies production ran, `rebalance_protocols` those that they imply (eager,
+    cooperative, kip-848). The stock consumer of `eager_clients` is eager, and no member of theirs joined with
+    partitions that it kept. `rebalances` counts the generations of one cooperative hand-over once;
+    `not_replayed` are by reason. The generations lie in `partition` of the offsets topic.
     """
 
     group: str
@@ -191,10 +168,7 @@ class GroupSummary:
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One rebalance under one strategy: the points that plots are drawn from.
-
-    `timestamp` is when the join ended (the record's own time), `generation` the last one of the rebalance.
-    """
+    """One rebalance under one strategy. `timestamp` is when the join of the last `generation` ended."""
 
     group: str
     strategy: str
@@ -207,8 +181,7 @@ class TimelineRow:
 
 @dataclass(frozen=True, slots=True)
 class OwnershipSpan:
-    """The recorded owner of a partition from `begin` to `end`. `member` is its instance id, else its member
-    id.
+    """The recorded owner of a partition; `member` is its instance id, else its member id.
 
     Only groups that moved most and are small enough to draw have spans, for the end of their history.
     """
@@ -232,11 +205,10 @@ class Churn:
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """A client whose joins and leaves made a group rebalance, or the group's deployments.
+    """A client whose joins and leaves made a group rebalance, or the group's deployments, without a client.
 
-    `kafka_assignors_replay.history.faults` defines each `kind`. `client_id`, `client_host`, `instance_id` and
-    the last `member_id` are None for deployments. `episodes` counts the episodes, each once a day, or the
-    deployments; `members` is the greatest number of members at one time, or that a deployment replaced.
+    `history.faults` defines each `kind`. `episodes` counts the episodes, each once a day, or the deployments;
+    `members` is the greatest number of members at one time, or that a deployment replaced.
     """
 
     group: str
@@ -259,10 +231,8 @@ class Culprit:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A recorded generation whose assignment differs from the replayed one.
-
-    `explanation` is None where the evidence shows no reason; `detail` shows the first members that differ.
-    """
+    """A recorded generation whose assignment differs from the replayed one; `explanation` is None where the
+    evidence shows no reason."""
 
     group: str
     partition: int
@@ -276,12 +246,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ClientAgreement:
-    """Recorded generations of one strategy led by one kind of client, and how many the replay repeats
-    exactly.
+    """How many generations of one strategy, led by one kind of client, the replay repeats exactly.
 
-    `must_match` is True where full equality is promised: for the Java client and for kafka-assignors.
-    `unchecked` counts generations without a usable catalogue entry. `explained` counts the differences by
-    explanation.
+    `must_match` is True for the Java client and for kafka-assignors. `unchecked` counts generations without a
+    usable catalogue entry, `explained` the differences by explanation.
     """
 
     client: str
@@ -308,19 +276,16 @@ class TruthCheck:
 
     @property
     def checked(self) -> int:
-        """The number of checked generations whose leader must match."""
         return sum(client.checked for client in self.clients if client.must_match)
 
     @property
     def matched(self) -> int:
-        """How many of `checked` match."""
         return sum(client.matched for client in self.clients if client.must_match)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleCheck:
-    """The groups that were replayed a second time, and the number of their rows. All rows are equal: a
-    difference is a `ReplayError`."""
+    """The groups that were replayed a second time, and the number of their rows, which are all equal."""
 
     groups: tuple[str, ...]
     rows: int
@@ -328,9 +293,8 @@ class SampleCheck:
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The whole result. `warnings` say what could not be read, and the consequences; `versions` has the
-    versions of kafka-assignors, pyarrow and python. `damaged_files` counts the files that were left out,
-    `damaged` lists the first hundred."""
+    """The whole result. `warnings` say what could not be read, and the consequences. `damaged_files` counts
+    the files that were left out, `damaged` lists the first hundred."""
 
     options: ReplayOptions
     history: HistorySummary

@@ -12,12 +12,13 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
+from kafka_assignors.arguments import UserError
 from kafka_assignors_cli import options
 from kafka_assignors_cli.console import Column, ColumnKind, ExitCode, FittedTable, printable
 from kafka_assignors_cli.files import parse_toml, read_file
-from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome
-from kafka_assignors_replay import command_options as shared
-from kafka_assignors_replay.replay_command import History, run_replay_with_progress
+from kafka_assignors_cli.output_files import CiCase, CiFormats, CiOutcome, is_stdout
+from kafka_assignors_replay import replay_command as shared
+from kafka_assignors_replay.replay_command import run_replay_with_progress
 
 if TYPE_CHECKING:
     from kafka_assignors_replay.policy import GroupJudgement, Judgement, PolicyRule, RuleJudgement
@@ -43,12 +44,15 @@ policy cannot be read.
 """
 
 PolicyFile = Annotated[Path, typer.Option("--policy", "-p", metavar="FILE", help="The policy, in TOML.")]
+ReplayJson = Annotated[
+    Path | None, options.output_option(metavar="FILE", help="Write the JSON report of the replay.")
+]
 
 
 def validate(
     *,
     context: typer.Context,
-    history: History = None,
+    history: shared.History = None,
     policy: PolicyFile,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
@@ -60,6 +64,8 @@ def validate(
     json_file: options.JsonFile = None,
     junit: options.JunitFile = None,
     github: options.Github = False,
+    html: shared.HtmlFile = None,
+    replay_json: ReplayJson = None,
     master: shared.Master = None,
     spark_config: shared.SparkConfig = None,
     engine: shared.EngineName = None,
@@ -72,9 +78,13 @@ def validate(
     rules = read_policy(parse_toml(policy, read_file(policy)), str(policy))
     ci = CiFormats(junit, github, json_file)
     ci.require()
+    if is_stdout(replay_json):
+        raise UserError("--replay-json -: stdout is for the verdict: give a file")
+    shared.require_reports(html, replay_json)
     # A replay needs a strategy, also if all rules are about the recorded assignments.
     asked = shared.replay_options(context, rules.strategies or ("cooperative-sticky",), rules.modes)
     result = run_replay_with_progress(asked, "validate", engine)
+    shared.write_reports(result, html, replay_json)
     judgement, source = judge(rules, result), result.history.source
     document = json.dumps(judgement_to_json(judgement, source, str(policy)), indent=1)
     ci.write_result(

@@ -11,9 +11,7 @@ from kafka_assignors_replay.report.findings import StrategyTotal, find, sentence
 from kafka_assignors_replay.result import ReplayResult, to_json
 
 FORMAT = 1
-"""The version of the schema, which docs/command-line.md describes. New keys leave it as it is; any other
-change increments it.
-"""
+"""The version of the schema, which docs/command-line.md describes; a new key leaves it as it is."""
 
 
 def json_report(result: ReplayResult) -> str:
@@ -22,11 +20,7 @@ def json_report(result: ReplayResult) -> str:
 
 
 def json_report_lines(result: ReplayResult) -> Iterator[str]:
-    """The document line by line, with a line for each entry of a list.
-
-    A writer that takes one line after the other needs no memory for the report. Only the findings of all
-    groups are in memory at once, since they are sorted by savings.
-    """
+    """The document line by line, a line for each entry of a list, so that a writer needs no memory for it."""
     values: dict[str, object] = {
         "format": FORMAT,
         "findings": _findings(result),
@@ -48,13 +42,13 @@ def json_report_lines(result: ReplayResult) -> Iterator[str]:
 
 def _entries(values: Iterable[object]) -> Iterator[str]:
     """A line for each value, all but the last with a comma."""
-    before: str | None = None
+    before = ""
     for each in values:
-        if before is not None:
-            yield f"  {before},"
-        before = json.dumps(to_json(each))
-    if before is not None:
-        yield f"  {before}"
+        if before:
+            yield f"{before},"
+        before = f"  {json.dumps(to_json(each))}"
+    if before:
+        yield before
 
 
 def _total(total: StrategyTotal) -> dict[str, object]:

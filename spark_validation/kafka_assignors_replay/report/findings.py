@@ -1,27 +1,22 @@
 """The findings of a replay, in the order that matters to the operator of the groups.
 
 A result holds a verdict for every group, strategy and mode. This module reduces them to one finding per group
-(the best strategy and its savings) and one total per strategy. The terminal and both reports take their
-findings from here.
+and one total per strategy, which the terminal and both reports show.
 
 **The best strategy of a group.** Balance comes first, because a lagging member is what an operator is paged
-for; movement comes next. Of the strategies that never failed, those with the best balance remain, of these
-the ones with the fewest moves, and of these the ones with the fewest paused partition-seconds by the model,
-to within a hundredth. Production competes as well, and wins a tie. Balance is compared by the standard
-deviation of the loads, averaged over the rebalances, because max/mean says little where subscriptions differ;
-a difference of less than a twentieth of a partition does not count. In a tie between strategies a cooperative
-one comes first, because consumption continues while the group rebalances.
+for. Of the strategies that never failed, those with the best balance remain, of these the ones with the
+fewest moves, and of these the ones with the fewest paused partition-seconds by the model. Production competes
+as well, and wins a tie; then a cooperative strategy does, because consumption continues while the group
+rebalances. Balance is the standard deviation of the loads, averaged over the rebalances, because max/mean
+says little where subscriptions differ.
 
-**Gain or trade-off.** A change is a gain only if no figure that the report shows for the group gets worse:
+**Gain or trade-off.** A change is a gain if no figure that the report shows for the group gets worse:
 moves, pauses, rack misses, fullest / mean. Otherwise it is a trade-off, and the report names the costs.
-Pauses come from a model, whose parameters are not known to a hundredth: a difference of less than that is
-none, and the report does not show it.
 
 **What to change first.** Gains come before trade-offs. Both are sorted by the paused partition-seconds a day
 that the change would save, then by moves, then by rack misses. The pauses of a history of less than a day are
-those of the whole history, and are labelled so. For members of a client that is eager under any strategy, a
-cooperative strategy pauses as an eager one does; the report also shows its pauses with the cooperative
-consumer.
+those of the whole history, and are labelled so. Members of a client that is eager under any strategy pause
+eagerly; the report also shows their pauses with the cooperative consumer.
 """
 
 from __future__ import annotations
@@ -42,6 +37,8 @@ PLOTTED_GROUPS = 20
 
 _EQUAL_STDDEV = 0.05
 _EQUAL_PAUSES = 1.01
+"""The parameters of the model of pauses are not known to a hundredth, so a smaller difference is none."""
+
 _SECONDS_A_DAY = 86_400
 
 
@@ -70,14 +67,11 @@ class Compared(NamedTuple):
 class GroupFinding:
     """The savings of one group. `best` is the recorded verdict itself if no strategy is better.
 
-    `equals` names the other strategies with as few moves and as good a balance as `best`; the protocol then
-    decides. `saved_moves` counts the partitions that would have stayed where production moved them; it is
-    negative where better balance costs moves, and so are the other savings. `days` is the length of the
-    group's history. `paused_s_per_day` are the paused partition-seconds by the model, as recorded and under
-    `best`: a day, or in the whole history if that is shorter. A client that is eager under any strategy saves
-    no pauses by a cooperative one. For its members, `cooperative` is the best verdict if all used the
-    cooperative consumer, and None if that one runs eagerly. `summary` has what production ran; None if it is
-    unknown.
+    `equals` names the other strategies with as few moves and as good a balance as `best`. Savings are
+    negative where `best` costs more. `days` is the length of the group's history. `paused_s_per_day` are the
+    paused partition-seconds by the model, as recorded and under `best`: a day, or in the whole history if
+    that is shorter. For members of an eager client, `cooperative` is the best verdict if all used the
+    cooperative consumer; None if that one runs eagerly. `summary` has what production ran, None if unknown.
     """
 
     group: str
@@ -93,17 +87,14 @@ class GroupFinding:
 
     @property
     def change_to(self) -> str:
-        """`best` in words that differ from those for production: if that ran a strategy of this name in a
-        client of its own, the change is the consumer."""
+        """`best`, or the consumer if production ran a strategy of this name in a client of its own."""
         name = self.best.strategy
         same_name = self.summary is not None and self.summary.protocols == (name,)
         return f"{name} with the consumer of kafka-assignors" if same_name else name
 
     @property
     def saved_paused_s_per_day(self) -> float:
-        """Partition-seconds a day that would not have been paused, by the model."""
-        recorded, best = self.paused_s_per_day
-        return recorded - best
+        return self.paused_s_per_day[0] - self.paused_s_per_day[1]
 
     @property
     def pauses_as_long(self) -> bool:
@@ -114,9 +105,8 @@ class GroupFinding:
     @property
     def saved_rack_misses(self) -> int | None:
         """Partitions that would not have been consumed across racks; None if racks are not known."""
-        if self.recorded.rack_misses is None or self.best.rack_misses is None:
-            return None
-        return self.recorded.rack_misses - self.best.rack_misses
+        before, after = self.recorded.rack_misses, self.best.rack_misses
+        return None if before is None or after is None else before - after
 
     @property
     def saved_moves(self) -> int:
@@ -134,15 +124,13 @@ class GroupFinding:
 
     @property
     def consumer_saves_s_per_day(self) -> float:
-        """By how much the cooperative consumer would shorten the pauses under `best`; 0 if not those of
-        production."""
+        """By how much the cooperative consumer would shorten the pauses under `best`."""
         would_be = self.cooperative_paused_s_per_day
         return self.paused_s_per_day[1] - would_be if would_be is not None and self.consumer_saves else 0
 
     @property
     def compared(self) -> tuple[Compared, ...]:
-        """The figures that the report shows, in its order. They are equal where they differ by less than it
-        shows."""
+        """The figures that the report shows; equal where they differ by less than it shows."""
         recorded, best = self.recorded, self.best
         paused, would_be = self.paused_s_per_day
         return (
@@ -163,12 +151,10 @@ class GroupFinding:
 
     @property
     def gains(self) -> bool:
-        """Whether another strategy would have been better than production, and no figure worse."""
         return self.best.strategy != RECORDED and not self.worse
 
     @property
     def trades(self) -> bool:
-        """Whether another strategy would have been better in balance or moves, and another figure worse."""
         return self.best.strategy != RECORDED and bool(self.worse)
 
     @property
@@ -205,33 +191,30 @@ def verdicts_by_group(verdicts: Iterable[Verdict]) -> Mapping[str, Mapping[str, 
 
 
 def leading_mode(result: ReplayResult) -> Mode:
-    """The mode of the leading figures: steady-state, which shows the effect of a change of strategy, if it
-    was replayed.
-    """
-    modes = {verdict.mode for verdict in result.verdicts}
-    return Mode.STEADY_STATE if Mode.STEADY_STATE in modes else Mode.ONE_STEP
+    """The mode of the leading figures: steady-state, which shows a change of strategy, if it was replayed."""
+    steady = any(verdict.mode is Mode.STEADY_STATE for verdict in result.verdicts)
+    return Mode.STEADY_STATE if steady else Mode.ONE_STEP
 
 
 def find(result: ReplayResult) -> list[GroupFinding]:
     """One finding per group that has a recorded verdict, the largest savings first."""
     mode = leading_mode(result)
-    by_group: dict[str, dict[str, Verdict]] = defaultdict(dict)
-    for verdict in result.verdicts:
-        if verdict.mode is mode and verdict.rebalances:
-            by_group[verdict.group][verdict.strategy] = verdict
     summaries = {summary.group: summary for summary in result.groups}
+    judged = (verdict for verdict in result.verdicts if verdict.mode is mode and verdict.rebalances)
     found = []
-    for group, by_strategy in by_group.items():
-        if (recorded := by_strategy.get(RECORDED)) is not None:
+    for group, verdicts in grouped(judged, attrgetter("group")).items():
+        by_strategy = {verdict.strategy: verdict for verdict in verdicts}
+        if RECORDED in by_strategy:
             of_group = [by_strategy[name] for name in strategies_in_order(by_strategy, result)]
-            found.append(_finding(recorded, of_group, summaries.get(group)))
+            found.append(_finding(of_group, summaries.get(group)))
     return sorted(found, key=_rank)
 
 
-def _finding(recorded: Verdict, of_group: Sequence[Verdict], summary: GroupSummary | None) -> GroupFinding:
+def _finding(of_group: Sequence[Verdict], summary: GroupSummary | None) -> GroupFinding:
+    recorded = of_group[0]
     eager = summary is not None and bool(summary.eager_clients)
-    best = _best(recorded, of_group, eager)
-    cooperative = _best(recorded, of_group, eager=False) if eager else None
+    best = _best(of_group, eager)
+    cooperative = _best(of_group, eager=False) if eager else None
     if cooperative is not None and not runs_cooperatively(cooperative.strategy):
         cooperative = None
     days = 1.0 if summary is None else days_of(summary)
@@ -326,15 +309,17 @@ def _of_change(finding: GroupFinding, ran: str) -> Iterator[str]:
 
 def headline(found: Sequence[GroupFinding]) -> str:
     """How many groups gain, trade one figure for another, or gain by the consumer alone."""
-    counts = (
-        (sum(finding.gains for finding in found), "would gain from another strategy"),
-        (sum(finding.trades for finding in found), "would trade one figure for another"),
-        (
-            sum(finding.consumer_saves and finding.best.strategy == RECORDED for finding in found),
-            "would gain from the cooperative consumer alone",
-        ),
+    gains, trades = sum(each.gains for each in found), sum(each.trades for each in found)
+    counts = {
+        "would gain from another strategy": gains,
+        "would trade one figure for another": trades,
+        "would gain from the cooperative consumer alone": sum(each.suggests for each in found)
+        - gains
+        - trades,
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or (
+        "none would gain from a change"
     )
-    return ", ".join(f"{count} {what}" for count, what in counts if count) or "none would gain from a change"
 
 
 def _paused_s(verdict: Verdict, eager: bool) -> float:
@@ -364,8 +349,7 @@ def _partitions(count: int) -> str:
 
 def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
     """Every strategy over all groups, in the order of `strategies_in_order`."""
-    in_mode = (verdict for verdict in result.verdicts if verdict.mode is mode)
-    by_strategy = grouped(in_mode, attrgetter("strategy"))
+    by_strategy = grouped((each for each in result.verdicts if each.mode is mode), attrgetter("strategy"))
     return [
         StrategyTotal(len(by_strategy[name]), total_of(name, mode, by_strategy[name]))
         for name in strategies_in_order(by_strategy, result)
@@ -380,9 +364,7 @@ def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list
 
 def reasons_not_replayed(groups: Iterable[GroupSummary]) -> dict[str, int]:
     """The number of rebalances that were not replayed, by reason, the most frequent first."""
-    reasons: Counter[str] = Counter()
-    for summary in groups:
-        reasons.update(summary.not_replayed)
+    reasons = sum((Counter(summary.not_replayed) for summary in groups), Counter[str]())
     return dict(reasons.most_common())
 
 
@@ -396,10 +378,12 @@ def runs_cooperatively(strategy: str) -> bool:
         return False
 
 
-def _best(recorded: Verdict, verdicts: Iterable[Verdict], eager: bool) -> Verdict:
-    sound = [verdict for verdict in verdicts if not verdict.failed and verdict.strategy != RECORDED]
-    least_stddev = min(verdict.load_stddev for verdict in (recorded, *sound))
-    balanced = [v for v in (recorded, *sound) if v.load_stddev <= least_stddev + _EQUAL_STDDEV]
+def _best(of_group: Sequence[Verdict], eager: bool) -> Verdict:
+    """The best of the verdicts, the first of which is the recorded one."""
+    recorded, *others = of_group
+    sound = [recorded, *(verdict for verdict in others if not verdict.failed)]
+    most_stddev = min(verdict.load_stddev for verdict in sound) + _EQUAL_STDDEV
+    balanced = [verdict for verdict in sound if verdict.load_stddev <= most_stddev]
     fewest = min(verdict.moved for verdict in balanced)
     frugal = [verdict for verdict in balanced if verdict.moved == fewest]
     most_paused_s = min(_paused_s(verdict, eager) for verdict in frugal) * _EQUAL_PAUSES
@@ -410,7 +394,6 @@ def _best(recorded: Verdict, verdicts: Iterable[Verdict], eager: bool) -> Verdic
 
 
 def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, float, str]:
-    balance = finding.recorded.load_stddev - finding.best.load_stddev
     return (
         not finding.gains,
         not finding.trades,
@@ -418,6 +401,6 @@ def _rank(finding: GroupFinding) -> tuple[bool, bool, bool, float, int, int, flo
         -finding.saved_paused_s_per_day,
         -finding.saved_moves,
         -(finding.saved_rack_misses or 0),
-        -balance,
+        finding.best.load_stddev - finding.recorded.load_stddev,
         finding.group,
     )

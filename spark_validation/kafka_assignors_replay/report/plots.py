@@ -1,11 +1,8 @@
 """The geometry of the report's plots, which `plots.html.j2` draws as plain HTML and SVG, without a script.
 
-Horizontal positions are thousandths of the plot's width on the reader's screen. Labels are HTML outside of
-the drawing, so that none is scaled or cut. Times that fall into one thousandth are drawn as one, so that the
-size of a plot is bounded.
-
-A strategy or member has a `look`, a number that the style sheet turns into a colour and a dash: 0 is the
-recorded one, and each strategy has one look in all plots.
+Horizontal positions are thousandths of the plot's width. Times that fall into one thousandth are drawn as
+one, so that the size of a plot is bounded. A strategy or member has a `look`, a number that the style sheet
+turns into a colour and a dash: 0 is the recorded one, and each strategy has one look in all plots.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import NamedTuple
@@ -86,9 +82,7 @@ class LinePlot(NamedTuple):
 
 class Owner(NamedTuple):
     """The partitions of one member as SVG path: a horizontal line for each span, in the middle of its row.
-
-    Members of one look have different stripes, a number that stands for a stripe along the line.
-    """
+    Members of one look have different stripes."""
 
     member: str
     look: int
@@ -136,32 +130,41 @@ def timeline(
         return None, ()
     place = period.at
     merged = {group: grouped(own, lambda row: place(row.timestamp)) for group, own in shown.items()}
-    most = (
-        max(sum(row.measures.moved for row in at) for places in merged.values() for at in places.values())
-        or 1
-    )
-    strips = (
+    most = max(_moved(at) for places in merged.values() for at in places.values()) or 1
+    return period, tuple(
         Strip(group, tuple(_dot(at, own, most) for at, own in places.items()))
         for group, places in merged.items()
     )
-    return period, tuple(strips)
+
+
+def _moved(rows: Sequence[TimelineRow]) -> int:
+    return sum(row.measures.moved for row in rows)
 
 
 def _dot(at: int, rows: Sequence[TimelineRow], most: int) -> Dot:
-    moved = sum(row.measures.moved for row in rows)
+    moved = _moved(rows)
     radius = _SMALLEST_DOT + (_LARGEST_DOT - _SMALLEST_DOT) * math.sqrt(moved / most)
     first, last = rows[0].generation, rows[-1].generation
     generations = f"generation {first}" if first == last else f"generations {first} to {last}"
     return Dot(at, round(radius, 1), moved, f"{generations}: {moved:,} moved")
 
 
+def moved_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> LinePlot | None:
+    """One group: moved partitions, summed up over time, a line for each strategy."""
+    return _line_plot(rows, names, lambda own: [*accumulate(row.measures.moved for row in own)], 0, "{:,.0f}")
+
+
+def balance_over_time(rows: Sequence[TimelineRow], names: Sequence[str]) -> LinePlot | None:
+    """One group: the load of the fullest member as a multiple of the mean, a line for each strategy."""
+    return _line_plot(rows, names, lambda own: [row.measures.max_over_mean for row in own], 1, "{:.1f}")
+
+
 def _line_plot(
     rows: Sequence[TimelineRow],
     names: Sequence[str],
-    *,
     values_of: Callable[[Sequence[TimelineRow]], Sequence[float]],
     bottom: int,
-    label: Callable[[float], str],
+    label: str,
 ) -> LinePlot | None:
     period = _period(rows)
     if period is None:
@@ -179,25 +182,8 @@ def _line_plot(
             at[place] = max(value, at.get(place, value))
         points = [(place, round(_WIDTH * (1 - (value - bottom) / height))) for place, value in at.items()]
         lines.append(Line(name, look[name], _steps(points)))
-    ticks = (label(bottom + height), label(bottom + height / 2), label(bottom))
-    return LinePlot(period, ticks, tuple(lines))
-
-
-moved_over_time = partial(
-    _line_plot,
-    values_of=lambda own: [*accumulate(row.measures.moved for row in own)],
-    bottom=0,
-    label="{:,.0f}".format,
-)
-"""One group: moved partitions, summed up over time, a line for each strategy."""
-
-balance_over_time = partial(
-    _line_plot,
-    values_of=lambda own: [row.measures.max_over_mean for row in own],
-    bottom=1,
-    label="{:.1f}".format,
-)
-"""One group: the load of the fullest member as a multiple of the mean, a line for each strategy."""
+    top, middle, low = (label.format(bottom + height * share) for share in (1, 0.5, 0))
+    return LinePlot(period, (top, middle, low), tuple(lines))
 
 
 def _steps(points: Sequence[tuple[int, int]]) -> str:
@@ -234,12 +220,12 @@ def ownership(spans: Sequence[OwnershipSpan]) -> OwnershipPlot | None:
 
 
 def _span_path(spans: Sequence[OwnershipSpan], rows: Mapping[tuple[str, int], int], period: Period) -> str:
-    path = []
+    path = ""
     for span in spans:
         begin, end = period.at(span.begin), period.at(span.end)
         # A gap marks where the owner changed; the shortest span still shows.
-        path.append(f"M{begin} {rows[span.topic, span.partition]}.5h{max(end - begin - 2, 1)}")
-    return "".join(path)
+        path += f"M{begin} {rows[span.topic, span.partition]}.5h{max(end - begin - 2, 1)}"
+    return path
 
 
 def owner_changes(spans: Sequence[OwnershipSpan]) -> list[tuple[OwnershipSpan, OwnershipSpan]]:
