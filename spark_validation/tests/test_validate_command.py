@@ -153,12 +153,13 @@ def test_the_options_of_a_replay_are_declared_once_for_replay_and_validate() -> 
         }
         for command in ("replay", "validate")
     }
-    shared = {option for option, *_ in REPLAY_OPTIONS} | {"--json"}
+    shared = {option for option, *_ in REPLAY_OPTIONS} | {"--json", "--report"}
     for option in shared:
         assert declared["validate"][option] == declared["replay"][option]
-    own = {"--strategy", "--mode", "--report", "--tables", "--fault"}
+    own = {"--strategy", "--mode", "--tables", "--fault"}
     assert declared["replay"].keys() - declared["validate"].keys() == own
-    assert declared["validate"].keys() - declared["replay"].keys() == {"--policy", "--junit", "--github"}
+    own = {"--policy", "--junit", "--github", "--replay-json"}
+    assert declared["validate"].keys() - declared["replay"].keys() == own
 
 
 @pytest.mark.parametrize(
