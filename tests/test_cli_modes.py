@@ -74,13 +74,13 @@ MODES = (
     Mode(
         "validate",
         ("h", "--policy", "p.toml"),
-        REPLAYED | ON_DISK | SPARK | OUTPUT | {"policy"},
+        REPLAYED | ON_DISK | SPARK | OUTPUT | {"policy", "html", "replay_json"},
         frozenset({"bootstrap_server"}),
     ),
     Mode(
         "validate",
         ("h", "--policy", "p.toml", "--engine", "local"),
-        REPLAYED | ON_DISK | OUTPUT | {"policy"},
+        REPLAYED | ON_DISK | OUTPUT | {"policy", "html", "replay_json"},
         frozenset({"bootstrap_server"}),
     ),
     Mode("validate", (*BROKER, "--policy", "p.toml")),
