@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, cast
 from weakref import WeakKeyDictionary
 
 from kafka_assignors.arguments import optional_name
-from kafka_assignors.group import Topic, TopicPartitions
+from kafka_assignors.group import Topic, TopicPartitions, Warmth
 from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     DecodedMembers,
@@ -151,8 +151,9 @@ class Assignor:
         rack: str | None = None,
         *,
         held: bool,
+        warmth: Warmth | None = None,
     ) -> bytes:
-        """The same for a consumer that tracks its last assignment itself.
+        """The same for a consumer that tracks its last assignment and its warm-ups itself.
 
         `held`: it keeps the assignment while it joins. An eager consumer has revoked it: the claim counts for
         stickiness, and no member waits for the partitions.
@@ -162,7 +163,7 @@ class Assignor:
         owned = {name: partitions for name, partitions in last.partitions.items() if name in subscribed}
         instance_id, rack = self._instance_id or instance_id, self._rack or rack
         context = MemberContext(subscribed, owned, last.generation, instance_id, rack)
-        return encode_member(self.strategy, context, held=held)
+        return encode_member(self.strategy, context, held=held, warmth=warmth)
 
     def remember(self, coordinator: object, partitions: TopicPartitions, generation: int) -> None:
         """Keep the assignment of a consumer: the consumer claims it when it joins again."""

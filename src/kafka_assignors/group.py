@@ -127,6 +127,23 @@ class Topic:
         return [p for p in partitions if 0 <= p < len(racks) and racks[p] and rack not in racks[p]]
 
 
+@dataclass(frozen=True, slots=True)
+class Warmth:
+    """What a member announces of its warm-ups. It is not trusted either.
+
+    `max_warming` is how many warm-ups it runs at a time; 0 for a member without a callback, which is always
+    ready. A member that is `draining` is about to leave. `generation` and `plan` are those of the last
+    assignment that listed warm-ups; of those listed, `ready` have ended, and `warming` have not.
+    """
+
+    max_warming: int = 0
+    draining: bool = False
+    generation: int = NO_GENERATION
+    plan: int = 0
+    warming: TopicPartitions = field(default_factory=dict)
+    ready: TopicPartitions = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Member:
     """A member of the group, as it described itself in its JoinGroup request.
@@ -141,6 +158,8 @@ class Member:
     `data` is what the strategy's own `member_data` returned on that member; empty where it runs another
     strategy's code or none.
 
+    `warmth` is what it announced of its warm-ups; None for a member that knows of none.
+
     `topics` may be given as any set, list or tuple of topic names. A str is a TypeError: its letters would be
     the topics.
     """
@@ -153,6 +172,7 @@ class Member:
     generation: int
     revoked: bool
     data: bytes
+    warmth: Warmth | None
 
     def __init__(
         self,
@@ -164,6 +184,7 @@ class Member:
         generation: int = NO_GENERATION,
         revoked: bool = False,
         data: bytes = b"",
+        warmth: Warmth | None = None,
     ) -> None:
         if isinstance(topics, str):
             raise TypeError(
@@ -179,6 +200,7 @@ class Member:
         assign(self, "generation", generation)
         assign(self, "revoked", revoked)
         assign(self, "data", data)
+        assign(self, "warmth", warmth)
 
 
 @dataclass(frozen=True, slots=True)

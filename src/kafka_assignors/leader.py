@@ -3,6 +3,7 @@
 * **Target.** `Strategy.assign` says who should own what once the group has settled.
 * **Check.** A strategy may be third-party code. An assignment that gives a partition to two members, to none,
   or to a member that did not subscribe never leaves the leader.
+* **Hold.** A partition whose next owner is still warming it stays with its owner (`kafka_assignors.handoff`).
 * **Withhold.** Under the cooperative protocol (KIP-429) members go on consuming what they own while they
   join. A partition that changes hands is therefore assigned to no member in this generation; its owner sees
   that it is gone, revokes it and rejoins, and the next generation hands it over. It is withheld while *any*
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from kafka_assignors.group import (
@@ -29,7 +30,9 @@ from kafka_assignors.group import (
     detached_partitions,
     quoted,
 )
+from kafka_assignors.handoff import Handoff
 from kafka_assignors.strategy import RebalanceProtocol, Strategy, is_ours, lent
+from kafka_assignors.wire.warm_sections import WarmList
 
 
 class InvalidAssignmentError(ValueError):
@@ -40,13 +43,15 @@ class InvalidAssignmentError(ValueError):
 class LeaderResult:
     """The result of `lead`.
 
-    `assignment` is what to send to the members now, `target` what the strategy wants in the end, and
-    `withheld` the difference, by the member that will get it.
+    `assignment` is what to send to the members now, `target` what the strategy wants in the end. `withheld`
+    is what another member must revoke first, by the member that will get it. `lists` has what each member
+    shall warm; it is empty if no member of the group knows of warm-ups.
     """
 
     assignment: Assignment
     target: Assignment
     withheld: Mapping[str, TopicPartitions]
+    lists: Mapping[str, WarmList] = field(default_factory=dict)
 
 
 def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> LeaderResult:
@@ -58,6 +63,21 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
     A strategy that is not of this package is handed a copy of the group, and its answer is copied: what it
     changes in either has no effect.
     """
+    cooperative = protocol is RebalanceProtocol.COOPERATIVE
+    handoff = Handoff.of(strategy, group) if cooperative else None
+    if handoff is None:
+        target = _target(strategy, group)
+        withheld = _still_held(group, target) if cooperative else {}
+        return LeaderResult(_without(target, withheld) if withheld else target, target, withheld)
+    target = handoff.kept() or _target(strategy, handoff.group)
+    held, moves = handoff.hold(target, strategy.units(lent(strategy, handoff.group)))
+    check_assignment(group, held)
+    withheld = _still_held(group, held)
+    assignment = _without(held, withheld)
+    return LeaderResult(assignment, target, withheld, handoff.lists(target, moves, assignment))
+
+
+def _target(strategy: Strategy, group: Group) -> Assignment:
     target = strategy.assign(lent(strategy, group))
     if not is_ours(type(strategy)):
         target = _detached(target)
@@ -65,9 +85,7 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
         check_assignment(group, target)
     except InvalidAssignmentError as error:
         raise InvalidAssignmentError(f"strategy {strategy.name!r}: {error}") from None
-    withheld = _still_held(group, target) if protocol is RebalanceProtocol.COOPERATIVE else {}
-    assignment = _without(target, withheld) if withheld else target
-    return LeaderResult(assignment, target, withheld)
+    return target
 
 
 def _detached(answer: Assignment) -> Assignment:

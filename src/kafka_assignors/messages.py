@@ -39,6 +39,7 @@ from kafka_assignors.wire import (
     decode_member,
     encode_assignment,
 )
+from kafka_assignors.wire.warm_sections import WarmList, read_warm_list, warm_list_bytes
 
 # ---------------------------------------------------------------------------------------- a member joins
 
@@ -274,13 +275,14 @@ def encode_assignments(
     group = Group.of(topics, members.members, generation)
     result = lead(strategy, group, _protocol_of(strategy))
     names = Names()
-    user_data = _STAY_CLASSIC if stay_classic else b""
-    assignments = {
-        member_id: encode_assignment(
-            ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, user_data), names=names
-        )
-        for member_id, partitions in result.assignment.members.items()
-    }
+    assignments: dict[str, bytes] = {}
+    for member_id, partitions in result.assignment.members.items():
+        if member_id in result.lists:
+            user_data = warm_list_bytes(result.lists[member_id])
+        else:
+            user_data = _STAY_CLASSIC if stay_classic else b""
+        assignment = ConsumerAssignment(_ASSIGNMENT_VERSION, partitions, user_data)
+        assignments[member_id] = encode_assignment(assignment, names=names)
     findings = (
         *_unknown_topics(members, group),
         *_claim_findings(group.claims.dropped),
@@ -353,12 +355,13 @@ class OwnAssignment:
     """The valid part of an assignment, as its member reads it.
 
     `findings` say what it does not take. `lacks_metadata` says that some of it may exist: with newer metadata
-    the member may take it.
+    the member may take it. `warm` is what it shall warm, None from a leader that knows nothing of warm-ups.
     """
 
     partitions: TopicPartitions
     findings: tuple[str, ...]
     lacks_metadata: bool
+    warm: WarmList | None = None
 
     @property
     def pairs(self) -> Iterator[tuple[str, int]]:
@@ -382,9 +385,10 @@ def read_assignment(
             "assignment", 0, f"has {len(data)} bytes, more than {_MOST_ASSIGNED_BYTES}", _of_leader(leader_id)
         )
     try:
-        assigned = decode_assignment(data).partitions
+        decoded = decode_assignment(data)
     except ProtocolError as error:
         raise error.of(_of_leader(leader_id)) from None
+    assigned = decoded.partitions
     taken: dict[str, Sequence[int]] = {}
     foreign: list[str] = []
     refused: list[tuple[str, int]] = []  # topic, and how many of its partitions
@@ -404,7 +408,17 @@ def read_assignment(
         may_be_new -= min(may_be_new, len(unknown))
         if surplus := len(distinct) - len(taken[topic]):
             refused.append((topic, surplus))
-    return OwnAssignment(taken, (*_assignment_findings(leader_id, foreign, refused),), lacks_metadata)
+    findings = (*_assignment_findings(leader_id, foreign, refused),)
+    return OwnAssignment(taken, findings, lacks_metadata, _warm_list(decoded.user_data, subscribed))
+
+
+def _warm_list(user_data: bytes, subscribed: frozenset[str]) -> WarmList | None:
+    """The list in the user data, with the units whose topics are all subscribed."""
+    warm = read_warm_list(user_data)
+    if warm is None:
+        return None
+    fitting = (unit for unit in warm.units if subscribed.issuperset(topic for topic, _ in unit))
+    return WarmList(warm.plan, tuple(fitting))
 
 
 def _of_leader(leader_id: str) -> str:

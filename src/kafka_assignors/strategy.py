@@ -135,6 +135,13 @@ class Strategy(ABC):
         """Sentences for the leader's log about a group: at most one for each member, which it names."""
         return ()
 
+    def units(self, group: Group) -> Sequence[Sequence[tuple[str, int]]]:
+        """The partitions that one member must own together, as topic and number; none for most strategies.
+
+        A warm handoff moves a unit as a whole.
+        """
+        return ()
+
     def follows_racks(self) -> bool:
         """Whether the target changes when replicas move: a leader with members in racks joins again then."""
         return self.criteria is not None and racks_outweigh_moves(self.criteria)

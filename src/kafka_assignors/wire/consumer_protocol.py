@@ -28,8 +28,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kafka_assignors.group import NO_GENERATION, Member, TopicPartitions, detached_partitions, quoted
+from kafka_assignors.group import (
+    NO_GENERATION,
+    Member,
+    TopicPartitions,
+    Warmth,
+    detached_partitions,
+    quoted,
+)
 from kafka_assignors.wire.reader import Names, ProtocolError, Reader, read_topic_partitions
+from kafka_assignors.wire.warm_sections import read_warmth, warmth_bytes
 from kafka_assignors.wire.writer import Writer
 
 if TYPE_CHECKING:
@@ -41,7 +49,9 @@ _CLAIM_ELSEWHERE = frozenset({_STICKY, "range", "roundrobin"})
 """The names whose member data have no claim: it is in Java's user data, or counts for nothing."""
 
 
-def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool = False) -> bytes:
+def encode_user_data(
+    strategy: Strategy, context: MemberContext, *, held: bool = False, warmth: Warmth | None = None
+) -> bytes:
     """The user data that a member of `strategy` puts into its subscription.
 
     With `held`, the member goes on owning `context.owned` while it joins: a field of the subscription says
@@ -51,13 +61,13 @@ def encode_user_data(strategy: Strategy, context: MemberContext, *, held: bool =
     """
     data = _ask(strategy, context)
     shared = b""
-    own = MemberData({} if held else sorted_partitions(context.owned), context.generation, data)
+    own = MemberData({} if held else sorted_partitions(context.owned), context.generation, data, warmth)
     if strategy.name == _STICKY and (context.owned or context.generation != NO_GENERATION or data):
         shared = encode_sticky_user_data(sorted_partitions(context.owned), context.generation)
     elif strategy.name == _COOPERATIVE_STICKY:
         shared = struct.pack(">i", context.generation)
     if strategy.name in _CLAIM_ELSEWHERE or (shared and not own.owned):
-        own = MemberData(data=data)
+        own = MemberData(data=data, warmth=warmth)
     return shared if own == MemberData() else shared + _encode_member_data(own)
 
 
@@ -81,7 +91,7 @@ def _read_user_data(name: str, reader: Reader) -> MemberData:
     own = _read_member_data(reader)
     if own.owned or generation == NO_GENERATION:
         generation = own.generation
-    return MemberData(own.owned or owned, generation, own.data)
+    return MemberData(own.owned or owned, generation, own.data, own.warmth)
 
 
 def sorted_partitions(partitions: TopicPartitions) -> dict[str, list[int]]:
@@ -105,6 +115,9 @@ _TOO_MANY = f"{{}} bytes are more than the {MAX_DATA_BYTES} allowed"
 
 _MAGIC = b"\xfeKAM"
 _VERSION = 1
+_WARM_VERSION = 2
+"""The version of member data with what the member announces of its warm-ups at the end."""
+
 _SUBJECT = "member data"
 
 
@@ -115,6 +128,7 @@ class MemberData:
     owned: TopicPartitions = field(default_factory=dict)
     generation: int = NO_GENERATION
     data: bytes = b""
+    warmth: Warmth | None = None
 
 
 def _encode_member_data(member: MemberData) -> bytes:
@@ -122,10 +136,12 @@ def _encode_member_data(member: MemberData) -> bytes:
     body.int32("generation", member.generation)
     body.topic_partitions("owned", member.owned)
     body.byte_array("data", member.data)
+    if member.warmth is not None:
+        body.byte_array("warmth", warmth_bytes(member.warmth))
 
     writer = Writer(_SUBJECT)
     writer.raw(_MAGIC)
-    writer.int16("version", _VERSION)
+    writer.int16("version", _VERSION if member.warmth is None else _WARM_VERSION)
     writer.byte_array("body", body.getvalue())
     return writer.getvalue()
 
@@ -146,7 +162,8 @@ def _read_member_data(reader: Reader) -> MemberData:
         raise body.error("data", start, _TOO_MANY.format(len(data)))
     if version == _VERSION:
         body.finish("data")
-    return MemberData(owned, generation, data)
+        return MemberData(owned, generation, data)
+    return MemberData(owned, generation, data, read_warmth(body))
 
 
 _INT32_BYTES = 4
@@ -261,13 +278,15 @@ def encode_subscription(subscription: Subscription) -> bytes:
     return writer.getvalue()
 
 
-def encode_member(strategy: Strategy, context: MemberContext, *, held: bool) -> bytes:
+def encode_member(
+    strategy: Strategy, context: MemberContext, *, held: bool, warmth: Warmth | None = None
+) -> bytes:
     """The subscription with which a member of `strategy` joins: `held`, errors as in `encode_user_data`."""
     return encode_subscription(
         Subscription(
             _NEWEST_VERSION,
             tuple(sorted(context.topics)),
-            encode_user_data(strategy, context, held=held),
+            encode_user_data(strategy, context, held=held, warmth=warmth),
             sorted_partitions(context.owned) if held else {},
             context.generation,
             context.rack,
@@ -321,6 +340,7 @@ def decode_member(
         generation=generation,
         revoked=revoked,
         data=told.data,
+        warmth=told.warmth,
     )
 
 
