@@ -56,6 +56,8 @@ STRATEGIES: Mapping[str, Strategies] = {
 
 
 DEBUG = True
+
+
 class Broken(AssertionError):
     """A promise that does not hold."""
 
@@ -397,7 +399,13 @@ class Run:
                 return
             self.now, _, what = heapq.heappop(self._queue)
             what()
-        print(self.coordinator._is_preparing, [(i, m.is_joining, m.process.machine.membership, m.process.machine.phase, m.process.is_alive) for i, m in self.coordinator.members.items()]) if DEBUG else None
+        print(
+            self.coordinator._is_preparing,
+            [
+                (i, m.is_joining, m.process.machine.membership, m.process.machine.phase, m.process.is_alive)
+                for i, m in self.coordinator.members.items()
+            ],
+        ) if DEBUG else None
         raise Broken(f"no rest in generation {self.coordinator.generation}")
 
     # ---- changes
@@ -506,8 +514,15 @@ class Run:
         if _owners(outcome.result.target) != _owners(outcome.result.assignment):
             if DEBUG:
                 t, n = _owners(outcome.result.target), _owners(outcome.result.assignment)
-                print({k: (v, n.get(k)) for k, v in t.items() if n.get(k) != v}, outcome.result.withheld, outcome.result.lists, self.coordinator.generation, outcome.group.generation)
-                for one in self.processes: print(one.name, one.is_alive, one.machine.membership, one.machine.phase, one.warming)
+                print(
+                    {k: (v, n.get(k)) for k, v in t.items() if n.get(k) != v},
+                    outcome.result.withheld,
+                    outcome.result.lists,
+                    self.coordinator.generation,
+                    outcome.group.generation,
+                )
+                for one in self.processes:
+                    print(one.name, one.is_alive, one.machine.membership, one.machine.phase, one.warming)
             raise Broken("at rest the group is not on its target")
         if not self.options.noise:
             self._check_optimum(outcome)

@@ -39,6 +39,9 @@ def require_integer(name: str, value: object, *, least: int, most: int | None = 
         raise ValueError(f"{name} must be {allowed}, not {value}")
 
 
+MOST_WARMING = 1000
+"""The most warm-ups at a time: each is a task or a thread."""
+
 _INTERVALS = (
     "session_timeout_ms",
     "heartbeat_interval_ms",
@@ -57,6 +60,24 @@ def require_intervals(settings: Mapping[str, object]) -> None:
     for name in _INTERVALS:
         if settings.get(name) is not None:
             require_number(name, settings[name], above_zero=True)
+
+
+def require_warming(max_warming: object, warm_timeout_ms: object) -> None:
+    """Raise TypeError or ValueError for a limit of warm-ups that is none."""
+    if isinstance(max_warming, bool) or not isinstance(max_warming, int):
+        raise TypeError(f"max_warming must be an int, not {max_warming!r}")
+    if not 1 <= max_warming <= MOST_WARMING:
+        raise ValueError(f"max_warming must be from 1 to {MOST_WARMING}, not {max_warming}")
+    require_number("warm_timeout_ms", warm_timeout_ms, above_zero=True)
+
+
+def require_warming_listener(listener: object, *, cooperative: bool) -> None:
+    """Raise TypeError for a listener with warm-ups that a consumer cannot run."""
+    if hasattr(listener, "on_partitions_warming") and not cooperative:
+        raise TypeError(
+            f"{listener!r} has on_partitions_warming, and a member of an eager group gives up all partitions "
+            "before it joins: take the eager assignors off partition_assignment_strategy first"
+        )
 
 
 def optional_name(argument: str, value: object) -> str | None:

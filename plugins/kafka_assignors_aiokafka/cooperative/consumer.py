@@ -16,10 +16,17 @@ from aiokafka.consumer.subscription_state import SubscriptionState
 from aiokafka.errors import ConsumerStoppedError, IllegalStateError
 from aiokafka.util import wait_for
 
-from kafka_assignors.arguments import require_client_rack, require_group, require_intervals, require_reason
+from kafka_assignors.arguments import (
+    require_client_rack,
+    require_group,
+    require_intervals,
+    require_reason,
+    require_warming,
+)
 from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.rebalance.events import RejoinRequested
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
+from kafka_assignors.rebalance.warm_ups import DEFAULT_MAX_WARMING, DEFAULT_WARM_TIMEOUT_S
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_aiokafka._assignor import assignor
 from kafka_assignors_aiokafka._client import end_stock, require_inside, require_ours
@@ -104,6 +111,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
         observer: RebalanceObserver | None = None,
+        max_warming: int = DEFAULT_MAX_WARMING,
+        warm_timeout_ms: float = 1000 * DEFAULT_WARM_TIMEOUT_S,
         **settings: Unpack[ConsumerSettings],
     ) -> None:
         """The arguments of AIOKafkaConsumer.
@@ -113,6 +122,10 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         of an upgrade needs. The group learns `client_rack` with every release of aiokafka; the fetcher uses
         it from 0.14 on. `observer` gets rebalances, heartbeats and commits, for metrics; it is not a
         ConsumerRebalanceListener, and cannot take part in a rebalance.
+
+        A listener whose `on_partitions_warming` is a coroutine function gets partitions when it is ready for
+        them: it is called for at most `max_warming` at a time, and for `warm_timeout_ms` at most. See
+        docs/stateful.md.
 
         TypeError or ValueError for invalid arguments; RuntimeError for a release of aiokafka that this class
         does not work with.
@@ -125,6 +138,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         self._rack_of_member = require_client_rack(client_rack)
         rack: dict[str, Any] = {"client_rack": client_rack} if _HAS_RACK else {}
         self._observer = require_observer("observer", observer)
+        require_warming(max_warming, warm_timeout_ms)
+        self._max_warming, self._warm_timeout_s = max_warming, warm_timeout_ms / 1000
         self._stopping: asyncio.Future[None] | None = None
         super().__init__(
             *topics,
@@ -288,6 +303,20 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         if isinstance(self._coordinator, CooperativeCoordinator):
             self._coordinator.handle(asked)
 
+    async def drain(self, *, timeout_ms: float | None = None) -> bool:
+        """Let other members take over all partitions, each when its next owner is ready; then `stop`.
+
+        The consumer goes on meanwhile: call this beside the loop that gets records. False if partitions are
+        left after the timeout; at once, with a warning in the log, if the leader of the group knows nothing
+        of warm handoff, or if this member is static.
+        """
+        if self._closed:
+            raise ConsumerStoppedError
+        if self._coordinator is None:
+            raise IllegalStateError("drain() comes after start()")
+        drained: bool = await self._coordinator.drain(None if timeout_ms is None else timeout_ms / 1000)
+        return drained
+
     def _cooperative(self, stock: GroupCoordinator) -> CooperativeCoordinator:
         end_stock(stock)
         require_inside(stock, self._fetcher)
@@ -297,6 +326,8 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
             fetcher=self._fetcher,
             rack=self._rack_of_member,
             observer=self._observer,
+            max_warming=self._max_warming,
+            warm_timeout_s=self._warm_timeout_s,
             group_id=self._group_id,
             group_instance_id=self._group_instance_id,
             heartbeat_interval_ms=self._heartbeat_interval_ms,

@@ -18,6 +18,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import aiokafka.errors as Errors
@@ -27,7 +28,7 @@ from aiokafka.util import wait_for
 
 from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.session import Session
-from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls
+from kafka_assignors_aiokafka.cooperative.listener import ListenerCalls, WarmUpTask, check_listener
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeAssignment
 from kafka_assignors_aiokafka.cooperative.topics import WatchingCoordinator
 
@@ -52,6 +53,8 @@ class CooperativeCoordinator(WatchingCoordinator):
         fetcher: Any,
         rack: str | None,
         observer: Any,
+        max_warming: int,
+        warm_timeout_s: float,
         **settings: Any,
     ) -> None:
         """`settings` are those of aiokafka's coordinator; `rack` is the member's rack for the group."""
@@ -80,11 +83,15 @@ class CooperativeCoordinator(WatchingCoordinator):
             retry_backoff_s=self._retry_backoff_ms / 1000,
             log=log,
             observers=[observer],
+            max_warming=max_warming,
+            warm_timeout_s=warm_timeout_s,
         )
         self._listener_calls = ListenerCalls(self, subscription, self._session)
         subscription.serve(fetcher, self._session.log_and_wrap)
         subscription.on_change = self._on_subscription_change
         subscription.on_listener = self._on_listener_change
+        subscription.check_listener = partial(check_listener, self._session.protocol)
+        subscription.check_listener(subscription.listener)
         if subscription.partitions_auto_assigned() and subscription.subscription is not None:
             self._on_subscription_change(subscription.subscription.topics)
 
@@ -179,6 +186,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         self._changed.set()
 
     def _on_listener_change(self) -> None:
+        self._session.warm_ups.cancel_all()
         if self._member.owned and self._listener_calls.must_announce_all:
             # The listener is told at the end of a join, as in aiokafka, which joins after each `subscribe`.
             self.handle(events.RejoinRequested("subscribe() was called with another listener"))
@@ -222,6 +230,22 @@ class CooperativeCoordinator(WatchingCoordinator):
             await self._session.commits.commit(offsets, timeout_s)
         else:
             await super().commit_offsets(assignment, offsets)
+
+    # ---- warm-ups
+
+    @property
+    def warms(self) -> bool:
+        return hasattr(self._subscription.listener, "on_partitions_warming")
+
+    def warm_up(self, partitions: events.Partitions) -> WarmUpTask:
+        return WarmUpTask(self._subscription.listener, partitions)
+
+    async def tell_warming_cancelled(self, partitions: events.Partitions) -> None:
+        await self._listener_calls.tell_warming_cancelled(partitions)
+
+    async def drain(self, timeout_s: float | None) -> bool:
+        """See `CooperativeAIOKafkaConsumer.drain`."""
+        return await self._session.warm_ups.drain(timeout_s)
 
     # ---- errors
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import aiokafka.errors as Errors
 from aiokafka.structs import TopicPartition
 
+from kafka_assignors.arguments import require_warming_listener
 from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.session import Session
+from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
 if TYPE_CHECKING:
@@ -121,6 +123,15 @@ class ListenerCalls:
         finally:
             calling.cancel()
 
+    async def tell_warming_cancelled(self, partitions: events.Partitions) -> None:
+        """Tell the listener that partitions which it warmed, or began to, do not come."""
+        tell = getattr(self._subscription.listener, "on_warming_cancelled", None)
+        try:
+            if tell is not None and inspect.isawaitable(returned := tell(_named(partitions))):
+                await returned
+        except Exception as error:
+            self._session.log_and_wrap("on_warming_cancelled failed", error)
+
     async def _tell(self, call: _Call) -> None:
         coordinator, listener, asked = self._coordinator, call.listener, call.asked
         assert asked is not None
@@ -129,12 +140,43 @@ class ListenerCalls:
             if listener is not self._told:  # All partitions are new to this listener.
                 partitions = coordinator.member.owned
             self._told = listener
-        named = {TopicPartition(*partition) for partition in partitions}
+            await self._session.warm_ups.over(partitions)
         with self._session.call_of(listener, asked, partitions), self._subscription.listener_call():
             if listener is not None:
-                returned = getattr(listener, method_of(asked, listener))(named)
+                returned = getattr(listener, method_of(asked, listener))(_named(partitions))
                 if inspect.isawaitable(returned):
                     await returned
+
+
+class WarmUpTask:
+    """A call of `on_partitions_warming`."""
+
+    def __init__(self, listener: Any, partitions: events.Partitions) -> None:
+        self._task = asyncio.ensure_future(listener.on_partitions_warming(_named(partitions)))
+
+    def cancel(self) -> None:
+        self._task.cancel()
+
+    async def ended(self, timeout_s: float) -> bool:
+        done, _ = await asyncio.wait([self._task], timeout=timeout_s)
+        if done and not self._task.cancelled():
+            self._task.result()
+        return bool(done)
+
+
+def check_listener(protocol: RebalanceProtocol, listener: Any) -> None:
+    """Raise TypeError for a listener whose warm-ups this consumer cannot run."""
+    require_warming_listener(listener, cooperative=protocol is RebalanceProtocol.COOPERATIVE)
+    warm = getattr(listener, "on_partitions_warming", None)
+    if warm is not None and not inspect.iscoroutinefunction(warm):
+        raise TypeError(
+            f"on_partitions_warming of {listener!r} is not a coroutine function: it would stop the event "
+            "loop, and so all records and heartbeats, while it restores"
+        )
+
+
+def _named(partitions: events.Partitions) -> set[TopicPartition]:
+    return {TopicPartition(*partition) for partition in partitions}
 
 
 def method_of(asked: events.CallListener, listener: object) -> str:

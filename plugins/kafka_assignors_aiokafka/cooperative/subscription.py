@@ -160,6 +160,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
     Attributes:
         on_change: called with the topics when the user, or a pattern, changes them.
         on_listener: called after each `subscribe`, with a listener or without.
+        check_listener: called before each `subscribe` with the listener; raises what the user gets.
         lease_until: when the machine's lease ends, in seconds of `lease.clock`.
         was_assigned: whether the current subscription has had an assignment, which may be empty.
     """
@@ -172,6 +173,7 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
         self.lease_until = -math.inf
         self.on_change: Callable[[frozenset[str]], None] = lambda topics: None
         self.on_listener: Callable[[], None] = lambda: None
+        self.check_listener: Callable[[Any], None] = lambda _: None
         self.was_assigned = False
         self._needs_lease = False
         self._listener_call: object = None
@@ -358,11 +360,13 @@ class CooperativeSubscriptionState(SubscriptionState):  # type: ignore[misc]  # 
 
     def subscribe(self, topics: set[str], listener: Any = None) -> None:
         """Subscribe to these topics."""
+        self.check_listener(listener)
         super().subscribe(topics, listener)
         self.on_listener()
 
     def subscribe_pattern(self, pattern: Any, listener: Any = None) -> None:
         """Subscribe to the topics that match."""
+        self.check_listener(listener)
         super().subscribe_pattern(pattern, listener)
         self.on_listener()
 

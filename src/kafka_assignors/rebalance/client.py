@@ -13,13 +13,16 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence, Set
 from concurrent import futures
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_assignors.group import Topic
 from kafka_assignors.messages import JoinGroupResponse, SyncGroupResponse
 from kafka_assignors.rebalance.error_codes import Errors
 from kafka_assignors.rebalance.events import Event, Membership, Partition, Partitions
 from kafka_assignors.rebalance.member import MemberState
+
+if TYPE_CHECKING:
+    from kafka_assignors.rebalance.warm_ups import WarmUp
 
 
 class Wakeup(Protocol):
@@ -89,6 +92,21 @@ class Client(Protocol):
 
     def heartbeat_ended(self, error: Exception | None, /, *, accepted: bool) -> None:
         """A heartbeat was answered, or not. `error` is for the user; `accepted` withdraws an earlier one."""
+        ...
+
+    # ---- warm-ups
+
+    @property
+    def warms(self) -> bool:
+        """Whether the user's listener has `on_partitions_warming`."""
+        ...
+
+    def warm_up(self, partitions: Partitions, /) -> WarmUp:
+        """Begin a call of `on_partitions_warming`."""
+        ...
+
+    async def tell_warming_cancelled(self, partitions: Partitions, /) -> None:
+        """Call `on_warming_cancelled`, if the listener has it. Raises nothing of the listener's."""
         ...
 
     # ---- topics

@@ -35,6 +35,15 @@ class RebalanceOutcome(enum.Enum):
     """Anything else; the member joins again, if it still has a subscription."""
 
 
+class WarmUpOutcome(enum.Enum):
+    """How a warm-up ended. The member gets its partitions after each but a cancelled one."""
+
+    READY = "ready"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+
+
 class RebalanceObserver:
     """Base class of observers: override what you need. Without an override an event costs nothing.
 
@@ -74,6 +83,9 @@ class RebalanceObserver:
 
     def lost(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
         """Partitions were lost, and other members may own them; `seconds` as in `assigned`."""
+
+    def warmed(self, *, partitions: Partitions, seconds: float, outcome: WarmUpOutcome, **_: Any) -> None:
+        """A warm-up of these partitions is over, after `seconds`."""
 
     def heartbeat_answered(self, *, seconds: float, ok: bool, **_: Any) -> None:
         """Heartbeat was answered, after `seconds`; `ok` means without an error."""

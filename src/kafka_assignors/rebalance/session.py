@@ -21,6 +21,7 @@ from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.group import Warmth
 from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     EncodedAssignments,
@@ -45,8 +46,10 @@ from kafka_assignors.rebalance.lead import Leader
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.session_commits import SessionCommits
+from kafka_assignors.rebalance.warm_ups import DEFAULT_MAX_WARMING, DEFAULT_WARM_TIMEOUT_S, WarmUps
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import ProtocolError
+from kafka_assignors.wire.warm_sections import WarmList
 
 
 class Session:
@@ -58,6 +61,7 @@ class Session:
         join_task: the task of the last JoinGroup or SyncGroup request, as `Client.spawn` returned it.
         leave_task: the same for LeaveGroup.
         commits: the commits of the member.
+        warm_ups: what it warms.
         observers: those that are told what happens.
     """
 
@@ -73,9 +77,19 @@ class Session:
         retry_backoff_s: float,
         log: Logger,
         observers: Iterable[RebalanceObserver | None] = (),
+        max_warming: int = DEFAULT_MAX_WARMING,
+        warm_timeout_s: float = DEFAULT_WARM_TIMEOUT_S,
     ) -> None:
         self.observers = Observers((one for one in observers if one is not None), group_id, log)
         self.commits = SessionCommits(client, group_id, self.observers)
+        self.warm_ups = WarmUps(
+            client,
+            self.observers,
+            group_id=group_id,
+            max_warming=max_warming,
+            warm_timeout_s=warm_timeout_s,
+            log=log,
+        )
         self.strategy = ""
         self.join_task: object = None
         self.leave_task: object = None
@@ -100,6 +114,7 @@ class Session:
         self._joined: JoinGroupResponse | None = None
         self._last = NEVER_ASSIGNED
         self._has_warned = False
+        self._warm: WarmList | None = None
 
     @property
     def joins_are_answered(self) -> bool:
@@ -130,6 +145,7 @@ class Session:
         Its connection may never answer. Call this after every event.
         """
         self.commits.look()
+        self.warm_ups.look()
         given_up = not (self._client.member.join.is_under_way or self.joins_are_answered)
         if given_up and not self._leaves_unanswered:
             self._client.give_up(self.join_task)
@@ -172,7 +188,11 @@ class Session:
         client = self._client
         self._log.info("group %r: joining: %s", self._group_id, join.reason)
         self._client.stop_leading()
-        protocols = [(name, self._subscription(one, join, topics)) for name, one in self._assignors.items()]
+        cooperative = self.protocol is RebalanceProtocol.COOPERATIVE
+        warmth = self.warm_ups.announced(topics) if cooperative else None
+        protocols = [
+            (name, self._subscription(one, join, topics, warmth)) for name, one in self._assignors.items()
+        ]
         sent_at = lease.clock()
         try:
             response = await client.join_group(join.membership.member_id, protocols, join.reason)
@@ -195,10 +215,14 @@ class Session:
             self._log.warning("%s", broker_assigns(self._group_id, self._assignors))
         return events.Joined(join.attempt, Membership(response.member_id, response.generation))
 
-    def _subscription(self, assignor: Assignor, join: events.SendJoin, topics: frozenset[str]) -> bytes:
+    def _subscription(
+        self, assignor: Assignor, join: events.SendJoin, topics: frozenset[str], warmth: Warmth | None
+    ) -> bytes:
         held = self.protocol is RebalanceProtocol.COOPERATIVE
         last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
-        return assignor.subscription_with(last, topics, self._instance_id, self._rack, held=held)
+        return assignor.subscription_with(
+            last, topics, self._instance_id, self._rack, held=held, warmth=warmth
+        )
 
     # ---- SyncGroup
 
@@ -215,6 +239,8 @@ class Session:
             self._joins_unanswered -= 1
         self._client.handle(event)
         if isinstance(event, events.Assigned):
+            if self._client.member.membership == membership:
+                self.warm_ups.assigned(membership.generation, self._warm, event.partitions)
             try:
                 self._follow(event.partitions, joined.strategy)
             except Exception as error:  # The strategy's `follows_racks`, for example, may raise.
@@ -260,6 +286,7 @@ class Session:
         except ProtocolError as error:
             return failed(await self._could_not_assign(str(error), error))
         self._last = LastAssignment(assigned.partitions, membership.generation)
+        self._warm = assigned.warm
         self._refusal_pause_s = 0.0
         return events.Assigned(membership, frozenset(assigned.pairs), sent_at, fits=not assigned.findings)
 

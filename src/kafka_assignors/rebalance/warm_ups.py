@@ -1,0 +1,219 @@
+"""The warm-ups of one member: its listener restores partitions that it is going to get, while it consumes.
+
+`Warming` decides what begins, what is cancelled and what is reported; this carries it out with the tasks of a
+`Client`. A warm-up that returns, raises or takes too long is ready all the same, since a partition cannot
+wait for ever; the log and the observers tell these apart.
+
+Each report is a rebalance, so a ready unit waits for a moment for others that are warming.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from logging import Logger
+from typing import TYPE_CHECKING, Protocol
+
+from kafka_assignors.rebalance import events, lease
+from kafka_assignors.rebalance.events import Partitions
+from kafka_assignors.rebalance.observer import Observers, WarmUpOutcome
+from kafka_assignors.rebalance.warming import Warming
+from kafka_assignors.wire.warm_sections import Unit, WarmList
+
+if TYPE_CHECKING:
+    from kafka_assignors.group import Warmth
+    from kafka_assignors.rebalance.client import Client
+
+DEFAULT_MAX_WARMING = 4
+DEFAULT_WARM_TIMEOUT_S = 300.0
+
+COALESCE_S = 1.0
+"""How long a ready unit waits for others."""
+
+REPORT_AGAIN_S = 5.0
+"""How long after an assignment a member reports again what its leader has overlooked; doubled each time."""
+
+MOST_REPORTS = 6
+"""How often a member reports a unit to a leader that overlooks it."""
+
+
+class WarmUp(Protocol):
+    """One call of the listener."""
+
+    def cancel(self) -> None:
+        """Ask it to end."""
+        ...
+
+    async def ended(self, timeout_s: float) -> bool:
+        """Wait for its end; False if it takes longer. Raises what it raised, but for a cancellation."""
+        ...
+
+
+class WarmUps:
+    """What one member warms, and its wish to drain."""
+
+    def __init__(
+        self,
+        client: Client,
+        observers: Observers,
+        *,
+        group_id: str,
+        max_warming: int,
+        warm_timeout_s: float,
+        log: Logger,
+    ) -> None:
+        self._client = client
+        self._observers = observers
+        self._group_id = group_id
+        self._max_warming = max_warming
+        self._timeout_s = warm_timeout_s
+        self._log = log
+        self._state = Warming()
+        self._calls: dict[Unit, WarmUp] = {}
+        self._reports_soon = False
+        self._reported_again = 0
+        self._refusal: str | None = None
+        self._ended = client.wakeup()
+        self._drained = client.wakeup()
+
+    # ---- for the session
+
+    def announced(self, topics: frozenset[str]) -> Warmth | None:
+        """What the member announces when it joins with a subscription to these topics."""
+        foreign = (unit for unit in self._state.listed if any(topic not in topics for topic, _ in unit))
+        self._cancel(frozenset(foreign))
+        self._state = replace(self._state, max_warming=self._max_warming if self._client.warms else 0)
+        self._state, warmth = self._state.joining()
+        return warmth
+
+    def assigned(self, generation: int, warm: WarmList | None, partitions: Partitions) -> None:
+        """The member was assigned these partitions, and shall warm what is listed."""
+        if warm is None and self._state.draining:
+            self._refusal = "its leader knows nothing of warm handoff"
+        overlooked = self._state.reported
+        self._state, gone = self._state.assigned(generation, warm, partitions)
+        self._tell_cancelled(gone)
+        self._begin()
+        if not overlooked.isdisjoint(self._state.listed) and self._reported_again < MOST_REPORTS:
+            pause_s = REPORT_AGAIN_S * 2**self._reported_again
+            self._reported_again += 1
+            self._client.spawn(self._report_again(generation, pause_s))
+        elif not self._state.listed:
+            self._reported_again = 0
+
+    def cancel_all(self) -> None:
+        """Cancel all warm-ups, since the listener that runs them is not the member's any more."""
+        self._cancel(frozenset(self._state.listed))
+
+    def look(self) -> None:
+        """The machine has changed. A loss, an `unsubscribe` and a close cancel all warm-ups."""
+        member = self._client.member
+        if self._state.listed and (member.closing or not member.in_group or not member.topics):
+            self.cancel_all()
+        self._drained.notify()
+
+    # ---- for the adapter
+
+    async def over(self, partitions: Partitions) -> None:
+        """Wait until no warm-up of these partitions runs any more, for at most the time that one may take."""
+        began_at = lease.clock()
+        while any(not partitions.isdisjoint(unit) for unit in self._calls):
+            left_s = self._timeout_s - (lease.clock() - began_at)
+            if left_s <= 0:
+                return
+            await self._ended(left_s)
+
+    async def drain(self, timeout_s: float | None) -> bool:
+        """Let other members take over all partitions, each when they are ready; False if some are left.
+
+        The member goes on consuming what it still has, and stays in the group. What no other member
+        subscribes to stays with it.
+        """
+        client = self._client
+        if client.member.settings.static:
+            self._refusal = "a static member keeps its assignment while it restarts"
+        else:
+            self._refusal = None
+            self._state = replace(self._state, draining=True)
+            client.handle(events.RejoinRequested("this member drains"))
+        began_at = lease.clock()
+        while client.member.owned and self._refusal is None:
+            left_s = None if timeout_s is None else timeout_s - (lease.clock() - began_at)
+            if left_s is not None and left_s <= 0:
+                self._refusal = f"{len(client.member.owned)} are left after {timeout_s:g} s"
+                break
+            await self._drained(left_s)
+        if self._refusal is not None:
+            self._log.warning("group %r: not all partitions are drained: %s", self._group_id, self._refusal)
+        return not client.member.owned
+
+    # ---- the calls
+
+    def _begin(self) -> None:
+        self._state, begun = self._state.begin()
+        for unit in begun:
+            self._client.spawn(self._warm(unit))
+
+    async def _warm(self, unit: Unit) -> None:
+        began_at = lease.clock()
+        outcome = WarmUpOutcome.READY
+        try:
+            call = self._calls[unit] = self._client.warm_up(frozenset(unit))
+            if not await call.ended(self._timeout_s):
+                outcome = WarmUpOutcome.TIMED_OUT
+                call.cancel()
+        except Exception as error:
+            outcome = WarmUpOutcome.FAILED
+            self._log.error("group %r: on_partitions_warming failed", self._group_id, exc_info=error)
+        self._calls.pop(unit, None)
+        if unit in self._state.cancelled:
+            outcome = WarmUpOutcome.CANCELLED
+            await self._client.tell_warming_cancelled(frozenset(unit))
+        seconds = lease.clock() - began_at
+        self._log.info(
+            "group %r: warm-up of %s: %s after %.1f s", self._group_id, _named(unit), outcome.value, seconds
+        )
+        self._observers.tell("warmed", partitions=frozenset(unit), seconds=seconds, outcome=outcome)
+        self._state = self._state.ended(unit)
+        self._ended.notify()
+        self._begin()
+        self._report()
+
+    def _cancel(self, gone: frozenset[Unit]) -> None:
+        self._state = self._state.without(gone)
+        self._tell_cancelled(gone)
+
+    def _tell_cancelled(self, gone: frozenset[Unit]) -> None:
+        for unit in gone:
+            if (call := self._calls.get(unit)) is not None:
+                call.cancel()
+
+    # ---- reports
+
+    def _report(self) -> None:
+        if not self._state.unreported:
+            return
+        if self._state.is_warm:
+            self._rejoin()
+        elif not self._reports_soon:
+            self._reports_soon = True
+            self._client.spawn(self._report_soon())
+
+    async def _report_soon(self) -> None:
+        await self._client.wakeup()(COALESCE_S)
+        self._reports_soon = False
+        if self._state.unreported:
+            self._rejoin()
+
+    async def _report_again(self, generation: int, pause_s: float) -> None:
+        """A leader that has overlooked a report may have made a mistake; the next one may not."""
+        await self._client.wakeup()(pause_s)
+        if self._state.generation == generation and self._state.reported:
+            self._rejoin()
+
+    def _rejoin(self) -> None:
+        count = sum(map(len, self._state.ready))
+        self._client.handle(events.RejoinRequested(f"{count} partitions are warm"))
+
+
+def _named(unit: Unit) -> str:
+    return ", ".join(f"{topic}-{number}" for topic, number in unit)
