@@ -16,10 +16,17 @@ from kafka import KafkaConsumer
 from kafka.structs import TopicPartition
 from kafka.util import WeakMethod
 
-from kafka_assignors.arguments import require_client_rack, require_group, require_intervals, require_reason
+from kafka_assignors.arguments import (
+    require_client_rack,
+    require_group,
+    require_intervals,
+    require_reason,
+    require_warming,
+)
 from kafka_assignors.assignor import Assignor, require_cooperative
 from kafka_assignors.rebalance.events import RejoinRequested
 from kafka_assignors.rebalance.observer import RebalanceObserver, require_observer
+from kafka_assignors.rebalance.warm_ups import DEFAULT_MAX_WARMING, DEFAULT_WARM_TIMEOUT_S
 from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_kafka_python._assignor import assignor
 from kafka_assignors_kafka_python._releases import INSTALLED
@@ -145,6 +152,8 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         partition_assignment_strategy: Sequence[Assignor] | None = None,
         client_rack: str | None = None,
         observer: RebalanceObserver | None = None,
+        max_warming: int = DEFAULT_MAX_WARMING,
+        warm_timeout_ms: float = 1000 * DEFAULT_WARM_TIMEOUT_S,
         **settings: Unpack[ConsumerSettings],
     ) -> None:
         """The arguments of KafkaConsumer.
@@ -153,6 +162,11 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         `CooperativeStickyAssignor()` alone. If one of them is eager, so is the consumer, which the first step
         of an upgrade needs. `observer` gets rebalances, heartbeats and commits, in addition to the consumer's
         own metrics; it is not a ConsumerRebalanceListener, and cannot take part in a rebalance.
+
+        A listener with `on_partitions_warming` gets partitions when it is ready for them. It is called in
+        threads of its own, at most `max_warming` at a time and for `warm_timeout_ms` at most, with the
+        partitions and an event that is set to cancel it; it must not touch the consumer. See
+        docs/stateful.md.
 
         TypeError or ValueError for invalid arguments; RuntimeError for a release of kafka-python that this
         class does not work with.
@@ -164,6 +178,8 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         require_intervals(settings)
         self._rack_of_member = require_client_rack(client_rack)
         self._observer = require_observer("observer", observer)
+        require_warming(max_warming, warm_timeout_ms)
+        self._max_warming, self._warm_timeout_s = max_warming, warm_timeout_ms / 1000
         super().__init__(
             *topics,
             group_id=group_id,
@@ -190,6 +206,8 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
             fetcher=self._fetcher,
             rack=self._rack_of_member,
             observer=self._observer,
+            max_warming=self._max_warming,
+            warm_timeout_s=self._warm_timeout_s,
             assignors=self.config["partition_assignment_strategy"],
             **self.config,
         )
@@ -219,7 +237,9 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         listener: ConsumerRebalanceListener | Any | None = None,  # The stubs have no asynchronous one.
     ) -> None:
         """As KafkaConsumer's. Records of topics that are no longer subscribed are not delivered any more."""
+        self._coordinator.check_listener(listener)
         super().subscribe(topics=topics, pattern=pattern, listener=listener)
+        self._coordinator.listener_may_have_changed()
         self._coordinator.subscription_may_have_changed()
 
     def unsubscribe(self) -> None:
@@ -237,6 +257,16 @@ class CooperativeKafkaConsumer(KafkaConsumer):  # type: ignore[misc]
         """
         coordinator, asked = self._coordinator, RejoinRequested(require_reason(reason))
         coordinator.start(coordinator.handle, asked)
+
+    def drain(self, *, timeout_ms: float | None = None) -> bool:
+        """Let other members take over all partitions, each when its next owner is ready; then `close`.
+
+        The consumer goes on meanwhile: call this in a thread beside the one that polls. False if partitions
+        are left after the timeout; at once, with a warning in the log, if the leader of the group knows
+        nothing of warm handoff, or if this member is static.
+        """
+        timeout_s = None if timeout_ms is None else timeout_ms / 1000
+        return bool(self._coordinator.drain(timeout_s))
 
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int | None:
         """As KafkaConsumer's."""

@@ -21,6 +21,7 @@ own (`requests`).
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 import time
@@ -32,13 +33,16 @@ from kafka.coordinator import base  # where 3.0.0 has them too
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka.util import WeakMethod
 
+from kafka_assignors.arguments import require_warming_listener
 from kafka_assignors.rebalance import MemberState, Phase, Settings, events, lease
 from kafka_assignors.rebalance.observer import RebalanceObserver
 from kafka_assignors.rebalance.session import Session
+from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_kafka_python.cooperative.fetching import Positions
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
 from kafka_assignors_kafka_python.cooperative.transactions import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
+from kafka_assignors_kafka_python.cooperative.warm_threads import WarmThreads, WarmUpThread
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -57,6 +61,8 @@ class CooperativeCoordinator(WatchingCoordinator):
         fetcher: Any,
         rack: str | None,
         observer: RebalanceObserver | None,
+        max_warming: int,
+        warm_timeout_s: float,
         **settings: Any,
     ) -> None:
         """`stock` is the coordinator that this one replaces, before it is used.
@@ -88,15 +94,19 @@ class CooperativeCoordinator(WatchingCoordinator):
             retry_backoff_s=self.config["retry_backoff_ms"] / 1000,
             log=log,
             observers=[metrics, observer],
+            max_warming=max_warming,
+            warm_timeout_s=warm_timeout_s,
         )
         self._async_commits = AsyncCommits(self, self._session.commits)
         self._positions = Positions(self, self._subscription)
         self.listener_calls = ListenerCalls(
             self, self._subscription, self._session, commit=self.config["enable_auto_commit"]
         )
+        self._warm_threads = WarmThreads(self, 2 * max_warming)
         self._join_wanted = self.wakeup()
         self.hold = JoinHold(self)
         self._subscribed: object = None
+        self._warming_listener: object = None
         self._polled_at = _NEVER
         self._is_calling_back = False
         self._is_built = True
@@ -368,6 +378,39 @@ class CooperativeCoordinator(WatchingCoordinator):
         self.heartbeat.fail_heartbeat()
         if error is not None:
             self.told.raise_in_poll(error, Source.HEARTBEAT)
+
+    # ---- warm-ups
+
+    def check_listener(self, listener: object) -> None:
+        """Raise TypeError for a listener whose warm-ups this consumer cannot run."""
+        cooperative = self._session.protocol is RebalanceProtocol.COOPERATIVE
+        require_warming_listener(listener, cooperative=cooperative)
+        if inspect.iscoroutinefunction(getattr(listener, "on_partitions_warming", None)):
+            raise TypeError(
+                f"on_partitions_warming of {listener!r} is a coroutine function: it is called in a thread of "
+                "its own, so that it may block"
+            )
+
+    def listener_may_have_changed(self) -> None:
+        """Cancel the warm-ups of another listener than the current one."""
+        listener = self._subscription.rebalance_listener
+        if listener is not self._warming_listener:
+            self._warming_listener = listener
+            self.on_io_thread(self._session.warm_ups.cancel_all)
+
+    @property
+    def warms(self) -> bool:
+        return hasattr(self._subscription.rebalance_listener, "on_partitions_warming")
+
+    def warm_up(self, partitions: events.Partitions) -> WarmUpThread:
+        return self._warm_threads.start(self._subscription.rebalance_listener, partitions)
+
+    async def tell_warming_cancelled(self, partitions: events.Partitions) -> None:
+        await self._warm_threads.tell_cancelled(self._subscription.rebalance_listener, partitions)
+
+    def drain(self, timeout_s: float | None) -> bool:
+        """See `CooperativeKafkaConsumer.drain`."""
+        return bool(self._net.run(self._session.warm_ups.drain, timeout_s))
 
     # ---- metadata
 

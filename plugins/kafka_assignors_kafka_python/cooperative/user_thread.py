@@ -92,6 +92,8 @@ class ListenerCalls:
         while not self._is_under_way and (is_committed or self._has_committed()):
             if not self._coordinator.member.may_call(lease.clock()):
                 return
+            if self._is_warming() and not is_committed:
+                return
             asked = self._coordinator.on_io_thread(self._begin)
             if asked is None:
                 continue
@@ -100,6 +102,13 @@ class ListenerCalls:
                 self._tell(asked)
             finally:
                 self.end_if_under_way()
+
+    def _is_warming(self) -> bool:
+        """Whether the listener is to be told of partitions that it still warms: a later poll tells it."""
+        call = self._coordinator.member.call
+        if call is None or not isinstance(call.asked, events.Announce):
+            return False
+        return self._session.warm_ups.is_warming(call.asked.partitions)
 
     def end_if_under_way(self) -> None:
         """End the current call; early if the listener itself closes the consumer, and calls follow."""

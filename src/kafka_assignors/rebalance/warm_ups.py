@@ -74,6 +74,8 @@ class WarmUps:
         self._refusal: str | None = None
         self._ended = client.wakeup()
         self._drained = client.wakeup()
+        self._report_soon_over = client.wakeup()
+        self._report_again_over = client.wakeup()
 
     # ---- for the session
 
@@ -109,18 +111,24 @@ class WarmUps:
         member = self._client.member
         if self._state.listed and (member.closing or not member.in_group or not member.topics):
             self.cancel_all()
+        if member.closing:
+            self._report_soon_over.notify()
+            self._report_again_over.notify()
         self._drained.notify()
 
     # ---- for the adapter
 
+    def is_warming(self, partitions: Partitions) -> bool:
+        """Whether a warm-up of one of these partitions runs, as it may after the death of an owner.
+
+        `on_partitions_assigned` waits for its end, which comes within the time that a warm-up may take.
+        """
+        return any(not partitions.isdisjoint(unit) for unit in self._calls)
+
     async def over(self, partitions: Partitions) -> None:
-        """Wait until no warm-up of these partitions runs any more, for at most the time that one may take."""
-        began_at = lease.clock()
-        while any(not partitions.isdisjoint(unit) for unit in self._calls):
-            left_s = self._timeout_s - (lease.clock() - began_at)
-            if left_s <= 0:
-                return
-            await self._ended(left_s)
+        """Wait for that end."""
+        while self.is_warming(partitions):
+            await self._ended(self._timeout_s)
 
     async def drain(self, timeout_s: float | None) -> bool:
         """Let other members take over all partitions, each when they are ready; False if some are left.
@@ -199,18 +207,20 @@ class WarmUps:
             self._client.spawn(self._report_soon())
 
     async def _report_soon(self) -> None:
-        await self._client.wakeup()(COALESCE_S)
+        await self._report_soon_over(COALESCE_S)
         self._reports_soon = False
         if self._state.unreported:
             self._rejoin()
 
     async def _report_again(self, generation: int, pause_s: float) -> None:
         """A leader that has overlooked a report may have made a mistake; the next one may not."""
-        await self._client.wakeup()(pause_s)
+        await self._report_again_over(pause_s)
         if self._state.generation == generation and self._state.reported:
             self._rejoin()
 
     def _rejoin(self) -> None:
+        if self._client.member.closing:
+            return
         count = sum(map(len, self._state.ready))
         self._client.handle(events.RejoinRequested(f"{count} partitions are warm"))
 

@@ -1,0 +1,89 @@
+"""The threads in which a listener warms partitions; it may block in them, and must not touch the consumer."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent import futures
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from kafka.structs import TopicPartition
+
+from kafka_assignors.rebalance import events
+from kafka_assignors.rebalance.lead import call_in_thread
+
+if TYPE_CHECKING:
+    from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
+
+log = logging.getLogger("kafka_assignors_kafka_python")
+
+
+class WarmThreads:
+    """The warm-ups of one consumer, each in a thread that ends with it.
+
+    A call that ignores its cancellation, or takes longer than it may, occupies its thread until it returns:
+    at most `most` do.
+    """
+
+    def __init__(self, coordinator: CooperativeCoordinator, most: int) -> None:
+        self._coordinator = coordinator
+        self._most = most
+        self._unfinished: set[futures.Future[Any]] = set()
+
+    def start(self, listener: Any, partitions: events.Partitions) -> WarmUpThread:
+        """Call `on_partitions_warming`; RuntimeError if too many earlier calls have not returned."""
+        if len(self._unfinished) >= self._most:
+            raise RuntimeError(
+                f"on_partitions_warming of {listener!r} has not returned from {len(self._unfinished)} calls "
+                "that were cancelled or took longer than warm_timeout_ms: end it when its event is set"
+            )
+        started = WarmUpThread(self._coordinator, listener, partitions)
+        self._unfinished.add(started.call)
+        started.call.add_done_callback(self._unfinished.discard)
+        return started
+
+    async def tell_cancelled(self, listener: Any, partitions: events.Partitions) -> None:
+        """Call `on_warming_cancelled`, in a thread too."""
+        tell = getattr(listener, "on_warming_cancelled", None)
+        if tell is None:
+            return
+        try:
+            await self._coordinator.in_thread(tell, _named(partitions))
+        except Exception:
+            log.exception("group %r: on_warming_cancelled failed", self._coordinator.group_id)
+
+
+class WarmUpThread:
+    """A call of `on_partitions_warming`."""
+
+    def __init__(
+        self, coordinator: CooperativeCoordinator, listener: Any, partitions: events.Partitions
+    ) -> None:
+        self._coordinator = coordinator
+        self._cancelled = threading.Event()
+        self._has_ended = coordinator.wakeup()
+        self.call = call_in_thread(
+            listener.on_partitions_warming,
+            _named(partitions),
+            self._cancelled,
+            name="kafka-assignors-warming",
+        )
+        self.call.add_done_callback(self._tell)
+
+    def _tell(self, _: object) -> None:
+        with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
+            self._coordinator.start_and_wake(self._has_ended.notify)
+
+    def cancel(self) -> None:
+        self._cancelled.set()
+
+    async def ended(self, timeout_s: float) -> bool:
+        await self._has_ended(timeout_s)
+        if self.call.done():
+            self.call.result()
+        return self.call.done()
+
+
+def _named(partitions: events.Partitions) -> set[TopicPartition]:
+    return {TopicPartition(*partition) for partition in partitions}
