@@ -43,6 +43,7 @@ def main() -> int:
     parser.add_argument("--late-requests", action="store_true", help="requests are late too")
     parser.add_argument("--events", default=",".join(sorted(Model().events)))
     parser.add_argument("--session", type=int, default=1, help="session timeout, in ticks")
+    parser.add_argument("--max-warming", default="", help="of each member, such as 1,0")
     parser.add_argument("--rebalance", type=int, default=1, help="rebalance timeout, in ticks")
     args = parser.parse_args()
     model = Model(
@@ -54,6 +55,7 @@ def main() -> int:
         events=frozenset(filter(None, args.events.split(","))),
         session_timeout=args.session,
         rebalance_timeout=args.rebalance,
+        max_warming=tuple(map(int, args.max_warming.split(","))) if args.max_warming else (),
     )
     result = Exploration(model).run(args.depth, args.max_states, args.cpu_seconds, args.disturbances)
     print(report(result))

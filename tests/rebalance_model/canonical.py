@@ -295,7 +295,7 @@ def _changes(ids: tuple[tuple[str, str], ...], ranks: tuple[tuple[int, int], ...
 
 
 def _reduced_entry(name: str, entry: Entry, group: Coordinator, seen: View) -> Entry:
-    claim, assigned = entry.claim, entry.assigned
+    claim, assigned, listed = entry.claim, entry.assigned, entry.listed
     alive = name in (seen.membership.member_id, seen.asking)
     if group.state is GroupState.PREPARING and not entry.joining:
         claim = Claim(claim.topics, NOTHING, NO_GENERATION)
@@ -308,9 +308,9 @@ def _reduced_entry(name: str, entry: Entry, group: Coordinator, seen: View) -> E
         if informed or not alive or (name == group.leader and seen.asking != name):
             claim = Claim(claim.topics, NOTHING, NEVER_AGAIN)
             if entry.synced or not alive:
-                assigned = NOTHING
+                assigned, listed = NOTHING, ()
     heard = 0 if entry.joining or entry.syncing or not alive else entry.heard
-    return replace(entry, claim=claim, assigned=assigned, heard=heard)
+    return replace(entry, claim=claim, assigned=assigned, listed=listed, heard=heard)
 
 
 def _rename_coordinator(group: Coordinator, names: Names) -> Coordinator:
@@ -350,7 +350,7 @@ def rename_process(process: Process, names: Names) -> Process:
     if commit is not None:
         commit = commit._replace(membership=names.membership(commit.membership))
     leaving = tuple(sorted(map(names.member_id, process.leaving)))
-    return Process(member, join, heartbeat, commit, leaving, process.wanted, process.overtaken)
+    return Process(member, join, heartbeat, commit, leaving, process.wanted, process.overtaken, process.warm)
 
 
 def _membership(message: Message) -> Membership:

@@ -113,6 +113,14 @@ def check_rest(world: World) -> None:
         if member.membership.generation != world.coordinator.generation:
             raise Violation("at rest a member is in an old generation")
         owners.update(member.deliverable)
+    if any(process.warm.listed or process.warm.running for process in world.processes):
+        raise Violation("at rest a member still warms a partition")
+    staying = [one.member for one in world.processes if one.member is not None and not one.warm.draining]
+    taken_over = frozenset[str]().union(*(member.topics for member in staying))
+    for process in world.processes:
+        kept = process.member.owned if process.member is not None and process.warm.draining else ()
+        if any(topic in taken_over for topic, _ in kept):
+            raise Violation("at rest a member that drains keeps a partition")
     for topic in frozenset().union(*(member.topics for member in members)):
         if owners[topic, 0] != 1:
             raise Violation(f"at rest {topic} has {owners[topic, 0]} owners")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias
 
+from kafka_assignors.group import Warmth
 from kafka_assignors.rebalance.events import (
     AboutToCall,
     AboutToJoin,
@@ -29,9 +30,11 @@ from kafka_assignors.rebalance.events import (
     JoinFailed,
     ListenerReturned,
     Lose,
+    Membership,
     MembershipError,
     Partitions,
     PollIntervalChecked,
+    RejoinRequested,
     Revoke,
     SendCommit,
     SendJoin,
@@ -43,10 +46,23 @@ from kafka_assignors.rebalance.events import (
 from kafka_assignors.rebalance.lease import NEVER, Lease, Settings
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
+from kafka_assignors.rebalance.warming import Warming
 from kafka_assignors.strategy import RebalanceProtocol
-from tests.rebalance_model.coordinator import Claim, Coordinator, Entry, GroupState, Leading, Replies
+from kafka_assignors.wire.warm_sections import WarmList
+from tests.rebalance_model.coordinator import (
+    Claim,
+    Coordinator,
+    Entry,
+    GroupState,
+    Leading,
+    Replies,
+    SyncReply,
+    WarmClaim,
+    pairs_of,
+)
 from tests.rebalance_model.parts import check_parts, names_of, parts_of
 from tests.rebalance_model.world import (
+    COLD,
     LETTERS,
     NAMES,
     NOTHING,
@@ -171,6 +187,8 @@ class Model:
     """Whether JoinGroup, SyncGroup and heartbeat requests can be delayed too. Otherwise they arrive when they
     are sent, and only their responses can be late. Commits can be late in either case."""
     machine: type[MemberState] = MemberState
+    max_warming: tuple[int, ...] = ()
+    """How many warm-ups each member runs at a time, 0 without a callback."""
 
     @property
     def topics(self) -> frozenset[str]:
@@ -288,7 +306,8 @@ class Model:
         member = process.member
         if member is None:
             if not process.leaving:
-                started = self._put(here, member=self._new_member(here.index))
+                warm = Warming(self.max_warming[here.index]) if self.max_warming else COLD
+                started = self._put(here, member=self._new_member(here.index), warm=warm)
                 yield Step(f"{name} starts", self._tell(started, SubscriptionChanged(self.topics)), False)
             return
         if member.call is not None and not member.call.is_running and member.may_call(NOW):
@@ -301,6 +320,16 @@ class Model:
         if member.must_join and process.join is None:
             after = self._tell(here, AboutToJoin(self.protocol(here.index)))
             yield self._at_once(Step(f"{name} is about to join", after, True))
+        for unit in sorted(process.warm.running):
+            warm, _ = process.warm.ended(unit).begin()
+            after = self._put(here, warm=warm)
+            if warm.unreported and not member.closing:
+                after = self._tell(after, RejoinRequested("warm"))
+            yield self._at_once(Step(f"{name} has warmed {names_of(frozenset(unit))}", after, True))
+        if "drain" in self.events and not process.warm.draining and not member.closing:
+            warm = replace(process.warm, draining=True)
+            after = self._tell(self._put(here, warm=warm), RejoinRequested("drain"))
+            yield _disturbance(f"{name} drains", after)
         if member.poll_interval_exceeded:
             yield Step(f"{name} polls again", self._tell(here, PollIntervalChecked(NOW)), True)
         if "commit" in self.events:
@@ -376,7 +405,10 @@ class Model:
                 if sent.reply.answer is MembershipError.NONE
                 else sent.reply.answer.name
             )
-            yield Step(f"{name} gets its SyncGroup answer: {got}", self._tell(empty, event), True)
+            told = self._tell(empty, event)
+            if isinstance(event, Assigned):
+                told = self._listed(told, sent.membership, sent.reply)
+            yield Step(f"{name} gets its SyncGroup answer: {got}", told, True)
         elif not sent.arrived:
             yield self._arriving(here, sent)
         if "lose" in self.events:
@@ -402,6 +434,21 @@ class Model:
             claim = f"{names_of(sent.claim.owned)} of {sent.claim.generation}"
             label = f"{here.name}'s JoinGroup arrives, claiming {claim}"
         return Step(label, self._put(here, join=sent._replace(arrived=True)), True, sent)
+
+    def _listed(self, here: Here, membership: Membership, reply: SyncReply) -> Here:
+        """The process with the list of an assignment."""
+        member = here.process.member
+        if member is None or member.membership != membership:
+            return here
+        if {one for unit in reply.listed for one in unit} & reply.partitions:
+            raise Violation(f"{here.name} shall warm what it is assigned")
+        knows = self.leading != "older" and bool(self.max_warming)
+        warm_list = WarmList(0, reply.listed) if knows else None
+        warm, _ = here.process.warm.assigned(-1, warm_list, reply.partitions)
+        warm, _ = _ended(warm).begin()
+        if len(warm.running) > warm.max_warming:
+            raise Violation(f"{here.name} warms more than {warm.max_warming}")
+        return self._put(here, warm=warm)
 
     def _callers_steps(self, here: Here, member: MemberState) -> Iterator[Step]:
         """Commits are requested, and callers wait no longer, also while a request is under way."""
@@ -489,7 +536,7 @@ class Model:
             raise Violation(f"{here.name} gives a partition up without saying what it has left")
         if isinstance(event, ListenerReturned) and member.owned & before.being_revoked:
             raise Violation(f"{here.name} keeps what its listener was told to give up")
-        here = self._put(here, member=member)
+        here = self._put(here, member=member, warm=_looked(here.process.warm, member))
         for action in actions:
             here = self._act(here, action, before.owned)
         announces = member.call is not None and isinstance(member.call.asked, Announce)
@@ -508,8 +555,11 @@ class Model:
                     # MEMBER_ID_REQUIRED: the coordinator gives out a member id in the same step.
                     failed = JoinFailed(attempt, MembershipError.OTHER, self._unused_id(here))
                     return self._tell(self._tell(here, failed), AboutToJoin(self.protocol(here.index)))
-                claim = Claim(member.topics, claimed, membership.generation)
-                return self._put(here, join=JoinSent(attempt, membership, claim, False))
+                foreign = {unit for unit in here.process.warm.listed if unit[0][0] not in member.topics}
+                warm, warmth = _ended(here.process.warm.without(frozenset(foreign))).joining()
+                said = None if warmth is None else _said(warmth)
+                claim = Claim(member.topics, claimed, membership.generation, said)
+                return self._put(here, warm=warm, join=JoinSent(attempt, membership, claim, False))
             case Revoke() if not member.in_group:
                 raise Violation(f"{here.name} calls revoked what was lost")
             case Revoke() if self._is_gone(here):
@@ -633,6 +683,25 @@ class Model:
 
     def _older(self, at: float) -> float:
         return max(at - 1, -self.oldest)
+
+
+def _said(warmth: Warmth) -> WarmClaim:
+    listed = (pairs_of(warmth.warming), pairs_of(warmth.ready))
+    return WarmClaim(warmth.max_warming, warmth.draining, *listed)
+
+
+def _looked(warm: Warming, member: MemberState) -> Warming:
+    """As `WarmUps.look` does after each event."""
+    if warm.listed and (member.closing or not member.in_group or not member.topics):
+        return _ended(warm.without(frozenset(warm.listed)))
+    return warm
+
+
+def _ended(warm: Warming) -> Warming:
+    """A warm-up that is cancelled ends at once."""
+    for unit in warm.cancelled:
+        warm = warm.ended(unit)
+    return warm
 
 
 def _seen(here: Here) -> Known:
