@@ -145,3 +145,14 @@ def test_a_leader_that_does_not_withhold_is_caught(model: Model) -> None:
 )
 def test_the_machine_as_it_is_passes_where_broken_ones_are_caught(model: Model) -> None:
     explore(replace(model, machine=MemberState), max_states=2_000)
+
+
+@pytest.mark.parametrize(
+    ("max_warming", "events"),
+    [((1, 1), "drain"), ((1, 0), "drain"), ((1, 1), "close,subscribe"), ((1, 1), "poll")],
+)
+def test_every_rule_holds_while_members_warm_partitions(max_warming: tuple[int, int], events: str) -> None:
+    result = explore(Model(max_warming=max_warming, events=frozenset(events.split(","))))
+    assert result.complete
+    # A member that drains hands over two partitions, each with a report and a revocation of its own.
+    assert max(result.rounds) <= (6 if events == "drain" else 3)

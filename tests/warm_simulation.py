@@ -55,9 +55,6 @@ STRATEGIES: Mapping[str, Strategies] = {
 }
 
 
-DEBUG = True
-
-
 class Broken(AssertionError):
     """A promise that does not hold."""
 
@@ -399,13 +396,6 @@ class Run:
                 return
             self.now, _, what = heapq.heappop(self._queue)
             what()
-        print(
-            self.coordinator._is_preparing,
-            [
-                (i, m.is_joining, m.process.machine.membership, m.process.machine.phase, m.process.is_alive)
-                for i, m in self.coordinator.members.items()
-            ],
-        ) if DEBUG else None
         raise Broken(f"no rest in generation {self.coordinator.generation}")
 
     # ---- changes
@@ -484,6 +474,10 @@ class Run:
             if not group.members[wants].warmth or not group.members[wants].warmth.max_warming:
                 raise Broken(f"{partition} is held although {wants} needs no warm-up")
             self.totals.counts["held"] += 1
+        if self.options.strategy == "copartitioned":
+            for number in range(self.partitions["t0"]):
+                if now.get(("t0", number)) != now.get(("t1", number)):
+                    raise Broken(f"partition {number} of t0 and of t1 have two owners")
         facts = {
             (one.id, one.topics, one.data, one.warmth and (one.warmth.max_warming, one.warmth.draining))
             for one in group.members.values()
@@ -512,17 +506,6 @@ class Run:
         if busy := [one.name for one in living if one.warming.listed or one.warming.running]:
             raise Broken(f"at rest {busy} still warm something")
         if _owners(outcome.result.target) != _owners(outcome.result.assignment):
-            if DEBUG:
-                t, n = _owners(outcome.result.target), _owners(outcome.result.assignment)
-                print(
-                    {k: (v, n.get(k)) for k, v in t.items() if n.get(k) != v},
-                    outcome.result.withheld,
-                    outcome.result.lists,
-                    self.coordinator.generation,
-                    outcome.group.generation,
-                )
-                for one in self.processes:
-                    print(one.name, one.is_alive, one.machine.membership, one.machine.phase, one.warming)
             raise Broken("at rest the group is not on its target")
         if not self.options.noise:
             self._check_optimum(outcome)

@@ -52,6 +52,7 @@ from kafka_assignors_strategies.rules import (
     ShareByRelease,
     StandbyLast,
 )
+from kafka_assignors_strategies.rules.rule import Unit
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -121,6 +122,13 @@ class Composed(Strategy):
         for rule in self.rules:
             problem = rule.restrict(problem)
         return problem
+
+    def units(self, group: Group) -> Sequence[Unit]:
+        """The partitions that a rule keeps together."""
+        if not any(isinstance(rule, KeepTogether) for rule in self.rules):
+            return ()
+        made = self.problem(group).stands_for.values()
+        return [unit for units in made for unit in units if len(unit) > 1]
 
     def findings(self, group: Group) -> Sequence[str]:
         """Findings about the members' facts, and of the rules."""

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from kafka_assignors.group import Assignment, Group, Member, TopicPartitions
 from kafka_assignors.strategy import Strategy
-from kafka_assignors.wire.warm_sections import Unit, WarmList, by_topic
+from kafka_assignors.wire.warm_sections import Unit, WarmList, by_topic, warm_list_bytes
 
 Partition = tuple[str, int]
 
@@ -218,7 +218,7 @@ def _existing(group: Group, topics: frozenset[str], claimed: TopicPartitions) ->
 
 def _bounded(units: tuple[Unit, ...], most_bytes: int) -> tuple[Unit, ...]:
     """The first units whose bytes fit, but at least one: a member must be able to go on."""
-    size, named = 0, set[str]()
+    size, named = len(warm_list_bytes(WarmList())), set[str]()
     for place, unit in enumerate(units):
         names = {topic for topic, _ in unit} if len(unit) > 1 else {unit[0][0]} - named
         named |= names
