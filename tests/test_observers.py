@@ -191,8 +191,8 @@ def test_each_call_of_the_listener_has_an_event_also_if_it_raises(
 @pytest.mark.parametrize(
     ("strategy", "owned", "moves"),
     [
-        (CooperativeSticky(), (range(6), ()), {"moved": 3, "withheld": 3}),
-        (Range(), (range(3, 6), range(3)), {"moved": 6, "withheld": 0}),
+        (CooperativeSticky(), (range(6), ()), {"moved": 3, "withheld": 3, "held": 0}),
+        (Range(), (range(3, 6), range(3)), {"moved": 6, "withheld": 0, "held": 0}),
     ],
     ids=["cooperative-sticky", "range"],
 )

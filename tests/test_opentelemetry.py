@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver, RebalanceOutcome
+from kafka_assignors.rebalance.observer import HOOKS, RebalanceObserver, RebalanceOutcome, WarmUpOutcome
 from kafka_assignors_opentelemetry import MOST_REASONS, OpenTelemetryObserver
 
 OF_CONSUMER = {
@@ -64,7 +64,10 @@ def everything(observer: RebalanceObserver) -> None:
     observer.heartbeat_answered(seconds=0.5, ok=False)
     observer.commit_answered(seconds=0.25, ok=True)
     observer.commit_answered(seconds=0.75, ok=False)
-    observer.decided(strategy="cooperative-sticky", seconds=0.5, moved=4, withheld=2)
+    observer.decided(strategy="cooperative-sticky", seconds=0.5, moved=4, withheld=2, held=3)
+    observer.warming(partitions=ORDERS)
+    observer.warmed(partitions=ORDERS, seconds=5.5, outcome=WarmUpOutcome.TIMED_OUT)
+    observer.warming(partitions=frozenset({("orders", 7)}))
     observer.revoked(partitions=frozenset({("orders", 0)}), seconds=None)
     observer.lost(partitions=frozenset({("orders", 1)}), seconds=0.25)
 
@@ -103,6 +106,9 @@ def test_every_event_has_its_instrument_with_unit_and_attributes() -> None:
         "kafka.consumer.leader.decision.duration": ("s", [(strategy, 0.5)]),
         "kafka.consumer.leader.moved": ("{partition}", [(strategy, 4)]),
         "kafka.consumer.leader.withheld": ("{partition}", [(strategy, 2)]),
+        "kafka.consumer.leader.held": ("{partition}", [(strategy, 3)]),
+        "kafka.consumer.warming_partitions": ("{partition}", [({}, 1)]),
+        "kafka.consumer.warm_up.duration": ("s", [({"kafka.consumer.warm_up.outcome": "timed_out"}, 5.5)]),
     }
     units = {name: metric.unit for name, metric in recorded.metrics().items()}
     assert units == {name: unit for name, (unit, _) in expected.items()}

@@ -62,6 +62,7 @@ class Client:
     offered: list[bytes] = field(default_factory=list)
     sync_error: Exception | None = None
     retries_commits: bool = True
+    warms: bool = False
 
     @property
     def errors(self) -> Any:

@@ -35,11 +35,23 @@ class Listener(ConsumerRebalanceListener):
         self._reporter.assigned(coordinator.member_id, coordinator.generation, self._consumer.assignment())
 
 
+class WarmingListener(Listener):
+    async def on_partitions_warming(self, partitions: set[TopicPartition]) -> None:
+        assert self._spec.warm_s is not None
+        self._reporter.report("warming", partitions=by_topic(partitions))
+        await asyncio.sleep(self._spec.warm_s)
+        self._reporter.report("warmed", partitions=by_topic(partitions))
+
+    def on_warming_cancelled(self, partitions: set[TopicPartition]) -> None:
+        self._reporter.report("cancelled", partitions=by_topic(partitions))
+
+
 async def main() -> None:
     spec, reporter = MemberSpec.from_arguments(), Reporter()
     settings = {**settings_of(spec), "client_rack": spec.rack}
     consumer = CooperativeAIOKafkaConsumer(**settings)
-    await consume(consumer, Listener(spec, reporter, consumer), spec, reporter)
+    listener = Listener if spec.warm_s is None else WarmingListener
+    await consume(consumer, listener(spec, reporter, consumer), spec, reporter)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.member_reports import MemberSpec, Orders, Reporter
 from kafka_assignors.messages import JoinedMember
 from kafka_assignors.strategies import load_strategy
@@ -143,6 +144,10 @@ async def consume(
             if (topics := orders.new_topics()) is not None:
                 consumer.subscribe(topics, listener=listener)
             orders.announce(consumer, consumer._partition_assignment_strategy)
+            if orders.drain:
+                orders.drain = False
+                draining = asyncio.ensure_future(consumer.drain(timeout_ms=HANG_S * 1000))
+                draining.add_done_callback(lambda done: reporter.report("drained", all=done.result()))
             if orders.busy:
                 await asyncio.sleep(0.05)
                 continue

@@ -9,6 +9,7 @@ from compat_tests.scenarios.leader import ConversionScenarios
 from compat_tests.scenarios.lifecycle import DeletedTopicScenarios
 from compat_tests.scenarios.rollout import RolloutScenarios
 from compat_tests.scenarios.transaction import TransactionScenarios
+from compat_tests.scenarios.warm import WarmScenarios
 
 PROGRAM = "compat_tests.aiokafka.cooperative_member"
 STRATEGY = "cooperative-sticky"
@@ -40,4 +41,9 @@ class TestConversion(ConversionScenarios):
 
 @pytest.mark.exhaustive
 class TestRollout(RolloutScenarios):
+    program = PROGRAM
+
+
+@pytest.mark.exhaustive
+class TestWarm(WarmScenarios):
     program = PROGRAM

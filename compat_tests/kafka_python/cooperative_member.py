@@ -6,6 +6,7 @@ and separately the `added` ones. Without automatic commits, the listener commits
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
@@ -36,5 +37,17 @@ class Listener(ConsumerRebalanceListener):
         self._reporter.assigned(generation.member_id, generation.generation_id, self._consumer.assignment())
 
 
+class WarmingListener(Listener):
+    def on_partitions_warming(self, partitions: set[TopicPartition], cancelled: threading.Event) -> None:
+        self._reporter.report("warming", partitions=by_topic(partitions))
+        if not cancelled.wait(self._spec.warm_s):
+            self._reporter.report("warmed", partitions=by_topic(partitions))
+
+    def on_warming_cancelled(self, partitions: set[TopicPartition]) -> None:
+        self._reporter.report("cancelled", partitions=by_topic(partitions))
+
+
 if __name__ == "__main__":
-    consume(MemberSpec.from_arguments(), Reporter(), CooperativeKafkaConsumer, Listener)
+    specified = MemberSpec.from_arguments()
+    listener = Listener if specified.warm_s is None else WarmingListener
+    consume(specified, Reporter(), CooperativeKafkaConsumer, listener)

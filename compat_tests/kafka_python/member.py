@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
+from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.member_reports import MemberSpec, Orders, Reporter, sigterms
 from kafka_assignors.group import Topic
 from kafka_assignors.messages import JoinedMember
@@ -157,6 +159,10 @@ class Listener(ConsumerRebalanceListener):
         self._reporter.assigned(generation.member_id, generation.generation_id, everything)
 
 
+def _drain(consumer: Any, reporter: Reporter) -> None:
+    reporter.report("drained", all=consumer.drain(timeout_ms=HANG_S * 1000))
+
+
 def consume(
     spec: MemberSpec, reporter: Reporter, consumer_class: Any = KafkaConsumer, listener_class: Any = Listener
 ) -> None:
@@ -189,6 +195,9 @@ def consume(
             if (topics := orders.new_topics()) is not None:
                 consumer.subscribe(topics, listener=listener)
             orders.announce(consumer, consumer.config["partition_assignment_strategy"])
+            if orders.drain:
+                orders.drain = False
+                threading.Thread(target=_drain, args=(consumer, reporter), daemon=True).start()
             if orders.busy:
                 time.sleep(0.05)
                 continue

@@ -8,6 +8,7 @@ from compat_tests.scenarios.lifecycle import DeletedTopicScenarios
 from compat_tests.scenarios.rack import RackTradeScenarios
 from compat_tests.scenarios.rollout import RolloutScenarios
 from compat_tests.scenarios.transaction import TransactionScenarios
+from compat_tests.scenarios.warm import WarmScenarios
 
 PROGRAM = "compat_tests.kafka_python.cooperative_member"
 STRATEGY = "cooperative-sticky"
@@ -43,4 +44,8 @@ class TestLostCoordinator(LostCoordinatorScenarios):
 
 
 class TestRackTrade(RackTradeScenarios):
+    program = PROGRAM
+
+
+class TestWarm(WarmScenarios):
     program = PROGRAM

@@ -83,6 +83,9 @@ class MemberSpec:
     revoke_s: float = 0.0
     """The time that the application takes to give partitions up, in seconds; of a librdkafka member."""
 
+    warm_s: float | None = None
+    """How long a cooperative member takes to warm a partition, in seconds; None for one that warms none."""
+
     copies_to: str | None = None
     """The topic to which the member copies consumed records in transactions."""
 
@@ -120,6 +123,7 @@ class Orders:
         busy: the application is busy and does not poll the client.
         pause_s: how long the listener takes, in seconds.
         draining: what a member of `rollout` announces from here on; None for no change.
+        drain: whether the consumer is to drain.
 
     On the order `count`, it reports how many bytes the process has received from each port since it started.
     """
@@ -128,6 +132,7 @@ class Orders:
         self.busy = False
         self.pause_s = 0.0
         self.draining: bool | None = None
+        self.drain = False
         self._reporter = reporter
         self._topics: list[str] | None = None
         threading.Thread(target=self._listen, daemon=True).start()
@@ -142,6 +147,7 @@ class Orders:
         self.busy = order.get("busy", self.busy)
         self.pause_s = order.get("pause_s", self.pause_s)
         self.draining = order.get("draining", self.draining)
+        self.drain = order.get("drain", self.drain)
         if "count" in order:
             self._reporter.report("received", count=order["count"], by_port=received_by_port())
 

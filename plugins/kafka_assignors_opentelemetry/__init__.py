@@ -22,7 +22,7 @@ except ModuleNotFoundError:
     raise ImportError('opentelemetry-api is not installed: pip install "kafka-assignors[otel]"') from None
 
 from kafka_assignors.rebalance.events import Partitions
-from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome, WarmUpOutcome
 
 __all__ = ["OpenTelemetryObserver"]
 
@@ -43,6 +43,7 @@ _COUNTERS = (
     ("partition.changes", "{partition}", "Partitions assigned, revoked and lost."),
     ("leader.moved", "{partition}", "Partitions that changed owner although the old owner could keep them."),
     ("leader.withheld", "{partition}", "Partitions that wait until their owner has revoked them."),
+    ("leader.held", "{partition}", "Partitions that wait until their next owner is ready."),
 )
 
 
@@ -87,6 +88,10 @@ class OpenTelemetryObserver(RebalanceObserver):
         self._owned = meter.create_up_down_counter(
             "kafka.consumer.assigned_partitions", "{partition}", "Partitions that the consumer owns."
         )
+        self._warm_up = duration("kafka.consumer.warm_up", "Duration of warm-ups.")
+        self._warming = meter.create_up_down_counter(
+            "kafka.consumer.warming_partitions", "{partition}", "Partitions that are warming."
+        )
         self._counters = {
             name: meter.create_counter(f"kafka.consumer.{name}", unit, description)
             for name, unit, description in _COUNTERS
@@ -127,11 +132,21 @@ class OpenTelemetryObserver(RebalanceObserver):
     def lost(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
         self._partitions("lost", len(partitions), seconds)
 
-    def decided(self, *, strategy: str, seconds: float, moved: int, withheld: int, **_: Any) -> None:
+    def warming(self, *, partitions: Partitions, **_: Any) -> None:
+        self._warming.add(len(partitions), self._attributes)
+
+    def warmed(self, *, partitions: Partitions, seconds: float, outcome: WarmUpOutcome, **_: Any) -> None:
+        self._warming.add(-len(partitions), self._attributes)
+        self._warm_up.record(seconds, {**self._attributes, "kafka.consumer.warm_up.outcome": outcome.value})
+
+    def decided(
+        self, *, strategy: str, seconds: float, moved: int, withheld: int, held: int, **_: Any
+    ) -> None:
         attributes = {**self._attributes, "kafka.consumer.strategy": strategy}
         self._decision.record(seconds, attributes)
         self._counters["leader.moved"].add(moved, attributes)
         self._counters["leader.withheld"].add(withheld, attributes)
+        self._counters["leader.held"].add(held, attributes)
 
     def _partitions(self, change: str, count: int, seconds: float | None) -> None:
         attributes = {**self._attributes, "kafka.consumer.partition.change": change}

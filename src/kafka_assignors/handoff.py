@@ -105,8 +105,9 @@ class Handoff:
 
     def hold(
         self, target: Assignment, units: Iterable[Sequence[Partition]]
-    ) -> tuple[Assignment, Mapping[str, tuple[Unit, ...]]]:
-        """The target with each unit that must wait left to its owner, and the moves of each member.
+    ) -> tuple[Assignment, Mapping[str, tuple[Unit, ...]], int]:
+        """The target with each unit that must wait left to its owner, the moves of each member, and how many
+        partitions wait.
 
         `units` are the partitions that move together. The moves of a member are the units that it does not
         own yet, the begun ones first.
@@ -125,6 +126,7 @@ class Handoff:
         unit_of = {partition: tuple(sorted(unit)) for unit in units for partition in unit}
         given: dict[str, list[Partition]] = {member_id: [] for member_id in target.members}
         moves: dict[str, tuple[Unit, ...]] = {}
+        waiting = 0
         for member_id, assigned in target.members.items():
             own = {*_pairs(assigned)}
             target_of_member = frozenset(own)
@@ -142,10 +144,11 @@ class Handoff:
                     (owner,) = owners
                     given[owner or member_id] += unit
                     own.difference_update(unit)
+                    waiting += len(unit)
             given[member_id] += own
             if moving:
                 moves[member_id] = tuple(sorted(moving, key=lambda unit: not moving[unit]))
-        return Assignment({member_id: by_topic(some) for member_id, some in given.items()}), moves
+        return Assignment({member_id: by_topic(some) for member_id, some in given.items()}), moves, waiting
 
     def _waits(self, member_id: str, unit: Unit, owners: set[str | None]) -> bool:
         warmth = self._real.members[member_id].warmth

@@ -45,13 +45,15 @@ class LeaderResult:
 
     `assignment` is what to send to the members now, `target` what the strategy wants in the end. `withheld`
     is what another member must revoke first, by the member that will get it. `lists` has what each member
-    shall warm; it is empty if no member of the group knows of warm-ups.
+    shall warm, and `held` says how many partitions wait for that; it is empty if no member of the group knows
+    of warm-ups.
     """
 
     assignment: Assignment
     target: Assignment
     withheld: Mapping[str, TopicPartitions]
     lists: Mapping[str, WarmList] = field(default_factory=dict)
+    held: int = 0
 
 
 def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> LeaderResult:
@@ -70,11 +72,11 @@ def lead(strategy: Strategy, group: Group, protocol: RebalanceProtocol) -> Leade
         withheld = _still_held(group, target) if cooperative else {}
         return LeaderResult(_without(target, withheld) if withheld else target, target, withheld)
     target = handoff.kept() or _target(strategy, handoff.group)
-    held, moves = handoff.hold(target, strategy.units(lent(strategy, handoff.group)))
+    held, moves, waiting = handoff.hold(target, strategy.units(lent(strategy, handoff.group)))
     check_assignment(group, held)
     withheld = _still_held(group, held)
     assignment = _without(held, withheld)
-    return LeaderResult(assignment, target, withheld, handoff.lists(target, moves, assignment))
+    return LeaderResult(assignment, target, withheld, handoff.lists(target, moves, assignment), waiting)
 
 
 def _target(strategy: Strategy, group: Group) -> Assignment:

@@ -17,7 +17,7 @@ from kafka.metrics.stats import Avg, Count, Max, Rate, Total
 from kafka.metrics.stats.rate import TimeUnit
 
 from kafka_assignors.rebalance.events import Partitions
-from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome
+from kafka_assignors.rebalance.observer import RebalanceObserver, RebalanceOutcome, WarmUpOutcome
 
 __all__ = ["CoordinatorMetrics"]
 
@@ -59,6 +59,15 @@ class CoordinatorMetrics(RebalanceObserver):
             self._add_avg_and_max(
                 sensor, f"partition-{name}-latency", f"by a callback of the listener for partitions {name}"
             )
+        self._warm_up = metrics.sensor("warm-up-latency")
+        self._add_avg_and_max(self._warm_up, "warm-up-latency", "by a warm-up of partitions")
+        self._cold = metrics.sensor("failed-warm-up")
+        self._add_counts(self._cold, "failed-warm-up", "warm-ups that failed or took too long")
+        self._warming = 0
+        metrics.add_metric(
+            self._name("warming-partitions", "The partitions that are warming"),
+            AnonMeasurable(lambda _, __: float(self._warming)),
+        )
         metrics.add_metric(
             self._name(
                 "last-rebalance-seconds-ago",
@@ -114,6 +123,15 @@ class CoordinatorMetrics(RebalanceObserver):
 
     def lost(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
         self._returned("lost", seconds)
+
+    def warming(self, *, partitions: Partitions, **_: Any) -> None:
+        self._warming += len(partitions)
+
+    def warmed(self, *, partitions: Partitions, seconds: float, outcome: WarmUpOutcome, **_: Any) -> None:
+        self._warming -= len(partitions)
+        self._warm_up.record(seconds * 1000)
+        if outcome in (WarmUpOutcome.FAILED, WarmUpOutcome.TIMED_OUT):
+            self._cold.record()
 
     def _returned(self, name: str, seconds: float | None) -> None:
         if seconds is not None:

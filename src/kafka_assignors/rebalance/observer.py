@@ -84,6 +84,9 @@ class RebalanceObserver:
     def lost(self, *, partitions: Partitions, seconds: float | None, **_: Any) -> None:
         """Partitions were lost, and other members may own them; `seconds` as in `assigned`."""
 
+    def warming(self, *, partitions: Partitions, **_: Any) -> None:
+        """A warm-up of these partitions begins."""
+
     def warmed(self, *, partitions: Partitions, seconds: float, outcome: WarmUpOutcome, **_: Any) -> None:
         """A warm-up of these partitions is over, after `seconds`."""
 
@@ -96,11 +99,14 @@ class RebalanceObserver:
         One call of `commit` may take several requests.
         """
 
-    def decided(self, *, strategy: str, seconds: float, moved: int, withheld: int, **_: Any) -> None:
+    def decided(
+        self, *, strategy: str, seconds: float, moved: int, withheld: int, held: int, **_: Any
+    ) -> None:
         """This member has led a generation: it had the assignment `seconds` after JoinGroup was accepted.
 
         `moved` partitions change their owner although the owner is in the group and could keep them.
-        `withheld` partitions wait until their owners have revoked them.
+        `withheld` partitions wait until their owners have revoked them, `held` ones until their next owner
+        has warmed them.
         """
 
 
@@ -190,7 +196,8 @@ class Observers:
         result = encoded.result
         moved, _ = movement(encoded.group.claims, result.target)
         withheld = sum(len(numbers) for topics in result.withheld.values() for numbers in topics.values())
-        self.tell("decided", strategy=strategy, seconds=seconds, moved=moved, withheld=withheld)
+        counts = {"moved": moved, "withheld": withheld, "held": result.held}
+        self.tell("decided", strategy=strategy, seconds=seconds, **counts)
 
     # ---- telling
 

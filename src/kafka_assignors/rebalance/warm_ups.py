@@ -164,6 +164,7 @@ class WarmUps:
     async def _warm(self, unit: Unit) -> None:
         began_at = lease.clock()
         outcome = WarmUpOutcome.READY
+        self._observers.tell("warming", partitions=frozenset(unit))
         try:
             call = self._calls[unit] = self._client.warm_up(frozenset(unit))
             if not await call.ended(self._timeout_s):
