@@ -124,7 +124,7 @@ def test_a_member_that_claims_everything_ready_gets_its_share_and_no_more() -> N
     assert {name: result.target.load(name) for name in ("a", "b")} == {"a": 2, "b": 2}
 
 
-def test_a_member_that_drains_hands_over_what_somebody_else_can_take() -> None:
+def test_a_member_that_drains_hands_over_what_another_one_can_take() -> None:
     drains = Warmth(2, draining=True, generation=5)
     result = led(member("a", {"t": (0, 1), "u": (0,)}, drains, "t", "u"), member("b", of("t", 2, 3), WARMS))
     assert result.target.members == {"a": {"u": [0, 1, 2, 3]}, "b": {"t": [0, 1, 2, 3]}}
@@ -281,9 +281,7 @@ def test_a_list_arrives_without_units_of_topics_that_are_not_subscribed() -> Non
     assert assigned(warm_list_bytes(WarmList(LIST.plan, LIST.units + foreign))) == LIST
 
 
-@pytest.mark.parametrize(
-    "user_data", [b"", b"\0", b"\x01whatever", b"\x02", b"\x02" + bytes(8) + b"\xff" * 8]
-)
+@pytest.mark.parametrize("user_data", [b"", b"\0", b"\x01other", b"\x02", b"\x02" + bytes(8) + b"\xff" * 8])
 def test_user_data_of_another_kind_are_no_list(user_data: bytes) -> None:
     assert assigned(user_data) is None
 

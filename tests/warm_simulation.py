@@ -295,7 +295,7 @@ class Coordinator:
             self._run.after(SESSION_S, partial(self._expire, member_id))
 
     def _expire(self, member_id: str) -> None:
-        """Nobody sends heartbeats any more for a member that its process has given up."""
+        """No heartbeat comes any more for a member that its process has given up."""
         member = self.members.get(member_id)
         if member is not None and not member.is_joining and member.process.member_id != member_id:
             self.remove(member_id)
@@ -466,7 +466,7 @@ class Run:
             if partition in waiting or has == wants:
                 continue
             if has is None:
-                raise Broken(f"{partition} is free, and nobody gets it")
+                raise Broken(f"{partition} is free, and no member gets it")
             warmth = group.members[has].warmth
             is_heir = warmth is not None and partition[1] in warmth.ready.get(partition[0], ())
             if has not in claims.get(partition, ()) and not is_heir:

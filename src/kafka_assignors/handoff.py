@@ -120,8 +120,8 @@ class Handoff:
             for partition in _pairs(owned)
         }
         for partition, heir in self.heirs.items():
-            # Its owner has revoked it for this member, which keeps it even if the target has changed: nobody
-            # takes a partition cold that is warm somewhere.
+            # Its owner has revoked it for this member, which keeps it even if the target has changed: no member
+            # takes a partition cold that is warm elsewhere.
             owner_of.setdefault(partition, heir)
         unit_of = {partition: tuple(sorted(unit)) for unit in units for partition in unit}
         given: dict[str, list[Partition]] = {member_id: [] for member_id in target.members}
@@ -173,7 +173,7 @@ class Handoff:
 
 
 def _topics(group: Group) -> dict[str, frozenset[str]]:
-    """The topics of each member; of one that drains, those that nobody else can take."""
+    """The topics of each member; of one that drains, those that no other member can take."""
     draining = {m.id for m in group.members.values() if m.warmth is not None and m.warmth.draining}
     staying = (member.topics for member in group.members.values() if member.id not in draining)
     taken_over: frozenset[str] = frozenset().union(*staying)
