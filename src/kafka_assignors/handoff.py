@@ -120,8 +120,8 @@ class Handoff:
             for partition in _pairs(owned)
         }
         for partition, heir in self.heirs.items():
-            # Its owner has revoked it for this member, which keeps it even if the target has changed: no member
-            # takes a partition cold that is warm elsewhere.
+            # Its owner has revoked it for this member, which gets it even if the target has changed: no
+            # member takes a partition cold that is warm elsewhere.
             owner_of.setdefault(partition, heir)
         unit_of = {partition: tuple(sorted(unit)) for unit in units for partition in unit}
         given: dict[str, list[Partition]] = {member_id: [] for member_id in target.members}
