@@ -8,9 +8,11 @@ import json
 import pytest
 from rich.console import Console
 
-from kafka_assignors.group import Topic
+from kafka_assignors.assignor import Assignor
+from kafka_assignors.group import Topic, Warmth
 from kafka_assignors.group_json import parse_group
-from kafka_assignors.strategies import Sticky
+from kafka_assignors.messages import LastAssignment
+from kafka_assignors.strategies import CooperativeSticky, Sticky
 from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.groups_view import describe_json, description, group_list, summary_json
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, as_group
@@ -82,3 +84,14 @@ def test_bytes_that_do_not_decode_are_shown_with_their_sender() -> None:
     assert "bytes of 1 member do not decode, the first being 'a'" in said
     assert "the subscription it joined with (0xff): " in said
     assert f"the assignment that its leader sent (0x0000{'7f' * 14} and 5 more bytes): " in said
+
+
+def test_a_note_says_what_a_member_warms() -> None:
+    warmth = Warmth(2, True, 5, 1, {"orders": [1]}, {"orders": [2]})
+    metadata = Assignor(CooperativeSticky()).subscription_with(
+        LastAssignment({}, 5), ["orders"], None, held=True, warmth=warmth
+    )
+    warms = LiveMember("b", "b", "127.0.0.1", assigned={}).with_metadata(metadata)
+    live = dataclasses.replace(LIVE, group_type="classic", protocol="cooperative-sticky", members=(warms,))
+    notes = describe_json(live, compare_strategies(as_group(live), [("sticky", Sticky())]))["about"]["notes"]
+    assert "member 'b' warmed 2 partitions, 1 of them ready, when it joined last and drains" in notes

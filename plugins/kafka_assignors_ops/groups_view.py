@@ -16,7 +16,7 @@ from kafka_assignors.group import quoted, shortened
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted, indented, printable
 from kafka_assignors_cli.group_form import group_to_json
 from kafka_assignors_ops.comparison import StrategyComparison, StrategyResult
-from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group
+from kafka_assignors_ops.live_group import CONSUMER, LiveGroup, LiveMember, as_group, as_member
 
 
 def summary_json(live: LiveGroup) -> dict[str, Any]:
@@ -102,6 +102,15 @@ def _notes(live: LiveGroup) -> Iterator[str]:
         )
     for name, why in live.unknown_topics.items():
         yield f"topic {name!r} is not shown: {why}"
+    for member in live.members:
+        warmth = as_member(live, member, frozenset()).warmth
+        if warmth is not None and (warmth.draining or warmth.warming or warmth.ready):
+            listed, ready = (sum(map(len, each.values())) for each in (warmth.warming, warmth.ready))
+            drains = " and drains" if warmth.draining else ""
+            yield (
+                f"member {quoted(member.id)} warmed {counted(listed + ready, 'partition')}, {ready} of them "
+                f"ready, when it joined last{drains}"
+            )
     yield from live.problems
     if live.unknown_owners:
         yield live.unknown_owners

@@ -171,7 +171,7 @@ def as_group(live: LiveGroup) -> Group:
     if live.unknown_owners:
         raise UnknownOwnersError(f"group {live.id!r}: {live.unknown_owners}")
     everything = live.subscribed
-    members = [_member(live, member, everything) for member in live.members]
+    members = [as_member(live, member, everything) for member in live.members]
     generation = 1 + max((member.generation for member in members), default=NO_GENERATION)
     topics = live.topics or {}
     return Group.of(
@@ -183,8 +183,8 @@ def as_group(live: LiveGroup) -> Group:
     )
 
 
-def _member(live: LiveGroup, member: LiveMember, everything: frozenset[str]) -> Member:
-    """The core's member, with the generation it joined with."""
+def as_member(live: LiveGroup, member: LiveMember, everything: frozenset[str]) -> Member:
+    """The core's member, with the generation it joined with; `everything` is a subscription not shown."""
     owned = {topic: sorted(numbers) for topic, numbers in (member.assigned or {}).items() if numbers}
     if member.metadata is None:
         return Member(member.id, everything, member.instance_id, owned=owned)
