@@ -223,7 +223,7 @@ def _bounded(units: tuple[Unit, ...], most_bytes: int) -> tuple[Unit, ...]:
     """The first units whose bytes fit, but at least one: a member must be able to go on."""
     size, named = len(warm_list_bytes(WarmList())), set[str]()
     for place, unit in enumerate(units):
-        names = {topic for topic, _ in unit} if len(unit) > 1 else {unit[0][0]} - named
+        names = {topic for topic, _ in unit}.difference(named if len(unit) == 1 else ())
         named |= names
         size += _PARTITION_BYTES * len(unit) + sum(len(name.encode()) + 6 for name in names)
         if size > most_bytes and place:

@@ -312,10 +312,9 @@ class CooperativeAIOKafkaConsumer(AIOKafkaConsumer):  # type: ignore[misc]  # ai
         """
         if self._closed:
             raise ConsumerStoppedError
-        if self._coordinator is None:
+        if not isinstance(self._coordinator, CooperativeCoordinator):
             raise IllegalStateError("drain() comes after start()")
-        drained: bool = await self._coordinator.drain(None if timeout_ms is None else timeout_ms / 1000)
-        return drained
+        return await self._coordinator.drain(None if timeout_ms is None else timeout_ms / 1000)
 
     def _cooperative(self, stock: GroupCoordinator) -> CooperativeCoordinator:
         end_stock(stock)
