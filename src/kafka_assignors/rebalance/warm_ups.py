@@ -103,14 +103,16 @@ class WarmUps:
             self._reported_again = 0
 
     def cancel_all(self) -> None:
-        """Cancel all warm-ups, since the listener that runs them is not the member's any more."""
-        self._cancel(frozenset(self._state.listed))
+        """Cancel all warm-ups, and join again for the next list: the member has another listener."""
+        if self._state.listed:
+            self._cancel(frozenset(self._state.listed))
+            self._client.handle(events.RejoinRequested("the listener that warmed partitions is another one"))
 
     def look(self) -> None:
         """The machine has changed. A loss, an `unsubscribe` and a close cancel all warm-ups."""
         member = self._client.member
         if self._state.listed and (member.closing or not member.in_group or not member.topics):
-            self.cancel_all()
+            self._cancel(frozenset(self._state.listed))
         if member.closing:
             self._report_soon_over.notify()
             self._report_again_over.notify()
