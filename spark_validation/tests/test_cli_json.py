@@ -224,3 +224,15 @@ def test_the_completion_script_of_bash_is_printed() -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "_KAFKA_ASSIGNORS_COMPLETE=complete_bash" in done.stdout
+
+
+def test_validate_writes_the_reports_of_the_replay_that_it_judges(
+    inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    html, document = inputs / "replay.html", inputs / "replay.json"
+    asked = ["validate", *ARGUMENTS["validate"], "--report", str(html)]
+    assert main([*asked, "--replay-json", str(document)]) in (0, 1)
+    assert "<html" in html.read_text(encoding="utf-8")
+    assert json.loads(document.read_text(encoding="utf-8"))["options"]["path"] == "history"
+    assert main([*asked, "--replay-json", "-"]) == 2
+    assert "--replay-json" in capsys.readouterr().err
