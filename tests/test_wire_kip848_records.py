@@ -201,3 +201,23 @@ def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
     value = decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
     assert isinstance(value, CurrentAssignment)
     assert value.state is ConsumerGroupMemberState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("record", "data"),
+    [
+        (ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, "0000 00000007 01 00 03 000000"),
+        # All fields null or empty, then three bytes of a struct that needs more.
+        (ConsumerGroupRecord.MEMBER_METADATA, "0000 00 00 01 01 01 00 00000001 00 01 00 03 01 0000"),
+        # A topic without partitions, whose epochs claim nine elements in one byte.
+        (
+            ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
+            f"0000 00000007 00000006 00 02 {'11' * 16} 01 01 00 01 0a 01 00",
+        ),
+    ],
+)
+def test_broken_bytes_of_a_tagged_field_that_no_replay_needs_are_refused(
+    record: ConsumerGroupRecord, data: str
+) -> None:
+    with pytest.raises(ProtocolError):
+        decode_consumer_group_value(record, bytes.fromhex(data))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -159,15 +160,27 @@ def _array(read_element: _Read, minimum_bytes: int) -> _Read:
     return read
 
 
-def _partitions(reader: RecordReader, field: str) -> Partitions:
+def _partitions(reader: RecordReader, field: str, *, with_epochs: bool = False) -> Partitions:
     partitions: dict[str, tuple[int, ...]] = {}
     for _ in reader.items(field, 16 + 1 + 1):
         start, topic_id = reader.offset, reader.uuid("topic_id")
         if topic_id in partitions:
             raise reader.error("topic_id", start, f"{topic_id} is there twice")
         partitions[topic_id] = reader.int32s("partitions")
-        reader.skip_tagged_fields()
+        for tag in reader.tagged_fields("tagged_fields"):
+            if tag == 0 and with_epochs and not reader.starts_with(_NULL):
+                reader.int32s("assignment_epochs")
+            elif tag == 0 and with_epochs:
+                reader.uvarint("assignment_epochs")
     return partitions
+
+
+def _classic_member(reader: RecordReader, field: str) -> None:
+    """The data of a member that speaks the classic protocol in the group (online migration), or null."""
+    if reader.uvarint(field):
+        _struct(_Dropped, session_timeout_ms=_int32, supported_protocols=_array(_PROTOCOL, 1 + 1 + 1))(
+            reader, field
+        )
 
 
 def _state(reader: RecordReader, field: str) -> ConsumerGroupMemberState:
@@ -175,12 +188,15 @@ def _state(reader: RecordReader, field: str) -> ConsumerGroupMemberState:
 
 
 class _Dropped(NamedTuple):
-    pass
+    """What a replay has no use for; it is read, so that broken bytes are found."""
 
 
+_NULL = b"\0"
 _int32, _int64 = RecordReader.int32, RecordReader.int64
 _string, _nullable, _strings = RecordReader.string, RecordReader.nullable_string, RecordReader.strings
 
+_PROTOCOL = _struct(_Dropped, name=_string, metadata=RecordReader.byte_array)
+_assigned = partial(_partitions, with_epochs=True)
 _RACKS = _struct(_Dropped, partition=_int32, racks=_strings)
 _TOPIC = _struct(
     TopicMetadata,
@@ -196,6 +212,7 @@ _SCHEMAS: Mapping[ConsumerGroupRecord, _Read] = {
     ),
     ConsumerGroupRecord.MEMBER_METADATA: _struct(
         ConsumerGroupMember,
+        ("classic_member_metadata", _classic_member),
         instance_id=_nullable,
         rack_id=_nullable,
         client_id=_string,
@@ -205,15 +222,17 @@ _SCHEMAS: Mapping[ConsumerGroupRecord, _Read] = {
         rebalance_timeout_ms=_int32,
         server_assignor=_nullable,
     ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: _struct(TargetAssignmentEpoch, assignment_epoch=_int32),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: _struct(
+        TargetAssignmentEpoch, ("assignment_timestamp", _int64), assignment_epoch=_int32
+    ),
     ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: _struct(TargetAssignment, topic_partitions=_partitions),
     ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: _struct(
         CurrentAssignment,
         member_epoch=_int32,
         previous_member_epoch=_int32,
         state=_state,
-        assigned_partitions=_partitions,
-        partitions_pending_revocation=_partitions,
+        assigned_partitions=_assigned,
+        partitions_pending_revocation=_assigned,
     ),
     ConsumerGroupRecord.REGULAR_EXPRESSION: _struct(
         ResolvedRegularExpression, topics=_strings, version=_int64, timestamp=_int64
