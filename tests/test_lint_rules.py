@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kafka_assignors.group import Warmth
 from kafka_assignors.strategies import MemberContext, load_strategy
 from kafka_assignors.wire import encode_member
 from kafka_assignors_ops.lint import RULES, lint
@@ -274,6 +275,24 @@ def joined(strategy: str, owned: dict[str, list[int]], *, held: bool = False) ->
     metadata = encode_member(load_strategy(strategy), context, held=held)
     member = LiveMember("m1", "aiokafka-0.14.0", "/10.0.0.1").with_metadata(metadata)
     return LiveGroup("orders", "classic", "Stable", strategy, members=(member,))
+
+
+def test_members_that_know_nothing_of_warm_handoff_are_named() -> None:
+    def live(**warmth: Warmth | None) -> LiveGroup:
+        context = MemberContext(frozenset({"orders"}))
+        members = (
+            LiveMember(name, "aiokafka-0.14.0", "/10.0.0.1").with_metadata(
+                encode_member(load_strategy("cooperative-sticky"), context, held=True, warmth=said)
+            )
+            for name, said in warmth.items()
+        )
+        return LiveGroup("orders", "classic", "Stable", "cooperative-sticky", members=tuple(members))
+
+    warms, knows = Warmth(max_warming=4), Warmth()
+    (finding,) = lint(LintFacts((), live=live(warms=warms, knows=knows, cold=None))).findings
+    assert (finding.rule, finding.members, finding.severity) == ("cold-handoff", ("cold",), INFO)
+    for group in (live(warms=warms, knows=knows), live(cold=None, knows=knows)):
+        assert "cold-handoff" not in findings(live=group)
 
 
 def test_a_live_group_that_runs_the_old_strategy_is_before_the_first_restart_or_in_it() -> None:

@@ -21,7 +21,7 @@ from kafka_assignors_ops.lint.rules import (
     voters,
     winners,
 )
-from kafka_assignors_ops.live_group import CONSUMER
+from kafka_assignors_ops.live_group import CONSUMER, as_member
 
 # ---- timeouts, against each other and against the bounds of the broker
 
@@ -284,6 +284,29 @@ def kip848_group(facts: LintFacts) -> Iterator[Found]:
             "nothing.",
             _WAY_BACK,
         )
+
+
+@rule(
+    "cold-handoff",
+    Severity.INFO,
+    happens="Some members of a running group restore partitions before they get them "
+    "(on_partitions_warming), and others know nothing of that. When one of these leads, partitions move "
+    "cold, and a member that drains hands nothing over.",
+    why="The leader decides what waits for its next owner. The leader is the member that the coordinator "
+    "takes, often the first one that joined. A member of kafka-assignors without the method knows of warm "
+    "handoff from its second join on.",
+    to_do="Nothing, if a cold move now and then is acceptable. Otherwise run all members with "
+    "kafka-assignors.",
+)
+def cold_handoff(facts: LintFacts) -> Iterator[Found]:
+    live = facts.live
+    if live is None or live.group_type == CONSUMER:
+        return
+    shown = [member for member in live.members if member.metadata is not None]
+    warmth = {member.id: as_member(live, member, frozenset()).warmth for member in shown}
+    cold = tuple(sorted(member_id for member_id, said in warmth.items() if said is None))
+    if cold and any(said is not None and said.max_warming for said in warmth.values()):
+        yield Found(cold, f"Partitions move cold when {enumerated(cold)} leads.", None)
 
 
 @rule(
