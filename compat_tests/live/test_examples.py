@@ -17,7 +17,7 @@ import pytest
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka, KafkaCluster, free_ports
-from compat_tests.support.running_examples import PARTITIONS, Shop
+from compat_tests.support.running_examples import PARTITIONS, Example, Shop
 
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,9 +27,9 @@ CONSUMERS = {
     f"examples.{client}.{file.stem}": file.read_text()
     for client in CLIENTS
     for file in sorted(_ROOT.joinpath("examples", client).glob("*.py"))
-    if "__main__" in file.read_text()
+    if "__main__" in file.read_text() and file.stem != "stateful"
 }
-"""The source of each example that consumes, by its module."""
+"""The source of each example that consumes alone, by its module; `stateful` writes, and needs a broker."""
 
 
 @pytest.fixture
@@ -184,6 +184,25 @@ def roll(kafka: Kafka, client: str, example: str, steps: str) -> list[str]:
         assert shop.duplicates() == 0
         assert shop.committed() == dict.fromkeys(range(PARTITIONS), shop.produced)
     return strategies
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_member_restores_a_table_before_it_gets_the_partition_and_drains_at_its_end(
+    shop: Shop, client: str
+) -> None:
+    def restored(example: Example, how: str) -> set[str]:
+        ends = f": {how}"
+        return {line.split(": ")[-2] for line in example.lines() if line.endswith(ends)}
+
+    shop.produce(5)
+    first = shop.start(f"examples.{client}.stateful")
+    shop.wait_for("a table of each partition", lambda: len(restored(first, "restored")) == PARTITIONS)
+    second = shop.start(f"examples.{client}.stateful")
+    shop.wait_for("two tables of the second member", lambda: len(restored(second, "was warm")) == 2)
+    shop.stop(first)
+    shop.wait_for("all tables of the second member", lambda: len(restored(second, "was warm")) == PARTITIONS)
+    assert restored(second, "restored") == set()
+    shop.stop(second)
 
 
 def test_members_of_both_clients_share_a_group_under_one_strategy_of_the_users(shop: Shop) -> None:

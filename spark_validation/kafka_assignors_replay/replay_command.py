@@ -202,8 +202,6 @@ def replay_options(
     if properties is not None and not properties.is_file():
         raise UserError(f"{properties}: there is no such file")
     with require_replay_extra(str(context.info_name), spark=engine == "spark"):
-        # If a package is missing, fail before minutes of work.
-        import kafka_assignors_replay.report.as_html  # noqa: F401
         from kafka_assignors_replay.result import Mode, ReplayOptions
     return ReplayOptions(
         path=on_disk,
@@ -268,14 +266,17 @@ def require_reports(html: Path | None, json_file: Path | None) -> None:
     """Fail before minutes of work if a report cannot be written."""
     if html is not None:
         require_writable(html)
+        with require_replay_extra("the report", spark=False):
+            import kafka_assignors_replay.report.as_html  # noqa: F401
     require_json_file(json_file)
 
 
 def write_reports(result: ReplayResult, html: Path | None, json_file: Path | None) -> None:
-    from kafka_assignors_replay.report.as_html import html_report
     from kafka_assignors_replay.report.as_json import json_report_lines
 
     if html is not None:
+        from kafka_assignors_replay.report.as_html import html_report
+
         write_file(html, html_report(result))
         note(f"wrote {html}")
     if json_file is not None:
