@@ -7,7 +7,7 @@ from typing import Any
 
 __all__ = ["OUR_OWN", "declared_settings"]
 
-OUR_OWN = {"observer"}
+OUR_OWN = {"max_warming", "observer", "warm_timeout_ms"}
 """The arguments that the cooperative consumers add to those of their clients."""
 
 
