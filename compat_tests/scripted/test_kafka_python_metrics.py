@@ -75,6 +75,13 @@ JAVAS = {
     "rebalance-total",
     "sync-total",
 }
+OF_WARM_UPS = {
+    "failed-warm-up-rate-per-hour",
+    "failed-warm-up-total",
+    "warm-up-latency-avg",
+    "warm-up-latency-max",
+    "warming-partitions",
+}
 
 
 def test_the_cooperative_consumer_has_all_metrics_of_the_stock_one_and_javas_besides() -> None:
@@ -91,7 +98,7 @@ def test_the_cooperative_consumer_has_all_metrics_of_the_stock_one_and_javas_bes
         if not group.startswith("consumer-node-metrics.node-joining-")  # our own connection
     }
     assert names[KafkaConsumer] - names[CooperativeKafkaConsumer] == set()
-    assert added == {(GROUP, name) for name in JAVAS}
+    assert added == {(GROUP, name) for name in JAVAS | OF_WARM_UPS}
 
 
 def test_joins_and_rebalances_are_in_milliseconds_and_counted() -> None:
@@ -112,6 +119,7 @@ def test_joins_and_rebalances_are_in_milliseconds_and_counted() -> None:
             "rebalance-total": 1,
             "failed-rebalance-total": 1,
             "commit-total": 0,
+            "failed-warm-up-total": 0,
         }
         for name in ("join-time-avg", "join-time-max", "sync-time-avg", "sync-time-max"):
             assert 250 < metrics[name] < 120_000, name

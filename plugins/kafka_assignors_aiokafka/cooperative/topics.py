@@ -57,7 +57,8 @@ class WatchingCoordinator(RequestingCoordinator):
         if len(unknown) > MOST_MISSING_TOPICS and by_pattern is None:
             with suppress(KafkaError):  # After an error, they stay unknown until the next rebalance.
                 unknown = unknown - (await client.fetch_all_metadata())._partitions.keys()
-        own = self._subscription.subscription.topics
+        subscription = self._subscription.subscription  # None after an `unsubscribe` in the meantime.
+        own = frozenset() if subscription is None else subscription.topics
         self._group_subscription = set(watched_topics(topics, unknown, own))
         if by_pattern:  # It has requested the metadata of all topics just before it joined.
             await client._maybe_wait_metadata()
