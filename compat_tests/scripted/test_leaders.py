@@ -267,3 +267,22 @@ def test_a_pattern_is_matched_with_the_topics_at_the_time_of_the_join(client: st
             assert {*joined.topics} == {"orders", "orders-of-today"}
 
     asyncio.run(run())
+
+
+def test_a_leader_whose_user_unsubscribes_while_it_reads_the_members_goes_on_without_an_error() -> None:
+    async def run() -> None:
+        async with ScriptedBroker() as broker:
+            user = User(broker, broker.group("leaders", {"orders": 4}), "aiokafka")
+            async with hang_limit():
+                try:
+                    await user.start()
+                    assert await user.consumes(4)
+                    consumer: Any = vars(user.client)["_consumer"]
+                    consumer.unsubscribe()
+                    await consumer._coordinator.watch({"orders"}, racks=False, waits=False)
+                finally:
+                    await user.close()
+            assert broker.unexpected == []
+            assert user.raised == []
+
+    asyncio.run(run())
