@@ -15,12 +15,12 @@ import heapq
 import random
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group import Assignment, Group, Member, Topic, by_topic, pairs
 from kafka_assignors.messages import (
     EncodedAssignments,
     JoinedMember,
@@ -34,7 +34,7 @@ from kafka_assignors.rebalance import events as e
 from kafka_assignors.rebalance.warming import Warming
 from kafka_assignors.strategies import Capacity, CooperativeSticky, RackAwareSticky, Strategy
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors.wire.warm_sections import Unit, by_topic, warmth_bytes
+from kafka_assignors.wire.warm_sections import Unit, warmth_bytes
 from kafka_assignors_strategies import CoPartitioned, Priority, Rollout, Standby, Weighted
 
 FOREVER = Settings(session_timeout=1e9, rebalance_timeout=1e9, max_poll_interval=1e9)
@@ -525,12 +525,8 @@ class Run:
             )
         group = Group.of(self.topics_of(frozenset(self.partitions)), members)
         strategy = joined[self.coordinator.leader].process.assignor.strategy
-        if _owners(strategy.assign(group)) != {(t, n): m.id for m in members for t, n in _pairs(m)}:
+        if _owners(strategy.assign(group)) != {(t, n): m.id for m in members for t, n in pairs(m.owned)}:
             raise Broken("at rest the strategy would move partitions")
-
-
-def _pairs(member: Member) -> Iterator[tuple[str, int]]:
-    return ((topic, number) for topic, numbers in member.owned.items() for number in numbers)
 
 
 def _owners(assignment: Assignment) -> dict[tuple[str, int], str]:

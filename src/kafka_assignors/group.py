@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import re
 import reprlib
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from kafka_assignors.claims import Claims, judge_claims
@@ -70,6 +70,19 @@ def some_of(names: Sequence[str], shown: int) -> str:
     """The first `shown` names, and the number of the others, for a message."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more
+
+
+def pairs(partitions: TopicPartitions) -> Iterator[tuple[str, int]]:
+    """Topic and number of each partition, in their order."""
+    return ((topic, number) for topic, numbers in partitions.items() for number in numbers)
+
+
+def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """The numbers of these partitions by topic, both ascending."""
+    found: dict[str, list[int]] = {}
+    for topic, number in sorted(partitions):
+        found.setdefault(topic, []).append(number)
+    return found
 
 
 class InvalidGroupError(ValueError):

@@ -23,9 +23,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_assignors.group import Assignment, Group, Member, TopicPartitions
+from kafka_assignors.group import Assignment, Group, Member, TopicPartitions, by_topic, pairs
 from kafka_assignors.strategy import Strategy
-from kafka_assignors.wire.warm_sections import Unit, WarmList, by_topic, warm_list_bytes
+from kafka_assignors.wire.warm_sections import Unit, WarmList, warm_list_bytes
 
 Partition = tuple[str, int]
 
@@ -117,7 +117,7 @@ class Handoff:
             partition: owner
             for owner, owned in group.claims.owners.items()
             if not group.members[owner].revoked
-            for partition in _pairs(owned)
+            for partition in pairs(owned)
         }
         for partition, heir in self.heirs.items():
             # Its owner has revoked it for this member, which gets it even if the target has changed: no
@@ -128,7 +128,7 @@ class Handoff:
         moves: dict[str, tuple[Unit, ...]] = {}
         waiting = 0
         for member_id, assigned in target.members.items():
-            own = {*_pairs(assigned)}
+            own = {*pairs(assigned)}
             target_of_member = frozenset(own)
             begun = self.ready.get(member_id, frozenset()) | self.warming.get(member_id, frozenset())
             moving: dict[Unit, bool] = {}
@@ -162,7 +162,7 @@ class Handoff:
         """The list of each member: its moves without what `assignment` gives it now, bounded in bytes."""
         left: dict[str, tuple[Unit, ...]] = {}
         for member_id, units in moves.items():
-            now = {*_pairs(assignment.members[member_id])}
+            now = {*pairs(assignment.members[member_id])}
             left[member_id] = tuple(unit for unit in units if not now.issuperset(unit))
         each = LISTED_BYTES // max(1, sum(map(bool, left.values())))
         plan = self._plan_of(target)
@@ -189,7 +189,7 @@ def _virtual_group(
     owned: dict[str, list[Partition]] = {member_id: [] for member_id in group.members}
     for member_id, claimed in group.claims.owners.items():
         owned[member_id] += (
-            each for each in _pairs(claimed) if each[0] in topics[member_id] and each not in next_owner
+            each for each in pairs(claimed) if each[0] in topics[member_id] and each not in next_owner
         )
     for partition, member_id in next_owner.items():
         owned[member_id].append(partition)
@@ -212,10 +212,8 @@ def _virtual_group(
 def _existing(group: Group, topics: frozenset[str], claimed: TopicPartitions) -> frozenset[Partition]:
     return frozenset(
         (topic, number)
-        for topic, numbers in claimed.items()
-        if topic in topics and topic in group.topics
-        for number in numbers
-        if 0 <= number < group.topics[topic].partitions
+        for topic, number in pairs(claimed)
+        if topic in topics and topic in group.topics and 0 <= number < group.topics[topic].partitions
     )
 
 
@@ -229,7 +227,3 @@ def _bounded(units: tuple[Unit, ...], most_bytes: int) -> tuple[Unit, ...]:
         if size > most_bytes and place:
             return units[:place]
     return units
-
-
-def _pairs(partitions: TopicPartitions) -> Iterable[Partition]:
-    return ((topic, number) for topic, numbers in partitions.items() for number in numbers)

@@ -27,6 +27,7 @@ from kafka_assignors.group import (
     Topic,
     TopicPartitions,
     is_topic_name,
+    pairs,
     quoted,
 )
 from kafka_assignors.leader import LeaderResult, lead
@@ -366,7 +367,7 @@ class OwnAssignment:
     @property
     def pairs(self) -> Iterator[tuple[str, int]]:
         """Topic and number of each partition."""
-        return ((topic, number) for topic, numbers in self.partitions.items() for number in numbers)
+        return pairs(self.partitions)
 
 
 def read_assignment(

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.console import RenderableType
 
-from kafka_assignors.group import Group, TopicPartitions
+from kafka_assignors.group import Group, pairs
 from kafka_assignors_cli.console import Column, ColumnKind, FittedTable, counted, indented, printable
 
 _COLUMNS = (
@@ -26,16 +26,12 @@ def answer_renderables(
 ) -> list[RenderableType]:
     """The answer for a group, `where` in the input, given its JSON form: who has what, then its measures."""
     table = FittedTable(_COLUMNS, printable(f"{where}: {strategy}"))
-    prior = {member: _pairs(owned) for member, owned in group.claims.owners.items()}
+    prior = {member: {*pairs(owned)} for member, owned in group.claims.owners.items()}
     for member, topics in answer["assignment"].items():
-        now, before = _pairs(topics), prior.get(member, set())
+        now, before = {*pairs(topics)}, prior.get(member, set())
         cells = (f"{len(now):,}", f"{len(now - before):,}", f"{len(before - now):,}", _assigned(topics))
         table.add([printable(member), *cells])
     return [table, *indented(_sentences(answer))]
-
-
-def _pairs(topics: TopicPartitions) -> set[tuple[str, int]]:
-    return {(topic, partition) for topic, partitions in topics.items() for partition in partitions}
 
 
 def _assigned(topics: Mapping[str, Sequence[int]]) -> str:
@@ -62,7 +58,7 @@ def _sentences(answer: Mapping[str, Any]) -> Iterator[str]:
         f"{quality['min_load']:,} to {quality['max_load']:,} each; {quality['moved']:,} moved, "
         f"{quality['kept']:,} kept, {quality['forced']:,} had no owner"
     )
-    if waiting := sum(len(_pairs(topics)) for topics in answer.get("withheld", {}).values()):
+    if waiting := sum(len({*pairs(topics)}) for topics in answer.get("withheld", {}).values()):
         yield f"{counted(waiting, 'partition')} wait until the present owner has revoked them"
     if dropped := answer.get("dropped_claims"):
         yield f"{counted(len(dropped), 'claim')} of faulty members dropped: --json names them"

@@ -12,12 +12,12 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from kafka_assignors.group import Group, Member, Topic, TopicPartitions, Warmth
+from kafka_assignors.group import Group, Member, Topic, TopicPartitions, Warmth, by_topic
 from kafka_assignors.leader import lead
 from kafka_assignors.rebalance.events import Membership, MembershipError, Partitions
 from kafka_assignors.strategies import CooperativeSticky
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors.wire.warm_sections import Unit, by_topic
+from kafka_assignors.wire.warm_sections import Unit
 
 NOTHING: Partitions = frozenset()
 

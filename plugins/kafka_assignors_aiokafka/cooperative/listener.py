@@ -76,7 +76,7 @@ class ListenerCalls:
     async def _carry_out(self, call: _Call, due: events.CallDue) -> None:
         coordinator = self._coordinator
         if due.revoked:
-            await coordinator.commit_revoked({TopicPartition(*partition) for partition in due.revoked})
+            await coordinator.commit_revoked(_named(due.revoked))
             await self._session.ask_before_leaving()
         await coordinator.until(lambda: coordinator.member.may_call(lease.clock()))
         coordinator.handle(events.AboutToCall())  # Nothing may wait between this and the listener's method.

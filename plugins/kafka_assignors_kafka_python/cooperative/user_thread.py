@@ -22,6 +22,7 @@ from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors_kafka_python.cooperative.fetching import CooperativeSubscriptionState
+from kafka_assignors_kafka_python.cooperative.warm_threads import named
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
@@ -150,7 +151,7 @@ class ListenerCalls:
             self._session.log_and_wrap("revoked partitions could not be committed", error)
 
     def _tell(self, call: events.CallListener) -> None:
-        partitions = {TopicPartition(*partition) for partition in call.partitions}
+        partitions = named(call.partitions)
         listener = self._subscription.rebalance_listener
         with self._session.call_of(listener, call, call.partitions):
             if listener is not None:

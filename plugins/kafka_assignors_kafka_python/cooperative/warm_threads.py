@@ -49,7 +49,7 @@ class WarmThreads:
         if tell is None:
             return
         try:
-            await self._coordinator.in_thread(tell, _named(partitions))
+            await self._coordinator.in_thread(tell, named(partitions))
         except Exception:
             log.exception("group %r: on_warming_cancelled failed", self._coordinator.group_id)
 
@@ -65,7 +65,7 @@ class WarmUpThread:
         self._has_ended = coordinator.wakeup()
         self.call = call_in_thread(
             listener.on_partitions_warming,
-            _named(partitions),
+            named(partitions),
             self._cancelled,
             name="kafka-assignors-warming",
         )
@@ -85,5 +85,6 @@ class WarmUpThread:
         return self.call.done()
 
 
-def _named(partitions: events.Partitions) -> set[TopicPartition]:
+def named(partitions: events.Partitions) -> set[TopicPartition]:
+    """The partitions as a listener gets them."""
     return {TopicPartition(*partition) for partition in partitions}

@@ -178,9 +178,7 @@ def _partitions(reader: RecordReader, field: str, *, with_epochs: bool = False) 
 def _classic_member(reader: RecordReader, field: str) -> None:
     """The data of a member that speaks the classic protocol in the group (online migration), or null."""
     if reader.uvarint(field):
-        _struct(_Dropped, session_timeout_ms=_int32, supported_protocols=_array(_PROTOCOL, 1 + 1 + 1))(
-            reader, field
-        )
+        _CLASSIC_MEMBER(reader, field)
 
 
 def _state(reader: RecordReader, field: str) -> ConsumerGroupMemberState:
@@ -196,6 +194,9 @@ _int32, _int64 = RecordReader.int32, RecordReader.int64
 _string, _nullable, _strings = RecordReader.string, RecordReader.nullable_string, RecordReader.strings
 
 _PROTOCOL = _struct(_Dropped, name=_string, metadata=RecordReader.byte_array)
+_CLASSIC_MEMBER = _struct(
+    _Dropped, session_timeout_ms=_int32, supported_protocols=_array(_PROTOCOL, 1 + 1 + 1)
+)
 _assigned = partial(_partitions, with_epochs=True)
 _RACKS = _struct(_Dropped, partition=_int32, racks=_strings)
 _TOPIC = _struct(

@@ -15,13 +15,13 @@ user was told, since the next try may follow the report at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from logging import Logger
 
 from kafka_assignors.assignor import Assignor
-from kafka_assignors.group import Warmth
+from kafka_assignors.group import Warmth, by_topic
 from kafka_assignors.messages import (
     NEVER_ASSIGNED,
     EncodedAssignments,
@@ -219,7 +219,7 @@ class Session:
         self, assignor: Assignor, join: events.SendJoin, topics: frozenset[str], warmth: Warmth | None
     ) -> bytes:
         held = self.protocol is RebalanceProtocol.COOPERATIVE
-        last = LastAssignment(_by_topic(join.owned), join.membership.generation) if held else self._last
+        last = LastAssignment(by_topic(join.owned), join.membership.generation) if held else self._last
         return assignor.subscription_with(
             last, topics, self._instance_id, self._rack, held=held, warmth=warmth
         )
@@ -442,13 +442,6 @@ class Session:
         member_id = member.membership.member_id
         if member_id not in ("", self._left_as) and not member.settings.static:
             self.carry_out(events.SendLeave(member_id, "an error"))
-
-
-def _by_topic(partitions: Partitions) -> Mapping[str, list[int]]:
-    grouped: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        grouped.setdefault(topic, []).append(number)
-    return grouped
 
 
 MOST_PAUSE_S = 1.0

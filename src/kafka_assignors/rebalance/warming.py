@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kafka_assignors.group import NO_GENERATION, Warmth
+from kafka_assignors.group import NO_GENERATION, Warmth, by_topic
 from kafka_assignors.rebalance.events import Partitions
-from kafka_assignors.wire.warm_sections import Unit, WarmList, by_topic
+from kafka_assignors.wire.warm_sections import Unit, WarmList
 
 NO_UNITS: frozenset[Unit] = frozenset()
 

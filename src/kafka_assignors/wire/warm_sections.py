@@ -10,10 +10,9 @@ partitions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kafka_assignors.group import TopicPartitions, Warmth
+from kafka_assignors.group import Warmth, by_topic, pairs
 from kafka_assignors.wire.reader import ProtocolError, Reader, read_topic_partitions
 from kafka_assignors.wire.writer import Writer
 
@@ -83,9 +82,9 @@ def read_warm_list(user_data: bytes) -> WarmList | None:
         if reader.int8("version") < _LIST_VERSION:
             return None
         plan = int.from_bytes(reader.raw("plan", _PLAN_BYTES), "big")
-        units: list[Unit] = [(one,) for one in _pairs(read_topic_partitions(reader, "alone"))]
+        units: list[Unit] = [(one,) for one in pairs(read_topic_partitions(reader, "alone"))]
         units += (
-            tuple(_pairs(read_topic_partitions(reader, "unit")))
+            tuple(pairs(read_topic_partitions(reader, "unit")))
             for _ in reader.items("units", minimum_bytes=4)
         )
     except ProtocolError:
@@ -97,15 +96,3 @@ def read_warm_list(user_data: bytes) -> WarmList | None:
             seen.update(left)
             distinct.append(left)
     return WarmList(plan, tuple(distinct))
-
-
-def by_topic(partitions: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """Numbers by topic, ascending."""
-    found: dict[str, list[int]] = {}
-    for topic, number in sorted(partitions):
-        found.setdefault(topic, []).append(number)
-    return found
-
-
-def _pairs(partitions: TopicPartitions) -> Iterable[tuple[str, int]]:
-    return ((topic, number) for topic, numbers in partitions.items() for number in numbers)
