@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from compat_tests.support.group_records import RecordWriter
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
@@ -18,7 +19,6 @@ from kafka_assignors_replay.history.kip848_records import (
     CurrentAssignment,
     GroupEpoch,
     PartitionMetadata,
-    Partitions,
     ResolvedRegularExpression,
     TargetAssignment,
     TargetAssignmentEpoch,
@@ -26,10 +26,17 @@ from kafka_assignors_replay.history.kip848_records import (
 )
 
 __all__ = [
+    "SCHEMAS",
+    "Array",
+    "FieldType",
+    "Nullable",
+    "Struct",
+    "as_base64",
     "consumer_group_fields",
     "consumer_group_value",
     "encode_consumer_group_fields",
     "encode_consumer_group_value",
+    "nullable_int32s",
     "read_fields",
 ]
 
@@ -50,87 +57,85 @@ def read_fields(fields: Any) -> Any:
     return [read_fields(each) for each in fields] if isinstance(fields, list) else fields
 
 
+_VALUES: Mapping[ConsumerGroupRecord, tuple[type, Mapping[str, str]]] = {
+    ConsumerGroupRecord.METADATA: (GroupEpoch, {"epoch": "epoch", "metadataHash": "metadata_hash"}),
+    ConsumerGroupRecord.PARTITION_METADATA: (PartitionMetadata, {"topics": "topics"}),
+    ConsumerGroupRecord.MEMBER_METADATA: (
+        ConsumerGroupMember,
+        {
+            "instanceId": "instance_id",
+            "rackId": "rack",
+            "clientId": "client_id",
+            "clientHost": "client_host",
+            "subscribedTopicNames": "topics",
+            "subscribedTopicRegex": "regular_expression",
+            "rebalanceTimeoutMs": "rebalance_timeout_ms",
+            "serverAssignor": "assignor",
+        },
+    ),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: (TargetAssignmentEpoch, {"assignmentEpoch": "epoch"}),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: (TargetAssignment, {"topicPartitions": "partitions"}),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: (
+        CurrentAssignment,
+        {
+            "memberEpoch": "epoch",
+            "previousMemberEpoch": "previous_epoch",
+            "state": "state",
+            "assignedPartitions": "assigned",
+            "partitionsPendingRevocation": "pending_revocation",
+        },
+    ),
+    ConsumerGroupRecord.REGULAR_EXPRESSION: (ResolvedRegularExpression, {"topics": "topics"}),
+}
+"""The class of each kind of value, and its attributes by Java's names."""
+
+
 def consumer_group_value(record: ConsumerGroupRecord, fields: Fields) -> ConsumerGroupValue:
     """The value that our decoder reads from the bytes of these fields."""
-    if record is ConsumerGroupRecord.METADATA:
-        return GroupEpoch(fields["epoch"], fields.get("metadataHash", 0))
-    if record is ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA:
-        return TargetAssignmentEpoch(fields["assignmentEpoch"])
-    if record is ConsumerGroupRecord.PARTITION_METADATA:
-        topics = (
-            (topic["topicId"], topic["topicName"], topic["numPartitions"]) for topic in fields["topics"]
-        )
-        return PartitionMetadata(tuple(TopicMetadata(*each) for each in topics))
-    if record is ConsumerGroupRecord.MEMBER_METADATA:
-        said = ((name, field) for name, field in _MEMBER.items() if name != "subscribedTopicNames")
-        given = {field: fields[name] for name, field in said}
-        return ConsumerGroupMember(**given, topics=tuple(fields["subscribedTopicNames"]))
-    if record is ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER:
-        return TargetAssignment(_partitions(fields["topicPartitions"]))
-    if record is ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT:
-        return CurrentAssignment(
-            fields["memberEpoch"],
-            fields["previousMemberEpoch"],
-            ConsumerGroupMemberState(fields["state"]),
-            _partitions(fields["assignedPartitions"]),
-            _partitions(fields["partitionsPendingRevocation"]),
-        )
-    return ResolvedRegularExpression(tuple(fields["topics"]))
+    kind, attributes = _VALUES[record]
+    fields = {"metadataHash": 0, **fields}
+    value: ConsumerGroupValue = kind(**{at: _as_read(name, fields[name]) for name, at in attributes.items()})
+    return value
 
 
 def consumer_group_fields(value: ConsumerGroupValue) -> Fields:
     """The fields of a decoded value."""
-    if isinstance(value, GroupEpoch):
-        return {"epoch": value.epoch} | ({"metadataHash": value.metadata_hash} if value.metadata_hash else {})
-    if isinstance(value, TargetAssignmentEpoch):
-        return {"assignmentEpoch": value.epoch}
-    if isinstance(value, PartitionMetadata):
-        return {
-            "topics": [
-                {"topicId": topic.topic_id, "topicName": topic.topic, "numPartitions": topic.partitions}
-                for topic in value.topics
-            ]
-        }
-    if isinstance(value, ConsumerGroupMember):
-        said = {name: getattr(value, attribute) for name, attribute in _MEMBER.items()}
-        return said | {"subscribedTopicNames": list(value.topics)}
-    if isinstance(value, TargetAssignment):
-        return {"topicPartitions": _partition_fields(value.partitions)}
-    if isinstance(value, CurrentAssignment):
-        return {
-            "memberEpoch": value.epoch,
-            "previousMemberEpoch": value.previous_epoch,
-            "state": int(value.state),
-            "assignedPartitions": _partition_fields(value.assigned),
-            "partitionsPendingRevocation": _partition_fields(value.pending_revocation),
-        }
-    return {"topics": list(value.topics)}
+    attributes = _VALUES[_record_of(value)][1]
+    fields = {name: _as_in_java(getattr(value, at)) for name, at in attributes.items()}
+    return {name: field for name, field in fields.items() if (name, field) != ("metadataHash", 0)}
 
 
-_MEMBER = {
-    "instanceId": "instance_id",
-    "rackId": "rack",
-    "clientId": "client_id",
-    "clientHost": "client_host",
-    "subscribedTopicNames": "topics",
-    "subscribedTopicRegex": "regular_expression",
-    "rebalanceTimeoutMs": "rebalance_timeout_ms",
-    "serverAssignor": "assignor",
-}
+def _record_of(value: ConsumerGroupValue) -> ConsumerGroupRecord:
+    return next(record for record, (kind, _) in _VALUES.items() if isinstance(value, kind))
 
 
-def _partitions(fields: list[Fields]) -> Partitions:
-    return {topic["topicId"]: tuple(topic["partitions"]) for topic in fields}
+def _as_read(name: str, field: Any) -> Any:
+    if name == "state":
+        return ConsumerGroupMemberState(field)
+    if name.lower().endswith(("partitions", "revocation")):
+        return {topic["topicId"]: tuple(topic["partitions"]) for topic in field}
+    if isinstance(field, list):
+        return tuple(_topic(each) if isinstance(each, dict) else each for each in field)
+    return field
 
 
-def _partition_fields(partitions: Partitions) -> list[Fields]:
-    return [{"topicId": topic_id, "partitions": list(numbers)} for topic_id, numbers in partitions.items()]
+def _topic(field: Fields) -> TopicMetadata:
+    return TopicMetadata(field["topicId"], field["topicName"], field["numPartitions"])
+
+
+def _as_in_java(value: Any) -> Any:
+    if isinstance(value, ConsumerGroupMemberState):
+        return int(value)
+    if isinstance(value, TopicMetadata):
+        return {"topicId": value.topic_id, "topicName": value.topic, "numPartitions": value.partitions}
+    if isinstance(value, Mapping):
+        return [{"topicId": topic_id, "partitions": [*numbers]} for topic_id, numbers in value.items()]
+    return [_as_in_java(each) for each in value] if isinstance(value, tuple) else value
 
 
 def encode_consumer_group_value(value: ConsumerGroupValue) -> bytes:
     """The bytes of a value; fields that it lacks have the values of a new member on a new broker."""
-    record = next(record for record, kind in _CLASSES.items() if isinstance(value, kind))
-    fields = consumer_group_fields(value)
+    record, fields = _record_of(value), consumer_group_fields(value)
     for topic in fields["topics"] if isinstance(value, PartitionMetadata) else ():
         topic["partitionMetadata"] = []
     unread = {
@@ -140,128 +145,123 @@ def encode_consumer_group_value(value: ConsumerGroupValue) -> bytes:
     return encode_consumer_group_fields(record, fields | unread.get(record, {}))
 
 
-_CLASSES: Mapping[ConsumerGroupRecord, type] = {
-    ConsumerGroupRecord.METADATA: GroupEpoch,
-    ConsumerGroupRecord.PARTITION_METADATA: PartitionMetadata,
-    ConsumerGroupRecord.MEMBER_METADATA: ConsumerGroupMember,
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: TargetAssignmentEpoch,
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: TargetAssignment,
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: CurrentAssignment,
-    ConsumerGroupRecord.REGULAR_EXPRESSION: ResolvedRegularExpression,
-}
-
-
 def encode_consumer_group_fields(record: ConsumerGroupRecord, fields: Fields) -> bytes:
     """The bytes of these fields, as the broker of Kafka 4.4 writes them."""
     writer = RecordWriter(record.name, flexible=True)
     writer.int16("version", 0)
-    _SCHEMAS[record](writer, "", fields)
+    SCHEMAS[record](writer, "", fields)
     return writer.getvalue()
 
 
-_Write = Callable[[RecordWriter, str, Any], None]
+FieldType: TypeAlias = Callable[[RecordWriter, str, Any], None]
+"""Writes a field, of which it has the name and the value."""
 
 
-def _struct(*of_fields: tuple[str, _Write], tagged: tuple[str, _Write, Any] | None = None) -> _Write:
-    """Writes these fields in order, and the tagged field 0 unless it has its default."""
+@dataclass(frozen=True)
+class Struct:
+    """These fields in order, and the tagged field 0, unless it has its default."""
 
-    def write(writer: RecordWriter, _: str, fields: Any) -> None:
-        for name, write_field in of_fields:
-            write_field(writer, name, fields[name])
-        if tagged is None or fields.get(tagged[0], tagged[2]) == tagged[2]:
+    fields: Mapping[str, FieldType]
+    tagged: tuple[str, FieldType, Any] | None = None
+
+    def __call__(self, writer: RecordWriter, _: str, fields: Any) -> None:
+        for name, write in self.fields.items():
+            write(writer, name, fields[name])
+        if self.tagged is None or fields.get(self.tagged[0], self.tagged[2]) == self.tagged[2]:
             writer.no_tagged_fields()
         else:
-            name, write_field, _default = tagged
+            name, write, _default = self.tagged
             of_tag = RecordWriter(name, flexible=True)
-            write_field(of_tag, name, fields[name])
+            write(of_tag, name, fields[name])
             writer.tagged_fields({0: of_tag.getvalue()})
 
-    return write
 
+@dataclass(frozen=True)
+class Array:
+    """Any number of elements."""
 
-def _array(element: _Write) -> _Write:
-    def write(writer: RecordWriter, name: str, values: Any) -> None:
+    element: FieldType
+
+    def __call__(self, writer: RecordWriter, name: str, values: Any) -> None:
         for value in writer.items(name, values):
-            element(writer, name, value)
-
-    return write
+            self.element(writer, name, value)
 
 
-def _nullable(struct: _Write) -> _Write:
-    def write(writer: RecordWriter, name: str, value: Any) -> None:
+@dataclass(frozen=True)
+class Nullable:
+    """A struct or null."""
+
+    struct: FieldType
+
+    def __call__(self, writer: RecordWriter, name: str, value: Any) -> None:
         writer.uvarint(0 if value is None else 1)
         if value is not None:
-            struct(writer, name, value)
-
-    return write
+            self.struct(writer, name, value)
 
 
-def _nullable_int32s(writer: RecordWriter, name: str, value: Any) -> None:
+def nullable_int32s(writer: RecordWriter, name: str, value: Any) -> None:
     if value is None:
         writer.uvarint(0)
     else:
         writer.int32s(name, value)
 
 
-def _base64(writer: RecordWriter, name: str, value: str) -> None:
+def as_base64(writer: RecordWriter, name: str, value: str) -> None:
     writer.byte_array(name, base64.b64decode(value))
 
 
-_TOPIC = (("topicId", RecordWriter.uuid), ("partitions", RecordWriter.int32s))
-_ASSIGNED = _array(_struct(*_TOPIC, tagged=("assignmentEpochs", _nullable_int32s, [])))
-_CLASSIC_MEMBER = _struct(
-    ("sessionTimeoutMs", RecordWriter.int32),
-    ("supportedProtocols", _array(_struct(("name", RecordWriter.string), ("metadata", _base64)))),
+_PARTITIONS = {"topicId": RecordWriter.uuid, "partitions": RecordWriter.int32s}
+_ASSIGNED = Array(Struct(_PARTITIONS, tagged=("assignmentEpochs", nullable_int32s, [])))
+_PROTOCOL = Struct({"name": RecordWriter.string, "metadata": as_base64})
+_CLASSIC_MEMBER = Struct({"sessionTimeoutMs": RecordWriter.int32, "supportedProtocols": Array(_PROTOCOL)})
+_RACKS = Struct({"partition": RecordWriter.int32, "racks": RecordWriter.strings})
+_TOPIC = Struct(
+    {
+        "topicId": RecordWriter.uuid,
+        "topicName": RecordWriter.string,
+        "numPartitions": RecordWriter.int32,
+        "partitionMetadata": Array(_RACKS),
+    }
 )
 
-_SCHEMAS: Mapping[ConsumerGroupRecord, _Write] = {
-    ConsumerGroupRecord.METADATA: _struct(
-        ("epoch", RecordWriter.int32), tagged=("metadataHash", RecordWriter.int64, 0)
+SCHEMAS: Mapping[ConsumerGroupRecord, Struct] = {
+    ConsumerGroupRecord.METADATA: Struct(
+        {"epoch": RecordWriter.int32}, tagged=("metadataHash", RecordWriter.int64, 0)
     ),
-    ConsumerGroupRecord.PARTITION_METADATA: _struct(
-        (
-            "topics",
-            _array(
-                _struct(
-                    ("topicId", RecordWriter.uuid),
-                    ("topicName", RecordWriter.string),
-                    ("numPartitions", RecordWriter.int32),
-                    (
-                        "partitionMetadata",
-                        _array(_struct(("partition", RecordWriter.int32), ("racks", RecordWriter.strings))),
-                    ),
-                )
-            ),
-        )
-    ),
-    ConsumerGroupRecord.MEMBER_METADATA: _struct(
-        ("instanceId", RecordWriter.nullable_string),
-        ("rackId", RecordWriter.nullable_string),
-        ("clientId", RecordWriter.string),
-        ("clientHost", RecordWriter.string),
-        ("subscribedTopicNames", RecordWriter.strings),
-        ("subscribedTopicRegex", RecordWriter.nullable_string),
-        ("rebalanceTimeoutMs", RecordWriter.int32),
-        ("serverAssignor", RecordWriter.nullable_string),
+    ConsumerGroupRecord.PARTITION_METADATA: Struct({"topics": Array(_TOPIC)}),
+    ConsumerGroupRecord.MEMBER_METADATA: Struct(
+        {
+            "instanceId": RecordWriter.nullable_string,
+            "rackId": RecordWriter.nullable_string,
+            "clientId": RecordWriter.string,
+            "clientHost": RecordWriter.string,
+            "subscribedTopicNames": RecordWriter.strings,
+            "subscribedTopicRegex": RecordWriter.nullable_string,
+            "rebalanceTimeoutMs": RecordWriter.int32,
+            "serverAssignor": RecordWriter.nullable_string,
+        },
         # Brokers write null for a member of the new protocol; without the field it is an empty struct.
         tagged=(
             "classicMemberMetadata",
-            _nullable(_CLASSIC_MEMBER),
+            Nullable(_CLASSIC_MEMBER),
             {"sessionTimeoutMs": 0, "supportedProtocols": []},
         ),
     ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: _struct(
-        ("assignmentEpoch", RecordWriter.int32), tagged=("assignmentTimestamp", RecordWriter.int64, 0)
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: Struct(
+        {"assignmentEpoch": RecordWriter.int32}, tagged=("assignmentTimestamp", RecordWriter.int64, 0)
     ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: _struct(("topicPartitions", _array(_struct(*_TOPIC)))),
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: _struct(
-        ("memberEpoch", RecordWriter.int32),
-        ("previousMemberEpoch", RecordWriter.int32),
-        ("state", RecordWriter.int8),
-        ("assignedPartitions", _ASSIGNED),
-        ("partitionsPendingRevocation", _ASSIGNED),
+    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: Struct({"topicPartitions": Array(Struct(_PARTITIONS))}),
+    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: Struct(
+        {
+            "memberEpoch": RecordWriter.int32,
+            "previousMemberEpoch": RecordWriter.int32,
+            "state": RecordWriter.int8,
+            "assignedPartitions": _ASSIGNED,
+            "partitionsPendingRevocation": _ASSIGNED,
+        }
     ),
-    ConsumerGroupRecord.REGULAR_EXPRESSION: _struct(
-        ("topics", RecordWriter.strings), ("version", RecordWriter.int64), ("timestamp", RecordWriter.int64)
+    ConsumerGroupRecord.REGULAR_EXPRESSION: Struct(
+        {"topics": RecordWriter.strings, "version": RecordWriter.int64, "timestamp": RecordWriter.int64}
     ),
 }
+"""The fields of each kind of value, in the terms of Java's schemas."""

@@ -95,12 +95,12 @@ def test_an_improvement_lists_each_step_between_members() -> None:
     [
         (
             {"m1": (6, 0, 0)},
-            "the price of 'm1' is 6/0/0, and with 2 partitions it must lie between 3/0/0 and",
+            "the price of 'm1' is 6, 0, 0, and it must lie between 3, 0, 0 and 5",
         ),
-        ({"m1": (3, -1, 0)}, "the price of 'm1' is 3/-1/0"),
-        ({"m2": (4, 0, 0)}, "partition 0 of 'orders' costs 5/0/0 at 'm1', where it is, and 4/0/0 at 'm2'"),
-        ({"m1": (5, 0)}, "the price of 'm1' has 2 numbers and there are 3 criteria"),
-        ({"m4": (5, 0, 0)}, "there is a price of 'm4', who is not a member"),
+        ({"m1": (3, -1, 0)}, "the price of 'm1' is 3, -1, 0"),
+        ({"m2": (4, 0, 0)}, "costs 5, 0, 0 at 'm1', where it is, and 4, 0, 0 at 'm2'"),
+        ({"m1": (5, 0)}, "the price of 'm1' is 5, 0, and"),
+        ({"m4": (5, 0, 0)}, "prices of .*'m4'"),
     ],
 )
 def test_wrong_prices_prove_nothing(prices: dict[str, tuple[int, ...]], why: str) -> None:
@@ -122,7 +122,7 @@ def test_no_prices_at_all_can_prove_what_is_not_the_best() -> None:
 
 
 def test_the_judge_shares_no_code_with_the_solver() -> None:
-    for name in ("__init__.py", "check.py", "prove.py"):
-        tree = ast.parse((Path(__file__).parent / "certificate" / name).read_text(encoding="utf-8"))
+    for name in ("certificate.py", "exact_score.py"):
+        tree = ast.parse((Path(__file__).parent / name).read_text(encoding="utf-8"))
         imported = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not [one for one in imported if one.startswith("kafka_assignors.solver")], name

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from compat_tests.support.group_records import encode_group_metadata, encode_key
+from compat_tests.support.group_records import RecordWriter, encode_group_metadata, encode_key
 from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 from kafka_assignors.wire import (
@@ -42,7 +42,17 @@ from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,
     decode_consumer_group_value,
 )
-from tests.java_group_fields import consumer_group_value, encode_consumer_group_fields
+from tests.java_group_fields import (
+    SCHEMAS,
+    Array,
+    FieldType,
+    Nullable,
+    Struct,
+    as_base64,
+    consumer_group_value,
+    encode_consumer_group_fields,
+    nullable_int32s,
+)
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """No deadline: a busy machine must not fail a test."""
@@ -114,84 +124,36 @@ generations = st.builds(
 topic_ids = st.binary(min_size=16, max_size=16).map(
     lambda data: base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 )
-numbers_of_a_topic = st.lists(int32s, max_size=8)
-partitions_of_a_topic = {"topicId": topic_ids, "partitions": numbers_of_a_topic}
-assigned = st.lists(
-    st.fixed_dictionaries(
-        partitions_of_a_topic, optional={"assignmentEpochs": st.none() | numbers_of_a_topic}
-    ),
-    max_size=4,
-    unique_by=lambda topic: topic["topicId"],
-)
-classic_members = st.fixed_dictionaries(
-    {
-        "sessionTimeoutMs": int32s,
-        "supportedProtocols": st.lists(
-            st.fixed_dictionaries(
-                {"name": names, "metadata": st.binary().map(lambda data: base64.b64encode(data).decode())}
-            ),
-            max_size=3,
-        ),
-    }
-)
-of_consumer_groups: dict[ConsumerGroupRecord, st.SearchStrategy[dict[str, Any]]] = {
-    ConsumerGroupRecord.METADATA: st.fixed_dictionaries({"epoch": int32s}, optional={"metadataHash": int64s}),
-    ConsumerGroupRecord.PARTITION_METADATA: st.fixed_dictionaries(
-        {
-            "topics": st.lists(
-                st.fixed_dictionaries(
-                    {
-                        "topicId": topic_ids,
-                        "topicName": names,
-                        "numPartitions": int32s,
-                        "partitionMetadata": st.lists(
-                            st.fixed_dictionaries({"partition": int32s, "racks": st.lists(names)})
-                        ),
-                    }
-                ),
-                max_size=3,
-            )
-        }
-    ),
-    ConsumerGroupRecord.MEMBER_METADATA: st.fixed_dictionaries(
-        {
-            "instanceId": st.none() | names,
-            "rackId": st.none() | names,
-            "clientId": names,
-            "clientHost": names,
-            "subscribedTopicNames": st.lists(names),
-            "subscribedTopicRegex": st.none() | names,
-            "rebalanceTimeoutMs": int32s,
-            "serverAssignor": st.none() | names,
-        },
-        optional={"classicMemberMetadata": st.none() | classic_members},
-    ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA: st.fixed_dictionaries(
-        {"assignmentEpoch": int32s}, optional={"assignmentTimestamp": int64s}
-    ),
-    ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER: st.fixed_dictionaries(
-        {
-            "topicPartitions": st.lists(
-                st.fixed_dictionaries(partitions_of_a_topic),
-                max_size=4,
-                unique_by=lambda topic: topic["topicId"],
-            )
-        }
-    ),
-    ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT: st.fixed_dictionaries(
-        {
-            "memberEpoch": int32s,
-            "previousMemberEpoch": int32s,
-            "state": st.sampled_from([int(state) for state in ConsumerGroupMemberState]),
-            "assignedPartitions": assigned,
-            "partitionsPendingRevocation": assigned,
-        }
-    ),
-    ConsumerGroupRecord.REGULAR_EXPRESSION: st.fixed_dictionaries(
-        {"topics": st.lists(names), "version": int64s, "timestamp": int64s}
-    ),
+values_of_type: dict[FieldType, st.SearchStrategy[Any]] = {
+    RecordWriter.int8: st.sampled_from([int(state) for state in ConsumerGroupMemberState]),
+    RecordWriter.int32: int32s,
+    RecordWriter.int64: int64s,
+    RecordWriter.int32s: st.lists(int32s, max_size=8),
+    nullable_int32s: st.none() | st.lists(int32s, max_size=8),
+    RecordWriter.uuid: topic_ids,
+    RecordWriter.string: names,
+    RecordWriter.nullable_string: st.none() | names,
+    RecordWriter.strings: st.lists(names),
+    as_base64: st.binary().map(lambda data: base64.b64encode(data).decode()),
 }
-"""The fields of each kind of record, in the terms of Java."""
+
+
+def values_of(type: FieldType) -> st.SearchStrategy[Any]:
+    """Values of a type of Java's schemas. No topic has its partitions twice."""
+    if isinstance(type, Struct):
+        optional = {} if type.tagged is None else {type.tagged[0]: values_of(type.tagged[1])}
+        fields = {name: values_of(field) for name, field in type.fields.items()}
+        return st.fixed_dictionaries(fields, optional=optional)
+    if isinstance(type, Nullable):
+        return st.none() | values_of(type.struct)
+    if isinstance(type, Array):
+        once = isinstance(type.element, Struct) and "partitions" in type.element.fields
+        unique_by = (lambda topic: topic["topicId"]) if once else None
+        return st.lists(values_of(type.element), max_size=4, unique_by=unique_by)
+    return values_of_type[type]
+
+
+of_consumer_groups = {record: values_of(schema) for record, schema in SCHEMAS.items()}
 
 contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1, 2**31 - 1), rack=racks)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ParamSpec
 
 import pytest
 
@@ -38,6 +39,7 @@ from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
 
+P = ParamSpec("P")
 A1, A2 = Membership("a", 1), Membership("a", 2)
 
 
@@ -96,48 +98,45 @@ class TestCommits:
         assert self.sent(driver) == SendCommit(A1, orders(1))
 
 
+TRANSIENT, FINAL, MEMBERSHIP = (7, 14, 15, 16), (-1, 3, 12, 24, 28, 29, 30, 35, 97), (22, 25, 27, 82)
+
+
 class TestCommitResponse:
     """The meaning of the error codes of an OffsetCommit response."""
 
-    @pytest.mark.parametrize("code", [7, 14, 15, 16])
-    def test_transient_errors_are_retried_beside_any_other_errors(self, code: int) -> None:
-        sent = orders(0, 1, 2)
-        read = read_commit_response(sent, {("orders", 0): 3, ("orders", 1): code, ("orders", 2): 0})
-        assert (read.error, read.accepted, read.failed) == (
-            MembershipError.OTHER,
-            orders(2),
-            {("orders", 0): 3},
-        )
-        assert read.coordinator_moved is (code != 14)
-
-    @pytest.mark.parametrize("code", [-1, 3, 12, 24, 28, 29, 30, 35, 97])
-    def test_other_errors_fail_for_good(self, code: int) -> None:
-        read = read_commit_response(orders(0), {("orders", 0): code})
-        assert (read.error, read.failed) == (MembershipError.OTHER, {("orders", 0): code})
-        assert not read.coordinator_moved
-
-    @pytest.mark.parametrize("code", [22, 25, 27, 82])
-    def test_an_error_about_the_membership_is_one_of_the_whole_request(self, code: int) -> None:
-        read = read_commit_response(orders(0, 1), {("orders", 0): 3, ("orders", 1): code})
-        assert read.error is membership_error(code)
-        assert read.failed == {("orders", 0): 3}
+    @pytest.mark.parametrize(
+        ("codes", "error", "accepted", "failed"),
+        [
+            ((0, 0), MembershipError.NONE, orders(0, 1), {}),
+            *(((3, code, 0), MembershipError.OTHER, orders(2), {("orders", 0): 3}) for code in TRANSIENT),
+            *(((code,), MembershipError.OTHER, orders(), {("orders", 0): code}) for code in FINAL),
+            *(((3, code), membership_error(code), orders(), {("orders", 0): 3}) for code in MEMBERSHIP),
+        ],
+    )
+    def test_what_failed_for_good_is_told_apart_from_what_may_be_tried_again(
+        self,
+        codes: tuple[int, ...],
+        error: MembershipError,
+        accepted: Partitions,
+        failed: dict[Partition, int],
+    ) -> None:
+        answer = {("orders", number): code for number, code in enumerate(codes)}
+        read = read_commit_response(frozenset(answer), answer)
+        assert (read.error, read.accepted, read.failed) == (error, accepted, failed)
+        assert read.coordinator_moved is bool({7, 15, 16} & {*codes})
 
     def test_a_partition_that_the_response_lacks_has_failed(self) -> None:
         read = read_commit_response(orders(0, 1), {("orders", 0): 0})
         assert (read.error, read.accepted, set(read.failed)) == (MembershipError.OTHER, orders(0), orders(1))
 
-    def test_all_accepted(self) -> None:
-        read = read_commit_response(orders(0, 1), {("orders", 0): 0, ("orders", 1): 0})
-        assert (read.error, read.accepted, read.failed) == (MembershipError.NONE, orders(0, 1), {})
-
     def test_the_error_of_the_group_comes_before_one_of_a_partition_and_the_topics_not_allowed_last(
         self,
     ) -> None:
+        errors: Any = SimpleNamespace(for_code=lambda code: lambda text: ClientError(f"{code}"))
+
         def told(failed: dict[int, int]) -> str:
-            errors: Any = SimpleNamespace(for_code=lambda code: lambda text: ClientError(f"{code}"))
-            return str(
-                commit_error({("orders", number): code for number, code in failed.items()}, "g", errors)
-            )
+            codes = {("orders", number): code for number, code in failed.items()}
+            return str(commit_error(codes, "g", errors))
 
         assert told({0: 29, 1: 12, 2: 30}) == "30"
         assert told({0: 29, 1: 12, 2: 28}) == "12; not committed: orders-1"
@@ -176,10 +175,10 @@ class Committer:
     )
     retries_commits = True
 
-    def __init__(self, *owned: int) -> None:
+    def __init__(self, *owned: int, ready: bool = True) -> None:
         self.driver = Driver().owning(*owned)
         self.commits = SessionCommits(self, "g", Observers((), "g", logging.getLogger("tests")))  # type: ignore[arg-type]  # all that it needs
-        self.ready = True
+        self.ready = ready
         self.connecting: asyncio.Future[None] | None = None
         self.under_way: tuple[Membership, dict[Partition, int], asyncio.Future[Any]] | None = None
         self.written: list[dict[Partition, int]] = []
@@ -250,6 +249,11 @@ class Committer:
         """Begin a commit of this offset for partitions of `orders`."""
         return asyncio.ensure_future(self.commits.commit(dict.fromkeys(orders(*numbers), offset), None))
 
+    async def begins(self, offset: int, *numbers: int) -> asyncio.Future[None]:
+        commit = self.commit(offset, *numbers)
+        await settled()
+        return commit
+
     async def connects(self) -> None:
         self.ready = True
         if self.connecting is not None and not self.connecting.done():
@@ -282,8 +286,14 @@ def of(offset: int, *numbers: int) -> dict[Partition, int]:
     return dict.fromkeys(sorted(orders(*numbers)), offset)
 
 
-def run(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(scene())
+def scene(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test that runs in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*arguments: P.args, **named: P.kwargs) -> None:
+        asyncio.run(test(*arguments, **named))
+
+    return run
 
 
 async def error_of(commit: asyncio.Future[None]) -> type[BaseException] | None:
@@ -296,220 +306,181 @@ class TestCommitsOfASession:
     """Which offset is written, and what each caller is told."""
 
     @pytest.mark.parametrize("how", ["superseded", "abandoned", "lost"])
-    def test_what_ends_while_the_connection_is_being_opened_is_never_written(self, how: str) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            client.ready = False
-            first = client.commit(1, 0)
-            await settled()
-            if how == "superseded":
-                second = client.commit(2, 0)
-            elif how == "abandoned":
-                first.cancel()
-            else:
-                client.do(client.driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID))
-            await settled()
-            await client.connects()
-            assert client.written == ([of(2, 0)] if how == "superseded" else [])
-            if how == "superseded":
-                await client.answers()
-                assert (await error_of(first), await error_of(second)) == (None, None)
-            elif how == "lost":
-                assert await error_of(first) is CommitFailed
-
-        run(scene)
-
-    def test_no_commit_waits_for_a_connection_when_another_one_is_open(self) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            client.ready = False
-            commit = client.commit(1, 0)
-            await settled()
-            client.ready = True  # To another coordinator, say.
-            client.do(client.driver.heartbeat(MembershipError.NONE))
-            assert client.written == [of(1, 0)]
-            await client.connects()
+    @scene
+    async def test_what_ends_while_the_connection_is_being_opened_is_never_written(self, how: str) -> None:
+        client = Committer(0, ready=False)
+        first = await client.begins(1, 0)
+        if how == "superseded":
+            second = client.commit(2, 0)
+        elif how == "abandoned":
+            first.cancel()
+        else:
+            client.do(client.driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID))
+        await settled()
+        await client.connects()
+        assert client.written == ([of(2, 0)] if how == "superseded" else [])
+        if how == "superseded":
             await client.answers()
-            assert await error_of(commit) is None
-            assert client.written == [of(1, 0)]
+            assert (await error_of(first), await error_of(second)) == (None, None)
+        elif how == "lost":
+            assert await error_of(first) is CommitFailed
 
-        run(scene)
+    @scene
+    async def test_no_commit_waits_for_a_connection_when_another_one_is_open(self) -> None:
+        client = Committer(0, ready=False)
+        commit = await client.begins(1, 0)
+        client.ready = True  # To another coordinator, say.
+        client.do(client.driver.heartbeat(MembershipError.NONE))
+        assert client.written == [of(1, 0)]
+        await client.connects()
+        await client.answers()
+        assert await error_of(commit) is None
+        assert client.written == [of(1, 0)]
 
     @pytest.mark.parametrize("code", [22, 25, 82], ids=["generation", "member", "fenced"])
-    def test_a_late_response_about_an_earlier_generation_does_not_cost_the_membership(
+    @scene
+    async def test_a_late_response_about_an_earlier_generation_does_not_cost_the_membership(
         self, code: int
     ) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            commit = client.commit(1, 0)
-            await settled()
-            client.do(client.driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS))
-            client.driver.joined(2)
-            client.do(client.driver.assigned(0))
-            client.handle(ListenerReturned())
-            await client.answers(code)
-            assert (client.member.membership.generation, client.member.owned) == (2, orders(0))
-            assert client.written == [of(1, 0), of(1, 0)]
-            await client.answers()
-            assert await error_of(commit) is None
+        client = Committer(0)
+        commit = await client.begins(1, 0)
+        client.do(client.driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS))
+        client.driver.joined(2)
+        client.do(client.driver.assigned(0))
+        client.handle(ListenerReturned())
+        await client.answers(code)
+        assert (client.member.membership.generation, client.member.owned) == (2, orders(0))
+        assert client.written == [of(1, 0), of(1, 0)]
+        await client.answers()
+        assert await error_of(commit) is None
 
-        run(scene)
-
-    def test_a_commit_is_tried_again_when_the_later_one_was_abandoned_before_it_was_written(self) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            first = client.commit(1, 0)
-            await settled()
-            second = client.commit(2, 0)
-            await settled()
-            second.cancel()
-            await settled()
-            await client.closes()
-            assert client.written == [of(1, 0), of(1, 0)]
-            await client.answers()
-            assert await error_of(first) is None
-
-        run(scene)
+    @scene
+    async def test_a_commit_is_tried_again_when_the_later_one_was_abandoned_before_it_was_written(
+        self,
+    ) -> None:
+        client = Committer(0)
+        first = await client.begins(1, 0)
+        second = await client.begins(2, 0)
+        second.cancel()
+        await settled()
+        await client.closes()
+        assert client.written == [of(1, 0), of(1, 0)]
+        await client.answers()
+        assert await error_of(first) is None
 
     @pytest.mark.parametrize("when", ["while it is sent", "afterwards"])
-    def test_no_commit_is_tried_again_when_a_later_one_may_have_been_accepted(self, when: str) -> None:
-        async def scene() -> None:
-            client = Committer(0, 1)
-            held = client.commit(0, 1)
-            await settled()
-            first, second = client.commit(1, 0), client.commit(2, 0)
-            await settled()
-            await client.answers()
-            assert client.written[1:] == [of(2, 0)]
-            client.ready = False
-            if when == "afterwards":
-                await client.closes()
-                second.cancel()
-                await settled()
-            else:
-                second.cancel()
-                await client.closes()
-            await client.connects()
-            assert await error_of(held) is None
-            assert await error_of(first) is CommitFailed
-            assert len(client.written) == 2
-
-        run(scene)
-
-    def test_a_partition_that_failed_for_good_fails_the_commit_in_the_request_alone(self) -> None:
-        async def scene() -> None:
-            client = Committer(0, 1)
-            held = client.commit(0, 1)
-            await settled()
-            first, second = client.commit(1, 0), client.commit(2, 0)
-            await settled()
-            await client.answers()
-            await client.answers(12)
-            assert client.written == [of(0, 1), of(2, 0), of(1, 0)]
-            await client.answers()
-            assert [await error_of(one) for one in (held, first, second)] == [None, None, ClientError]
-
-        run(scene)
-
-    def test_beside_partitions_that_failed_or_were_accepted_the_others_are_tried_again(self) -> None:
-        async def scene() -> None:
-            client = Committer(0, 1, 2)
-            commit = client.commit(1, 0, 1, 2)
-            await settled()
-            await client.answers(p0=3, p1=14)
-            assert client.written[1:] == [of(1, 1)]
-            await client.answers()
-            assert await error_of(commit) is ClientError
-
-        run(scene)
-
-    def test_an_offset_that_cannot_be_sent_fails_its_own_commit_alone(self) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            good, bad = client.commit(1, 0), client.commit(None, 0)  # type: ignore[arg-type]  # on purpose
-            assert await error_of(bad) is ValueError
-            await client.answers()
-            assert await error_of(good) is None
-            assert not client.commits._lines
-
-        run(scene)
-
-    def test_an_error_that_no_retry_helps_fails_all_that_wait_for_the_connection(self) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            client.ready = False
-            commit = client.commit(1, 0)
-            await settled()
-            assert client.connecting is not None
-            client.connecting.set_exception(ValueError("no error of Kafka"))
-            assert await error_of(commit) is ValueError
-            assert not client.member.commits
-
-        run(scene)
-
-    def test_without_retries_a_closed_connection_fails_the_commit(self) -> None:
-        async def scene() -> None:
-            client = Committer(0)
-            client.retries_commits = False
-            commit = client.commit(1, 0)
-            await settled()
+    @scene
+    async def test_no_commit_is_tried_again_when_a_later_one_may_have_been_accepted(self, when: str) -> None:
+        client = Committer(0, 1)
+        held = await client.begins(0, 1)
+        first, second = client.commit(1, 0), client.commit(2, 0)
+        await settled()
+        await client.answers()
+        assert client.written[1:] == [of(2, 0)]
+        client.ready = False
+        if when == "afterwards":
             await client.closes()
-            assert await error_of(commit) is ClientError
-            assert not client.member.commits
-
-        run(scene)
-
-    def test_commits_of_many_partitions_go_in_requests_of_whole_commits_and_take_turns(self) -> None:
-        async def scene() -> None:
-            numbers = range(2 * MOST_PARTITIONS)
-            client = Committer(*numbers)
-            client.ready = False
-            half = [*numbers][: MOST_PARTITIONS - 1]
-            commits = [client.commit(1, *half), client.commit(2, *numbers[-2:]), client.commit(3, 0)]
+            second.cancel()
             await settled()
-            await client.connects()
-            assert len(client.written[0]) == MOST_PARTITIONS - 1
-            assert client.written[0]["orders", 0] == 3
-            await client.answers()
-            assert client.written[1] == of(2, *numbers[-2:])
-            await client.answers()
-            assert [await error_of(one) for one in commits] == [None] * 3
+        else:
+            second.cancel()
+            await client.closes()
+        await client.connects()
+        assert await error_of(held) is None
+        assert await error_of(first) is CommitFailed
+        assert len(client.written) == 2
 
-        run(scene)
+    @scene
+    async def test_a_partition_that_failed_for_good_fails_the_commit_in_the_request_alone(self) -> None:
+        client = Committer(0, 1)
+        held = await client.begins(0, 1)
+        first, second = client.commit(1, 0), client.commit(2, 0)
+        await settled()
+        await client.answers()
+        await client.answers(12)
+        assert client.written == [of(0, 1), of(2, 0), of(1, 0)]
+        await client.answers()
+        assert [await error_of(one) for one in (held, first, second)] == [None, None, ClientError]
 
-    def test_a_request_may_have_the_most_partitions_and_no_more(self) -> None:
-        async def scene() -> None:
-            numbers = range(MOST_PARTITIONS + 1)
-            client = Committer(*numbers)
-            client.ready = False
-            for some in ([*numbers][:-2], numbers[-2:-1], numbers[-1:]):
-                client.commit(1, *some)
-            await settled()
-            await client.connects()
-            assert client.written == [of(1, *numbers[:-1])]
-            await client.answers()
-            assert client.written[1:] == [of(1, *numbers[-1:])]
-            await client.answers()
+    @scene
+    async def test_beside_partitions_that_failed_or_were_accepted_the_others_are_tried_again(self) -> None:
+        client = Committer(0, 1, 2)
+        commit = await client.begins(1, 0, 1, 2)
+        await client.answers(p0=3, p1=14)
+        assert client.written[1:] == [of(1, 1)]
+        await client.answers()
+        assert await error_of(commit) is ClientError
 
-        run(scene)
+    @scene
+    async def test_an_offset_that_cannot_be_sent_fails_its_own_commit_alone(self) -> None:
+        client = Committer(0)
+        good, bad = client.commit(1, 0), client.commit(None, 0)  # type: ignore[arg-type]  # on purpose
+        assert await error_of(bad) is ValueError
+        await client.answers()
+        assert await error_of(good) is None
+        assert not client.commits._lines
 
-    def test_while_the_backoff_lasts_nothing_is_written_not_even_a_later_commit(self) -> None:
-        async def scene() -> None:
-            client = Committer(0, 1)
-            commits = [client.commit(1, 0)]
-            await settled()
-            client.backoff_over.clear()
-            await client.answers(14)  # The coordinator is loading the group.
-            commits.append(client.commit(2, 1))
-            await settled()
-            assert client.written == [of(1, 0)]
-            client.backoff_over.set()
-            await settled()
-            assert client.written[1:] == [{**of(1, 0), **of(2, 1)}]
-            await client.answers()
-            assert [await error_of(one) for one in commits] == [None, None]
+    @scene
+    async def test_an_error_that_no_retry_helps_fails_all_that_wait_for_the_connection(self) -> None:
+        client = Committer(0, ready=False)
+        commit = await client.begins(1, 0)
+        assert client.connecting is not None
+        client.connecting.set_exception(ValueError("no error of Kafka"))
+        assert await error_of(commit) is ValueError
+        assert not client.member.commits
 
-        run(scene)
+    @scene
+    async def test_without_retries_a_closed_connection_fails_the_commit(self) -> None:
+        client = Committer(0)
+        client.retries_commits = False
+        commit = await client.begins(1, 0)
+        await client.closes()
+        assert await error_of(commit) is ClientError
+        assert not client.member.commits
+
+    @scene
+    async def test_commits_of_many_partitions_go_in_requests_of_whole_commits_and_take_turns(self) -> None:
+        numbers = range(2 * MOST_PARTITIONS)
+        client = Committer(*numbers, ready=False)
+        half = [*numbers][: MOST_PARTITIONS - 1]
+        commits = [client.commit(1, *half), client.commit(2, *numbers[-2:]), client.commit(3, 0)]
+        await settled()
+        await client.connects()
+        assert len(client.written[0]) == MOST_PARTITIONS - 1
+        assert client.written[0]["orders", 0] == 3
+        await client.answers()
+        assert client.written[1] == of(2, *numbers[-2:])
+        await client.answers()
+        assert [await error_of(one) for one in commits] == [None] * 3
+
+    @scene
+    async def test_a_request_may_have_the_most_partitions_and_no_more(self) -> None:
+        numbers = range(MOST_PARTITIONS + 1)
+        client = Committer(*numbers, ready=False)
+        for some in ([*numbers][:-2], numbers[-2:-1], numbers[-1:]):
+            client.commit(1, *some)
+        await settled()
+        await client.connects()
+        assert client.written == [of(1, *numbers[:-1])]
+        await client.answers()
+        assert client.written[1:] == [of(1, *numbers[-1:])]
+        await client.answers()
+
+    @scene
+    async def test_while_the_backoff_lasts_nothing_is_written_not_even_a_later_commit(self) -> None:
+        client = Committer(0, 1)
+        commits = [client.commit(1, 0)]
+        await settled()
+        client.backoff_over.clear()
+        await client.answers(14)  # The coordinator is loading the group.
+        commits.append(client.commit(2, 1))
+        await settled()
+        assert client.written == [of(1, 0)]
+        client.backoff_over.set()
+        await settled()
+        assert client.written[1:] == [{**of(1, 0), **of(2, 1)}]
+        await client.answers()
+        assert [await error_of(one) for one in commits] == [None, None]
 
 
 class Chance:
@@ -627,7 +598,6 @@ class Chance:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_commit_goes_back_or_outlives_its_ownership_and_each_has_its_outcome(
-    seed: int,
-) -> None:
-    run(lambda: Chance(seed).run())
+@scene
+async def test_no_commit_goes_back_or_outlives_its_ownership_and_each_has_its_outcome(seed: int) -> None:
+    await Chance(seed).run()
