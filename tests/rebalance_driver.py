@@ -64,6 +64,16 @@ class Driver:
         assert self.tell(Joined(request.attempt, membership)) == (SendSync(membership),)
         return membership
 
+    def rejoin(self) -> SendJoin:
+        """Hear of a rebalance, and send JoinGroup."""
+        self.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+        return self.join()
+
+    def rejoined(self, generation: int) -> Membership:
+        """Hear of a rebalance, and go on to SyncGroup."""
+        self.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
+        return self.joined(generation)
+
     def assigned(self, *partitions: int) -> tuple[Action, ...]:
         return self.tell(Assigned(self.member.membership, orders(*partitions), self.now))
 

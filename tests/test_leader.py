@@ -48,11 +48,6 @@ class TestWithholding:
         assert led.target == of_orders(a=[0], b=[1])
         assert led.withheld == {"b": {"orders": [1]}}
 
-    def test_only_what_is_held_waits(self) -> None:
-        group = orders(4, member("a", 0, 1), member("b"))
-        led = lead(Always(of_orders(a=[0], b=[1, 2, 3])), group, COOPERATIVE)
-        assert led.assignment == of_orders(a=[0], b=[2, 3])
-
     def test_members_that_exchange_partitions_wait_for_each_other(self) -> None:
         group = orders(3, member("a", 0, 2), member("b", 1))
         led = lead(Always(of_orders(a=[1, 2], b=[0])), group, COOPERATIVE)
@@ -63,20 +58,6 @@ class TestWithholding:
         answer = Assignment({"a": {}, "b": {"orders": range(3)}})
         led = lead(Always(answer), orders(3, member("a", 1), member("b")), COOPERATIVE)
         assert led.assignment == of_orders(a=[], b=[0, 2])
-
-    @pytest.mark.parametrize("generation", [-1, 0, 2, 99])
-    def test_a_claim_of_any_generation_withholds(self, generation: int) -> None:
-        group = orders(1, member("a", 0, generation=generation), member("b"), generation=5)
-        assert lead(Always(of_orders(a=[], b=[0])), group, COOPERATIVE).assignment == of_orders(a=[], b=[])
-
-    def test_a_member_that_left_the_topic_still_holds_its_partitions(self) -> None:
-        unsubscribed = Member("a", frozenset(), owned={"orders": [0]}, generation=3)
-        led = lead(Always(of_orders(a=[], b=[0])), orders(1, unsubscribed, member("b")), COOPERATIVE)
-        assert led.withheld == {"b": {"orders": [0]}}
-
-    def test_the_newer_of_two_claimants_keeps_the_partition(self) -> None:
-        group = orders(1, member("a", 0, generation=4), member("b", 0, generation=3))
-        assert lead(Always(of_orders(a=[0], b=[])), group, COOPERATIVE).assignment == of_orders(a=[0], b=[])
 
     @pytest.mark.parametrize(("generation", "why"), [(3, "tied"), (2, "older"), (99, "not reached")])
     def test_a_claim_that_does_not_count_still_makes_others_wait(self, generation: int, why: str) -> None:
@@ -179,17 +160,3 @@ class TestCheck:
         check_assignment(group, of_orders(a=[0]))
         with pytest.raises(InvalidAssignmentError, match="'unknown', which has no metadata"):
             check_assignment(group, Assignment({"a": {"orders": [0], "unknown": [0]}}))
-
-    def test_topics_without_subscribers_stay_unassigned(self) -> None:
-        check_assignment(Group.of([Topic("orders", 3)], [Member("a", frozenset())]), Assignment({"a": {}}))
-
-    def test_an_empty_group_has_an_empty_assignment(self) -> None:
-        check_assignment(Group.of([Topic("orders", 3)], []), Assignment({}))
-
-    def test_an_exception_of_a_strategy_passes_through(self) -> None:
-        class Failing(Always):
-            def assign(self, group: Group) -> Assignment:
-                raise RuntimeError("no capacity announced")
-
-        with pytest.raises(RuntimeError, match="no capacity announced"):
-            lead(Failing(None), orders(1, member("a")), EAGER)

@@ -72,30 +72,12 @@ class TestJoining:
 
     def test_delivery_goes_on_through_a_join(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        assert driver.join().owned == orders(0)
+        assert driver.rejoin().owned == orders(0)
         assert driver.member.may_deliver(("orders", 0), driver.now)
-
-    def test_a_rebalance_heard_of_during_the_sync_is_joined_after_it(self) -> None:
-        driver = Driver()
-        driver.joined(1)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.assigned(0)
-        driver.tell(ListenerReturned())
-        assert driver.member.must_join
-
-    def test_the_answer_to_an_abandoned_join_does_nothing(self) -> None:
-        driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        old = driver.join()
-        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        assert driver.tell(Joined(old.attempt, Membership("a", 2))) == ()
-        assert not driver.member.in_group
 
     def test_the_answer_to_an_abandoned_join_is_not_taken_for_that_of_the_next(self) -> None:
         driver = Driver().owning()
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        old = driver.join()
+        old = driver.rejoin()
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         new = driver.join()
         assert driver.tell(Joined(old.attempt, Membership("a", 2))) == ()
@@ -103,13 +85,6 @@ class TestJoining:
         assert not driver.member.must_join
         membership = Membership("b", 3)
         assert driver.tell(Joined(new.attempt, membership)) == (SendSync(membership),)
-
-    def test_an_assignment_of_an_older_subscription_is_not_installed(self) -> None:
-        driver = Driver()
-        driver.joined(1)
-        driver.tell(SubscriptionChanged(frozenset({"payments"})))
-        assert driver.assigned(0) == ()
-        assert driver.member.must_join
 
     def test_a_subscription_changed_back_before_the_join_asks_for_none(self) -> None:
         driver = Driver().owning(0)
@@ -122,8 +97,7 @@ class TestJoining:
 class TestRevoking:
     def revoking(self) -> Driver:
         driver = Driver().owning(0, 1)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
+        driver.rejoined(2)
         assert driver.assigned(0, 2) == (Revoke(orders(1)),)
         return driver
 
@@ -138,23 +112,6 @@ class TestRevoking:
         driver.tell(CommitRequested(orders(1)))
         assert driver.tell(CommitsCanBeSent(orders(1))) == (SendCommit(Membership("a", 2), orders(1)),)
 
-    def test_the_member_rejoins_at_once_without_the_claim(self) -> None:
-        driver = self.revoking()
-        assert not driver.member.must_join
-        driver.tell(ListenerReturned())
-        driver.tell(ListenerReturned())
-        request = driver.join()
-        assert (request.owned, request.membership.generation) == (orders(0, 2), 2)
-
-    def test_topics_no_longer_subscribed_are_revoked_before_the_join(self) -> None:
-        driver = Driver().owning(0)
-        driver.tell(SubscriptionChanged(frozenset({"payments"})))
-        assert driver.member.deliverable == frozenset()
-        assert driver.tell(AboutToJoin(COOPERATIVE)) == (Revoke(orders(0)),)
-        install, request = driver.tell(ListenerReturned())
-        assert install == Install(frozenset())
-        assert isinstance(request, SendJoin)
-
 
 class TestCallsThatWait:
     """What the listener is told is decided when its call begins."""
@@ -162,8 +119,7 @@ class TestCallsThatWait:
     def due(self) -> Driver:
         """A member of which partitions 2 and 3 are to be revoked, and whose user does not poll."""
         driver = Driver().owning(0, 1, 2, 3)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
+        driver.rejoined(2)
         driver.calls_at_once = False
         assert driver.assigned(0, 1) == (CallDue(orders(2, 3)),)
         return driver
@@ -176,41 +132,14 @@ class TestCallsThatWait:
         assert driver.member.being_revoked == orders(2, 3)
         assert not driver.member.may_call(driver.now)
 
-    def test_a_commit_that_learns_of_the_loss_counts_as_well(self) -> None:
-        driver = self.due()
-        driver.tell(CommitRequested(orders(2, 3)))
-        unknown = MembershipError.UNKNOWN_MEMBER_ID
-        driver.tell(CommitsCanBeSent(orders(2, 3)))
-        driver.tell(CommitAnswered(driver.member.membership, unknown))
-        assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
-
     def test_partitions_lost_before_they_were_announced_are_not_told_of(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
+        driver.rejoined(2)
         driver.calls_at_once = False
         driver.assigned(0, 1)
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(AboutToCall()) == (Install(orders(0)), Lose(orders(0)))
         assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
-
-    def test_a_first_assignment_lost_before_it_was_announced_is_not_told_of(self) -> None:
-        driver = Driver()
-        driver.joined(1)
-        driver.calls_at_once = False
-        driver.assigned(0, 1)
-        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        assert driver.tell(AboutToCall()) == (Install(frozenset()),)
-        assert driver.join().owned == frozenset()
-
-    def test_the_word_counts_for_a_session(self) -> None:
-        driver = self.due()
-        driver.now += 46
-        driver.heartbeat(MembershipError.NONE)
-        driver.now += 46
-        assert not driver.member.may_call(driver.now)
-        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        assert driver.tell(AboutToCall()) == (Lose(orders(0, 1, 2, 3)),)
 
     def test_a_consumer_that_closes_waits_for_no_word(self) -> None:
         driver = self.due()
@@ -245,16 +174,14 @@ class TestLoss:
 
     def test_a_generation_refused_during_a_join_is_no_loss_if_the_join_succeeds(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        request = driver.join()
+        request = driver.rejoin()
         driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
         driver.tell(Joined(request.attempt, Membership("a", 2)))
         assert driver.assigned(0) == (Install(orders(0)), Announce(frozenset()))
 
     def test_a_generation_refused_during_a_join_is_a_loss_if_the_join_fails(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        request = driver.join()
+        request = driver.rejoin()
         driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
         driver.tell(JoinFailed(request.attempt, MembershipError.OTHER))
         assert not driver.member.in_group
@@ -304,19 +231,6 @@ class TestLease:
         driver.tell(Assigned(Membership("a", 2), orders(0), driver.now))
         assert driver.member.may_deliver(("orders", 0), driver.now)
 
-    def test_heartbeats_answered_ok_do_not_extend_it_past_the_time_for_sync_group(self) -> None:
-        # The coordinator answers OK until it removes a member whose SyncGroup is late.
-        driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
-        for _ in range(99):
-            driver.now += 3
-            driver.heartbeat(MembershipError.NONE)
-            assert driver.member.has_lease(driver.now)
-        driver.now += 3
-        driver.heartbeat(MembershipError.NONE)
-        assert not driver.member.has_lease(driver.now)
-
 
 class TestPollInterval:
     def test_exceeding_it_leaves_the_group_and_loses_the_partitions(self) -> None:
@@ -347,8 +261,7 @@ class TestClose:
 
     def test_a_join_that_is_under_way_goes_on_for_what_is_committed_meanwhile(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        request = driver.join()
+        request = driver.rejoin()
         assert driver.tell(CloseRequested()) == (Revoke(orders(0)),)
         old, new = driver.member.membership, Membership("a", 2)
         driver.tell(CommitRequested(orders(0)))
@@ -365,36 +278,16 @@ class TestClose:
         )
         assert not driver.member.deliverable
 
-    @pytest.mark.parametrize("answer", [MembershipError.NONE, MembershipError.REBALANCE_IN_PROGRESS])
-    def test_an_answer_to_sync_group_that_comes_after_leaving_is_of_no_interest(
-        self, answer: MembershipError
-    ) -> None:
-        driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        membership = driver.joined(2)
-        driver.tell(CloseRequested())
-        driver.tell(ListenerReturned())
-        closed = driver.member
-        late = (
-            Assigned(membership, orders(0), driver.now)
-            if answer is MembershipError.NONE
-            else SyncFailed(membership, answer)
-        )
-        assert driver.tell(late) == ()
-        assert driver.member == closed
-
     def test_closing_leaves_by_a_member_id_that_is_given_while_partitions_are_revoked(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        request = driver.join()
+        request = driver.rejoin()
         driver.tell(CloseRequested())
         assert driver.tell(JoinFailed(request.attempt, MembershipError.OTHER, given_id="b")) == ()
         assert driver.tell(ListenerReturned())[-1] == SendLeave("b", "the consumer is being closed")
 
     def test_a_membership_lost_while_everything_is_revoked_loses_the_commits(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        membership = driver.joined(2)
+        membership = driver.rejoined(2)
         driver.tell(CloseRequested())
         assert driver.tell(CommitRequested(orders(0))) == ()
         (refused,) = driver.tell(SyncFailed(membership, MembershipError.UNKNOWN_MEMBER_ID))
@@ -403,24 +296,11 @@ class TestClose:
 
     def test_a_member_that_unsubscribes_during_a_join_commits_as_well(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        membership = driver.joined(2)
+        membership = driver.rejoined(2)
         assert driver.tell(SubscriptionChanged(frozenset())) == (Revoke(orders(0)),)
         assert driver.tell(CommitRequested(orders(0))) == ()
         driver.assigned(0)
         assert driver.tell(CommitsCanBeSent(orders(0))) == (SendCommit(membership, orders(0)),)
-
-    def test_partitions_are_lost_when_the_generation_is(self) -> None:
-        driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        assert driver.tell(CloseRequested()) == (Lose(orders(0)),)
-
-    def test_closing_waits_for_a_running_listener(self) -> None:
-        driver = Driver()
-        driver.joined(1)
-        driver.assigned(0)
-        assert driver.tell(CloseRequested()) == ()
-        assert driver.tell(ListenerReturned()) == (Revoke(orders(0)),)
 
     def test_unsubscribing_leaves_and_a_new_subscription_joins_again(self) -> None:
         driver = Driver().owning(0)

@@ -59,8 +59,7 @@ class TestCommits:
 
     def test_a_commit_requested_during_the_sync_waits_for_its_end(self) -> None:
         driver = Driver().owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.joined(2)
+        driver.rejoined(2)
         driver.tell(CommitRequested(orders(0)))
         assert not driver.member.can_commit
         driver.assigned(0)
@@ -68,8 +67,7 @@ class TestCommits:
 
     def test_a_commit_refused_during_a_join_waits_for_the_end_of_the_join(self) -> None:
         driver = self.committing(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        driver.join()
+        driver.rejoin()
         driver.tell(CommitAnswered(A1, MembershipError.ILLEGAL_GENERATION, orders(0)))
         assert not driver.member.can_commit
 
