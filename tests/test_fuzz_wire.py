@@ -297,6 +297,37 @@ def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(
     assert peak_bytes <= 20_000 + 80 * len(data)
 
 
+WHOLE: dict[str, tuple[st.SearchStrategy[bytes], Callable[[bytes], object]]] = {
+    "record key": (keys.map(encode_key), decode_key),
+    "group metadata": (generations.map(encode_group_metadata), decode_group_metadata),
+    **{
+        record.name: (
+            fields.map(partial(encode_consumer_group_fields, record)),
+            partial(decode_consumer_group_value, record),
+        )
+        for record, fields in of_consumer_groups.items()
+    },
+}
+
+
+@pytest.mark.parametrize(("written", "decode"), WHOLE.values(), ids=WHOLE)
+def test_a_record_cut_anywhere_says_where_and_no_byte_may_follow(
+    written: st.SearchStrategy[bytes], decode: Callable[[bytes], object]
+) -> None:
+    @unhurried
+    @given(written, st.lists(st.integers(min_value=0), max_size=4))
+    def says_where(data: bytes, cuts: list[int]) -> None:
+        for length in {0, len(data) - 1, *(cut % len(data) for cut in cuts)}:
+            with pytest.raises(ProtocolError) as error:
+                decode(data[:length])
+            assert 0 <= error.value.offset <= length
+            assert error.value.subject
+        with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
+            decode(data + b"x")
+
+    says_where()
+
+
 @unhurried
 @given(subscriptions, st.binary(max_size=8))
 def test_bytes_after_a_newer_subscription_are_ignored(subscription: Subscription, more: bytes) -> None:

@@ -24,12 +24,10 @@ from kafka_assignors.wire import (
 )
 from kafka_assignors_replay.history.consumer_offsets import (
     ConsumerGroupKey,
-    ConsumerGroupRecord,
     GroupMember,
     GroupMetadata,
     GroupMetadataKey,
     OffsetCommitKey,
-    RecordKey,
     UnknownKey,
     decode_group_metadata,
     decode_key,
@@ -45,19 +43,6 @@ def lines(name: str) -> list[Json]:
 
 BY_BROKER = lines("offsets_topic.jsonl")
 GENERATIONS = [record for record in BY_BROKER if record["dumped_key"]["type"] == "2" and record["value"]]
-
-KEYS: list[RecordKey] = [
-    OffsetCommitKey("g", "orders", 7, type=0),
-    OffsetCommitKey("g", "orders", 7),
-    GroupMetadataKey("gruppe-ä"),
-    ConsumerGroupKey(ConsumerGroupRecord.METADATA, "g"),
-    ConsumerGroupKey(ConsumerGroupRecord.PARTITION_METADATA, "g"),
-    ConsumerGroupKey(ConsumerGroupRecord.MEMBER_METADATA, "g", "m"),
-    ConsumerGroupKey(ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, "g"),
-    ConsumerGroupKey(ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, "g", "m"),
-    ConsumerGroupKey(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, "g", "m"),
-    ConsumerGroupKey(ConsumerGroupRecord.REGULAR_EXPRESSION, "g", regular_expression="orders-.*"),
-]
 
 MEMBER = GroupMember("m-1", "client", "/10.0.0.1", 45_000, b"subscription", b"assignment", 300_000, "pod-0")
 
@@ -86,18 +71,6 @@ def test_a_key_reads_as_the_broker_dumps_it(record: Json) -> None:
         assert dumped == {"groupId": key.group} | ({"memberId": key.member_id} if key.member_id else {})
         assert record["dumped_key"]["type"] == str(key.type.value)
     assert encode_key(key) == bytes.fromhex(record["key"])
-
-
-@pytest.mark.parametrize("key", KEYS, ids=repr)
-def test_a_key_reads_back_and_cut_anywhere_says_where(key: OffsetCommitKey) -> None:
-    data = encode_key(key)
-    assert decode_key(data) == key
-    for length in range(len(data)):
-        with pytest.raises(ProtocolError, match="record key: ") as error:
-            decode_key(data[:length])
-        assert 0 <= error.value.offset <= length
-    with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
-        decode_key(data + b"x")
 
 
 @pytest.mark.parametrize("kind", [9, 15, 17, 99, -1])
@@ -181,19 +154,6 @@ def test_every_member_that_the_broker_stored_can_be_read() -> None:
             assert member.generation < value.generation
             claims += bool(member.owned)
     assert claims >= 4
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_a_generation_cut_anywhere_says_where(version: int) -> None:
-    data = encode_group_metadata(generation(version, MEMBER, MEMBER))
-    for length in range(len(data)):
-        with pytest.raises(ProtocolError, match="group metadata: ") as error:
-            decode_group_metadata(data[:length])
-        assert 0 <= error.value.offset <= length
-        if version >= 1 and length == len(data) - 10:
-            assert error.value.field.startswith("members[1].")
-    with pytest.raises(ProtocolError, match="ends here, but 1 byte follow"):
-        decode_group_metadata(data + b"x")
 
 
 @pytest.mark.parametrize("version", range(5))

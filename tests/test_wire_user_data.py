@@ -55,16 +55,6 @@ def eager_member(name: str, user_data: bytes) -> Member:
 CONTEXT = MemberContext(ORDERS, {"orders": [3, 1], "audit": [0], "gone": []}, 7)
 
 
-def test_sticky_writes_what_java_writes() -> None:
-    expected = int32(2) + topic(b"audit", 0) + topic(b"orders", 1, 3) + int32(7)
-    assert encode_user_data(Named("sticky"), CONTEXT) == expected
-
-
-def test_cooperative_sticky_with_held_partitions_writes_what_java_writes() -> None:
-    assert encode_user_data(Named("cooperative-sticky"), CONTEXT, held=True) == int32(7)
-    assert encode_user_data(Named("cooperative-sticky"), MemberContext(ORDERS)) == int32(-1)
-
-
 @pytest.mark.parametrize("name", ["range", "roundrobin"])
 def test_strategies_without_memory_write_nothing_as_java(name: str) -> None:
     assert encode_user_data(Named(name), CONTEXT) == b""
@@ -85,20 +75,10 @@ def test_sticky_with_too_few_bytes_for_a_generation_is_version_0_as_in_java() ->
     assert (member.owned, member.generation) == ({"orders": (1, 3)}, -1)
 
 
-def test_sticky_of_version_1_has_the_generation() -> None:
-    member = eager_member("sticky", int32(1) + topic(b"orders", 1, 3) + int32(7))
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, True)
-
-
 def test_the_sticky_user_data_of_kafka_python_3_is_recognised() -> None:
     member = eager_member("sticky", b"\x00\x01" + int32(1) + topic(b"orders", 1, 3) + int32(7))
     assert (member.owned, member.generation) == ({"orders": (1, 3)}, 7)
     assert eager_member("sticky", b"\x00\x01" + int32(0) + int32(7)).generation == 7
-
-
-def test_cooperative_sticky_of_java_is_a_generation() -> None:
-    member = eager_member("cooperative-sticky", int32(7))
-    assert (member.owned, member.generation, member.revoked) == ({}, 7, False)
 
 
 def test_cooperative_sticky_of_librdkafka_and_franz_go_names_partitions_too() -> None:
