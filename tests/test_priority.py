@@ -54,19 +54,6 @@ class TestClasses:
             "b": {"alerts": [1], "orders": [1, 2]},
         }
 
-    def test_the_rest_fills_up_what_the_first_class_leaves_uneven(self) -> None:
-        topics = [Topic("alerts", 3), Topic("orders", 5)]
-        group = Group.of(topics, [owning("a"), owning("b")], 4)
-        first = Priority([["alerts"]]).assign(group)
-        assert {id: len(share["alerts"]) for id, share in has(first).items()} == {"a": 2, "b": 1}
-        assert {id: first.load(id) for id in first.members} == {"a": 4, "b": 4}
-
-    def test_partitions_have_classes_too(self) -> None:
-        group = Group.of([Topic("orders", 6)], [owning("a", orders=[0, 1, 2]), owning("b", orders=[3, 4, 5])])
-        found = has(Priority([[("orders", [0, 1])]]).assign(group))
-        assert [sorted({0, 1} & set(found[id]["orders"])) for id in "ab"] == [[0], [1]]
-        assert [len(found[id]["orders"]) for id in "ab"] == [3, 3]
-
     def test_a_partition_that_is_named_is_in_that_class_and_not_in_that_of_its_topic(self) -> None:
         rule = LevelByPriority([[("orders", [3])], ["orders"]])
         assert rule.first == ((("orders", (3,)),), ("orders",))

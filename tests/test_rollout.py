@@ -102,19 +102,6 @@ def test_a_canary_gets_its_share_at_once_and_nothing_else_moves() -> None:
     assert moved(group, after) == 6
 
 
-def test_a_share_is_of_every_topic() -> None:
-    topics = frozenset({"orders", "payments"})
-    members = [a_member(f"old-{n}", "1", topics=topics) for n in range(4)]
-    group = joined_by(
-        assigned(members, {"orders": 40, "payments": 20}), a_member("canary", "2", 1000, topics=topics)
-    )
-    after = target(group)
-    assert {topic: len(partitions) for topic, partitions in after.members["canary"].items()} == {
-        "orders": 4,
-        "payments": 2,
-    }
-
-
 def test_a_share_does_not_depend_on_how_many_members_there_are() -> None:
     group = assigned([*members_of("1", 2), *members_of("2", 5, 2000)], {"orders": 100})
     assert per_release(group, target(group)) == {"1": 80, "2": 20}
@@ -179,15 +166,6 @@ def test_members_that_announce_nothing_are_what_shares_are_taken_from() -> None:
     silent = [Member(f"silent-{number}", ORDERS) for number in range(3)]
     group = assigned([*silent, a_member("canary", "2", 1000)], {"orders": 30})
     assert target(group).load("canary") == 3
-
-
-def test_the_members_with_most_give_to_a_canary() -> None:
-    owned = {"a": range(8), "b": range(8, 12)}
-    members = [a_member(id, "1", owned={"orders": list(of)}) for id, of in owned.items()]
-    group = Group.of([Topic("orders", 12)], [*members, a_member("canary", "2", 3333)])
-    after = target(group)
-    assert [after.load(id) for id in ("a", "b", "canary")] == [4, 4, 4]
-    assert moved(group, after) == 4
 
 
 # ---- members that drain

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import ceil
 
 import pytest
@@ -43,26 +44,22 @@ def is_level(deployment: Deployment) -> bool:
     return loads[-1] - loads[0] <= 1
 
 
-@given(topics_of, pods_of, st.integers(1, 9))
+HANDING_OVER: dict[str, Callable[[Deployment, int], Iterator[None]]] = {
+    **{f"surge {number}": partial(surge, at_a_time=number) for number in (1, 2, 5, 9)},
+    "old pods drain first": partial(surge, draining=True),
+    "blue and green": blue_green,
+}
+
+
+@pytest.mark.parametrize("scene", HANDING_OVER.values(), ids=HANDING_OVER)
+@given(topics=topics_of, pods=pods_of)
 @FEW
-def test_with_a_surge_each_partition_moves_once_and_never_from_a_live_pod(
-    topics: Mapping[str, int], pods: int, at_a_time: int
+def test_each_partition_moves_once_and_never_from_a_live_pod(
+    scene: Callable[[Deployment, int], Iterator[None]], topics: Mapping[str, int], pods: int
 ) -> None:
     deployment = started(topics)
     pods = min(pods, deployment.partitions)
-    for _ in surge(deployment, pods, at_a_time):
-        assert deployment.greatest_load <= ceil(deployment.partitions / pods)
-    assert deployment.taken_from_live == 0
-    assert deployment.handed_over == deployment.partitions
-    assert is_level(deployment)
-
-
-@given(topics_of, pods_of)
-@FEW
-def test_each_partition_moves_once_when_old_pods_drain_first(topics: Mapping[str, int], pods: int) -> None:
-    deployment = started(topics)
-    pods = min(pods, deployment.partitions)
-    for _ in surge(deployment, pods, draining=True):
+    for _ in scene(deployment, pods):
         assert deployment.greatest_load <= ceil(deployment.partitions / pods)
     assert deployment.taken_from_live == 0
     assert deployment.handed_over == deployment.partitions
@@ -85,16 +82,6 @@ def test_where_old_pods_go_first_only_the_last_newcomers_take_from_live_pods(
     assert deployment.taken_from_live <= at_a_time * ceil(partitions / pods)
     assert deployment.handed_over <= partitions + 2 * at_a_time * ceil(partitions / pods)
     assert is_level(deployment)
-
-
-@given(topics_of, pods_of)
-@FEW
-def test_blue_and_green_hand_everything_over_once(topics: Mapping[str, int], pods: int) -> None:
-    deployment = started(topics)
-    for _ in blue_green(deployment, pods):
-        assert deployment.greatest_load <= ceil(deployment.partitions / pods)
-    assert deployment.taken_from_live == 0
-    assert deployment.handed_over == deployment.partitions
 
 
 @given(topics_of, st.integers(2, 9))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,18 +11,22 @@ from hypothesis import strategies as st
 from kafka_assignors.criteria import PLAIN, Criteria, InvalidScaleError, Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import solve
+from tests.any_group import groups, seeds
 from tests.exact_comparison import ORDERS, Plain, owning, plain
+from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle, assert_best
-from tests.test_solver import groups
+from tests.exact_scales import random_scale
 
 # Trades have their own test: each trade has its own order.
 preferences = st.sampled_from(ORDERS)
-IDS = [f"m{number}" for number in range(6)]
-scales = st.builds(
-    Scale,
-    st.dictionaries(st.sampled_from(IDS), st.sampled_from((1, 2, 3, 4, 6, 12, 100))),
-    st.dictionaries(st.sampled_from(IDS), st.integers(0, 12)),
-)
+
+
+@st.composite
+def scaled(draw: st.DrawFn) -> tuple[Group, Scale]:
+    """Any group, with a scale."""
+    rng = random.Random(draw(seeds))
+    group = random_group(rng)
+    return group, random_scale(rng, group)
 
 
 def assign(group: Group, racks: Criteria, scale: Scale = PLAIN) -> Plain:
@@ -28,31 +34,34 @@ def assign(group: Group, racks: Criteria, scale: Scale = PLAIN) -> Plain:
 
 
 class TestWhateverTheScale:
-    @given(groups(), preferences, scales)
-    def test_no_assignment_is_better(self, group: Group, racks: Criteria, scale: Scale) -> None:
+    @given(scaled(), preferences)
+    def test_no_assignment_is_better(self, case: tuple[Group, Scale], racks: Criteria) -> None:
+        group, scale = case
         assert_best(group, solve(group, group.claims, criteria=racks, scale=scale), racks, scale)
 
-    @given(groups(), preferences, scales)
+    @given(scaled(), preferences)
     def test_any_optimal_prior_assignment_is_left_as_it_is(
-        self, group: Group, racks: Criteria, scale: Scale
+        self, case: tuple[Group, Scale], racks: Criteria
     ) -> None:
+        group, scale = case
         best: Plain = {member_id: {} for member_id in group.members}
         for (topic, partition), member_id in sorted(Oracle(group, scale).best_owners(racks).items()):
             best[member_id].setdefault(topic, []).append(partition)
         assert assign(owning(group, Assignment(best)), racks, scale) == best
 
-    @given(groups(), preferences, scales, st.integers(2, 9))
+    @given(scaled(), preferences, st.integers(2, 9))
     def test_only_the_ratios_of_capacities_matter(
-        self, group: Group, racks: Criteria, scale: Scale, factor: int
+        self, case: tuple[Group, Scale], racks: Criteria, factor: int
     ) -> None:
-        greater = Scale({id: scale.capacity(id) * factor for id in IDS}, scale.already)
+        group, scale = case
+        greater = Scale({id: scale.capacity(id) * factor for id in group.members}, scale.already)
         assert assign(group, racks, greater) == assign(group, racks, scale)
 
-    @given(groups(), preferences, st.integers(1, 1000))
+    @given(groups, preferences, st.integers(1, 1000))
     def test_members_of_equal_capacity_are_assigned_as_without_capacities(
         self, group: Group, racks: Criteria, capacity: int
     ) -> None:
-        assert assign(group, racks, Scale(dict.fromkeys(IDS, capacity))) == assign(group, racks)
+        assert assign(group, racks, Scale(dict.fromkeys(group.members, capacity))) == assign(group, racks)
 
 
 class TestProportions:

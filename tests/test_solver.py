@@ -9,41 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, Criteria, traded
-from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import lead
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, RebalanceProtocol, Strategy
+from tests.any_group import groups
 from tests.exact_comparison import ORDERS, Plain, owning, plain
 from tests.exact_oracle import assert_best
 
-ALL_RACKS = "xyz"
 TRADES = [traded(number) for number in (Fraction(1, 2), 1, Fraction(5, 2), 4)]
 preferences = st.sampled_from([*ORDERS, *TRADES])
-
-
-@st.composite
-def groups(draw: st.DrawFn) -> Group:
-    """Arbitrary groups of up to six members and five topics, with arbitrary claims."""
-    racks = st.frozensets(st.sampled_from(ALL_RACKS), max_size=2)
-    topics = []
-    for number in range(draw(st.integers(0, 5))):
-        partitions = draw(st.integers(0, 9))
-        known = draw(st.booleans())
-        replicas = draw(st.tuples(*[racks] * partitions)) if known else None
-        topics.append(Topic(f"t{number}", partitions, replicas))
-    names = st.sampled_from([*(topic.name for topic in topics), "unknown"])
-    members = [
-        Member(
-            id=f"m{number}",
-            topics=draw(st.frozensets(names, max_size=6)),
-            instance_id=draw(st.none() | st.just(f"i{9 - number}")),
-            rack=draw(st.none() | st.sampled_from(ALL_RACKS)),
-            owned=draw(st.dictionaries(names, st.lists(st.integers(-1, 10), max_size=6), max_size=4)),
-            generation=draw(st.integers(-1, 4)),
-        )
-        for number in range(draw(st.integers(0, 6)))
-    ]
-    return Group.of(topics, members, draw(st.none() | st.integers(1, 4)))
 
 
 def assign(group: Group, racks: Criteria = MOVES_THEN_RACKS) -> Assignment:
@@ -51,11 +26,11 @@ def assign(group: Group, racks: Criteria = MOVES_THEN_RACKS) -> Assignment:
 
 
 class TestWhateverTheGroup:
-    @given(groups(), preferences)
+    @given(groups, preferences)
     def test_no_assignment_is_better(self, group: Group, criteria: Criteria) -> None:
         assert_best(group, assign(group, criteria), criteria)
 
-    @given(groups(), st.sampled_from([CooperativeSticky(), RackAwareSticky()]))
+    @given(groups, st.sampled_from([CooperativeSticky(), RackAwareSticky()]))
     def test_no_partition_ever_has_two_owners_and_two_rounds_are_enough(
         self, group: Group, strategy: Strategy
     ) -> None:
@@ -76,7 +51,7 @@ class TestWhateverTheGroup:
         assert not led.withheld
         assert given_out[1] == given_out[2]
 
-    @given(groups(), preferences, st.permutations(range(6)))
+    @given(groups, preferences, st.permutations(range(8)))
     def test_any_optimal_prior_assignment_is_left_as_it_is(
         self, group: Group, racks: Criteria, ranks: list[int]
     ) -> None:
@@ -86,7 +61,7 @@ class TestWhateverTheGroup:
         other = assign(Group(group.topics, members), racks)
         assert plain(assign(owning(group, other), racks)) == plain(other)
 
-    @given(groups())
+    @given(groups)
     def test_a_member_gets_no_new_partition_while_it_gives_one_of_the_same_topics_up(
         self, group: Group
     ) -> None:

@@ -71,16 +71,6 @@ class Life:
 
 
 class TestWhoTakesOver:
-    def test_no_standby_member_takes_over_while_an_active_member_subscribes(self) -> None:
-        group = Group.of(ORDERS, [active("a"), standby("b"), standby("c")])
-        assert loads(Standby().assign(group)) == {"a": 6, "b": 0, "c": 0}
-        assert Standby().findings(group) == []
-
-    def test_a_standby_member_that_owned_everything_gives_it_to_active_ones(self) -> None:
-        owned = {"orders": range(6)}
-        group = Group.of(ORDERS, [active("a"), standby("b", owned=owned, generation=3)], 4)
-        assert loads(Standby().assign(group)) == {"a": 6, "b": 0}
-
     def test_a_standby_member_gets_only_topics_without_active_subscribers(self) -> None:
         topics = [*ORDERS, Topic("payments", 3)]
         group = Group.of(topics, [active("a"), standby("b", "orders", "payments")])

@@ -22,7 +22,6 @@ __all__ = [
     "life",
     "loads",
     "pareto_group",
-    "random_weighed_group",
     "settled",
     "weighed",
     "weighed_groups",
@@ -112,23 +111,6 @@ def least_makespan(group: Group) -> int:
 
     place(0)
     return best
-
-
-def random_weighed_group(rng: random.Random, *, most_partitions: int) -> Group:
-    """Up to 4 members that subscribe to some of 3 topics, weights up to 40; 4 in 5 have prior owners."""
-    names = ["orders", "pays", "views"][: rng.randint(1, 3)]
-    weights: dict[str, list[int]] = {name: [] for name in names}
-    for _ in range(rng.randint(1, most_partitions)):
-        weights[rng.choice(names)].append(rng.randint(0, 40))
-    members = {f"m{n}": rng.sample(names, rng.randint(1, len(names))) for n in range(rng.randint(1, 4))}
-    owned: dict[str, dict[str, list[int]]] = {m: {} for m in members}
-    if rng.random() < 0.8:
-        for name in names:
-            takers = [m for m in members if name in members[m]]
-            for partition in range(len(weights[name])):
-                if takers and rng.random() < 0.85:
-                    owned[rng.choice(takers)].setdefault(name, []).append(partition)
-    return weighed(weights, members, owned)
 
 
 _WEIGHTS = st.one_of(
