@@ -73,9 +73,7 @@ def _topic(rng: random.Random, name: str, racks: str, limits: Limits) -> Topic:
         return Topic(name, partitions)
     replicas = rng.randint(0, 2)  # 0: racks unknown; rack z has brokers but no members
     return Topic(
-        name,
-        partitions,
-        tuple(frozenset(rng.choices(racks + "z", k=replicas)) for _ in range(partitions)),
+        name, partitions, tuple(frozenset(rng.choices(racks + "z", k=replicas)) for _ in range(partitions))
     )
 
 

@@ -14,16 +14,7 @@ from fractions import Fraction
 from kafka_assignors.criteria import PLAIN, Criteria, Scale
 from kafka_assignors.group import Assignment, Group
 
-__all__ = [
-    "Partition",
-    "Score",
-    "load_histogram",
-    "misses",
-    "owners_of",
-    "prior_owners",
-    "readers",
-    "score",
-]
+__all__ = ["Partition", "Score", "load_histogram", "misses", "owners_of", "prior_owners", "readers", "score"]
 
 Partition = tuple[str, int]
 
@@ -86,10 +77,7 @@ def misses(group: Group, partition: Partition, member_id: str) -> bool:
 
 
 def score(
-    group: Group,
-    owner_now: Mapping[Partition, str],
-    prior: Mapping[Partition, str],
-    scale: Scale = PLAIN,
+    group: Group, owner_now: Mapping[Partition, str], prior: Mapping[Partition, str], scale: Scale = PLAIN
 ) -> Score:
     """The cost of this assignment."""
     loads = {member_id: scale.has_already(member_id) for member_id in group.members}

@@ -93,10 +93,7 @@ def test_an_improvement_lists_each_step_between_members() -> None:
 @pytest.mark.parametrize(
     ("prices", "why"),
     [
-        (
-            {"m1": (6, 0, 0)},
-            "the price of 'm1' is 6, 0, 0, and it must lie between 3, 0, 0 and 5",
-        ),
+        ({"m1": (6, 0, 0)}, "the price of 'm1' is 6, 0, 0, and it must lie between 3, 0, 0 and 5"),
         ({"m1": (3, -1, 0)}, "the price of 'm1' is 3, -1, 0"),
         ({"m2": (4, 0, 0)}, "costs 5, 0, 0 at 'm1', where it is, and 4, 0, 0 at 'm2'"),
         ({"m1": (5, 0)}, "the price of 'm1' is 5, 0, and"),

@@ -46,11 +46,7 @@ class Mode:
 
 MODES = (
     Mode("archive", (*BROKER, "--to", "a")),
-    Mode(
-        "archive",
-        (*BROKER, "--to", "a", "--once"),
-        CLUSTER | {"to", "once", "max_offsets", "json_file"},
-    ),
+    Mode("archive", (*BROKER, "--to", "a", "--once"), CLUSTER | {"to", "once", "max_offsets", "json_file"}),
     Mode("assign", ("group.json",)),
     Mode("groups", BROKER),
     Mode("groups describe", (*BROKER, "g")),

@@ -131,11 +131,7 @@ def assign() -> list[RenderableType]:
     target = {member: {TOPIC: list(range(n, PARTITIONS, 3))} for n, member in enumerate(MEMBERS)}
     quality = measure(group, Assignment(target))
     moves = [{"topic": TOPIC, "partition": 0, "from": MEMBERS[0], "to": MEMBERS[1]}]
-    answer = {
-        "assignment": target,
-        "quality": asdict(quality),
-        "settle": {"settled": False, "moves": moves},
-    }
+    answer = {"assignment": target, "quality": asdict(quality), "settle": {"settled": False, "moves": moves}}
     return answer_renderables("group.json:1", "my_company.strategies.payments:Settlement", group, answer)
 
 

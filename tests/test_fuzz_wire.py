@@ -98,13 +98,7 @@ keys = st.one_of(
         ConsumerGroupKey, st.sampled_from([3, 4, 6]).map(ConsumerGroupRecord), names, st.none(), st.none()
     ),
     st.builds(ConsumerGroupKey, st.sampled_from([5, 7, 8]).map(ConsumerGroupRecord), names, names, st.none()),
-    st.builds(
-        ConsumerGroupKey,
-        st.just(ConsumerGroupRecord.REGULAR_EXPRESSION),
-        names,
-        st.none(),
-        names,
-    ),
+    st.builds(ConsumerGroupKey, st.just(ConsumerGroupRecord.REGULAR_EXPRESSION), names, st.none(), names),
 )
 generations = st.builds(
     GroupMetadata,

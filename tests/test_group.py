@@ -19,13 +19,7 @@ NAMES = ("orders", "payments")
 
 @pytest.mark.parametrize(
     "topics",
-    [
-        frozenset(NAMES),
-        set(NAMES),
-        list(NAMES),
-        (*NAMES, "orders"),
-        dict.fromkeys(NAMES).keys(),
-    ],
+    [frozenset(NAMES), set(NAMES), list(NAMES), (*NAMES, "orders"), dict.fromkeys(NAMES).keys()],
     ids=lambda topics: type(topics).__name__,
 )
 def test_topics_of_a_member_may_be_any_set_list_or_tuple(

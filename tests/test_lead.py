@@ -121,10 +121,7 @@ def test_topics_of_the_group_are_watched_before_they_are_read_and_the_assignment
         "remember",
         "_assign",
     ]
-    assert partitions_of(outcome) == {
-        "a": {"orders": [0, 1, 2]},
-        "b": {"bills": [0, 1], "orders": [3]},
-    }
+    assert partitions_of(outcome) == {"a": {"orders": [0, 1, 2]}, "b": {"bills": [0, 1], "orders": [3]}}
 
 
 def test_the_assignment_is_that_of_the_assignor_byte_for_byte() -> None:

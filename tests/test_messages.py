@@ -169,10 +169,7 @@ def test_a_name_where_a_strategy_belongs_is_refused_with_the_way_to_find_it() ->
 
 
 def test_something_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
-    with pytest.raises(
-        TypeError,
-        match=r"3 is not a strategy: it does not derive from .*\.Strategy",
-    ):
+    with pytest.raises(TypeError, match=r"3 is not a strategy: it does not derive from .*\.Strategy"):
         require_strategy(3)
     with pytest.raises(TypeError, match=r"Told.* is not a strategy: its name is '', not a non-empty string"):
         require_strategy(Told(name=""))

@@ -46,10 +46,7 @@ A_JOIN = {
         *(delivered(at, 1, at // 100 - 1) for at in range(100, 1000, 100)),
         *told(950, Kind.REVOKED, 1),
     ],
-    "b": [
-        *told(1000, Kind.ASSIGNED, 1),
-        *(delivered(at, 1, at // 100 - 1) for at in range(1050, 2000, 100)),
-    ],
+    "b": [*told(1000, Kind.ASSIGNED, 1), *(delivered(at, 1, at // 100 - 1) for at in range(1050, 2000, 100))],
 }
 
 
@@ -111,11 +108,7 @@ def test_an_owner_that_never_delivered_has_no_delay() -> None:
 
 
 RECORDING = Recording(
-    "peer",
-    2,
-    [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")],
-    A_JOIN,
-    cpu={"rest": 2.0},
+    "peer", 2, [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")], A_JOIN, cpu={"rest": 2.0}
 )
 
 

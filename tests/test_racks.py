@@ -6,14 +6,7 @@ import pytest
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.messages import RackWatch
-from kafka_assignors.strategies import (
-    CooperativeSticky,
-    RackAwareSticky,
-    Range,
-    RoundRobin,
-    Sticky,
-    Strategy,
-)
+from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Range, RoundRobin, Sticky, Strategy
 
 
 def test_a_restarting_broker_keeps_its_last_known_rack() -> None:

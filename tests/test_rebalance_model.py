@@ -61,10 +61,7 @@ def test_a_message_lost_after_the_last_change_may_cost_one_round_more() -> None:
     assert max(result.rounds) == 3
 
 
-@pytest.mark.parametrize(
-    "events",
-    ["commit,partly", "late,close", "lose", "time,timeout"],
-)
+@pytest.mark.parametrize("events", ["commit,partly", "late,close", "lose", "time,timeout"])
 def test_reduced_forms_stand_for_exactly_the_states_that_plain_ones_reach(events: str) -> None:
     model = Model(events=frozenset(events.split(",")))
     reduced, plain = Exploration(model), Exploration(model, reduce=False)

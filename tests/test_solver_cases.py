@@ -93,12 +93,7 @@ class TestRacks:
         assert assigned == {"m": {"a": [1, 3]}, "n": {"a": [0, 2]}}
 
     @pytest.mark.parametrize(
-        ("criteria", "of_m"),
-        [
-            (FEWEST_MOVES, [0, 1]),
-            (MOVES_THEN_RACKS, [0, 1]),
-            (RACKS_THEN_MOVES, [2, 3]),
-        ],
+        ("criteria", "of_m"), [(FEWEST_MOVES, [0, 1]), (MOVES_THEN_RACKS, [0, 1]), (RACKS_THEN_MOVES, [2, 3])]
     )
     def test_the_order_of_wishes_decides_whether_partitions_move_into_their_rack(
         self, criteria: Criteria, of_m: list[int]
@@ -166,11 +161,7 @@ class TestTies:
         }
 
     def test_the_lower_member_id_gets_one_more_also_of_members_that_own_as_many(self) -> None:
-        members = (
-            member("m", "a c", {"a": [0]}),
-            member("n", "a b c"),
-            member("o", "b c", {"b": [0]}),
-        )
+        members = (member("m", "a c", {"a": [0]}), member("n", "a b c"), member("o", "b c", {"b": [0]}))
         assert assign([Topic("a", 2), Topic("b", 1), Topic("c", 1)], *members) == {
             "m": {"a": [0], "c": [0]},
             "n": {"a": [1]},
@@ -187,8 +178,7 @@ class TestTies:
 
     def test_an_instance_id_counts_instead_of_the_member_id(self) -> None:
         group = Group.of(
-            [Topic("a", 1)],
-            [Member("m", frozenset("a"), instance_id="z"), Member("y", frozenset("a"))],
+            [Topic("a", 1)], [Member("m", frozenset("a"), instance_id="z"), Member("y", frozenset("a"))]
         )
         assert plain(solve(group, group.claims)) == {"m": {}, "y": {"a": [0]}}
 

@@ -77,11 +77,7 @@ class TestBounds:
         assert promised(group, Weighted()) == Fraction(4 * members - 1, 3 * members)
         assert report.makespan <= 4 * members - 1
 
-    @given(
-        st.lists(st.sampled_from([None, 0, 0, 7]), max_size=12),
-        st.integers(0, 12),
-        st.integers(0, 2),
-    )
+    @given(st.lists(st.sampled_from([None, 0, 0, 7]), max_size=12), st.integers(0, 12), st.integers(0, 2))
     def test_every_group_has_a_bound(self, weights: list[int | None], members: int, idle: int) -> None:
         # This includes no partitions, and partitions of weight 0.
         topics = {f"m{n:02}": ["orders"] for n in range(members)} | {f"i{n}": ["else"] for n in range(idle)}

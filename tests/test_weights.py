@@ -16,12 +16,7 @@ from kafka_assignors.group import Topic
 from kafka_assignors.rebalance.lead import ask_in_thread, call_in_thread
 from kafka_assignors.weights import WeightSource, weigh
 from kafka_assignors_strategies import Weighted
-from kafka_assignors_strategies.weight_sources import (
-    LagSource,
-    OffsetWeights,
-    RateSource,
-    parse_weights,
-)
+from kafka_assignors_strategies.weight_sources import LagSource, OffsetWeights, RateSource, parse_weights
 
 ORDERS = Topic("orders", 3)
 

@@ -250,13 +250,7 @@ class Exploration:
         result.cpu_seconds = time.process_time() - began
         return result
 
-    def _explore(
-        self,
-        result: Result,
-        max_depth: int | None,
-        max_states: int | None,
-        until: float,
-    ) -> bool:
+    def _explore(self, result: Result, max_depth: int | None, max_states: int | None, until: float) -> bool:
         """Whether every state within the number of disturbances was explored."""
         start = self.model.start()
         processes = [self._process(one) for one in start.processes]
@@ -519,10 +513,7 @@ class Exploration:
         count, edges, ends = len(self._keys), self._settling, self._settling_ends
         cursor = array("q", [0]) + ends[:-1]
         known, on_path = bytearray(count), bytearray(count)
-        plain, after_change = (
-            array("b", bytes(count)),
-            array("b", b"\xff" * count),
-        )  # -1: no such path
+        plain, after_change = (array("b", bytes(count)), array("b", b"\xff" * count))  # -1: no such path
         for state in range(count):
             if cursor[state] < ends[state]:
                 plain[state] = -1

@@ -15,14 +15,7 @@ from kafka_assignors.rebalance.events import Membership, MembershipError, Partit
 from kafka_assignors.rebalance.member import MemberState
 from kafka_assignors.rebalance.progress import Phase
 from kafka_assignors.rebalance.warming import Warming
-from tests.rebalance_model.coordinator import (
-    Claim,
-    Coordinator,
-    JoinReply,
-    Replies,
-    SyncReply,
-    standing,
-)
+from tests.rebalance_model.coordinator import Claim, Coordinator, JoinReply, Replies, SyncReply, standing
 
 NOTHING: Partitions = frozenset()
 NOW = 0
