@@ -2,24 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_assignors.rebalance import MemberState, Settings
-from kafka_assignors.rebalance.events import (
-    AboutToCall,
-    AboutToJoin,
-    Action,
-    Assigned,
-    CallDue,
-    Event,
-    HeartbeatAnswered,
-    Joined,
-    ListenerReturned,
-    Membership,
-    MembershipError,
-    Partitions,
-    SendJoin,
-    SendSync,
-    SubscriptionChanged,
-)
+from kafka_assignors.rebalance import MemberState, Settings, events
+from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partitions
 from kafka_assignors.strategy import RebalanceProtocol
 
 __all__ = ["COOPERATIVE", "EAGER", "SETTINGS", "Driver", "orders"]
@@ -43,28 +27,28 @@ class Driver:
         self.protocol = protocol
         self.now = 1000.0
         self.calls_at_once = True
-        self.tell(SubscriptionChanged(frozenset({"orders"})))
+        self.tell(events.SubscriptionChanged(frozenset({"orders"})))
 
     def tell(self, event: Event) -> tuple[Action, ...]:
         self.member, actions = self.member.handle(event, self.now)
-        if self.calls_at_once and actions and isinstance(actions[-1], CallDue):
-            return (*actions[:-1], *self.tell(AboutToCall()))
+        if self.calls_at_once and actions and isinstance(actions[-1], events.CallDue):
+            return (*actions[:-1], *self.tell(events.AboutToCall()))
         return actions
 
-    def join(self) -> SendJoin:
+    def join(self) -> events.SendJoin:
         """Send JoinGroup; no listener call may be due before it."""
-        (request,) = self.tell(AboutToJoin(self.protocol))
-        assert isinstance(request, SendJoin)
+        (request,) = self.tell(events.AboutToJoin(self.protocol))
+        assert isinstance(request, events.SendJoin)
         return request
 
     def joined(self, generation: int, member_id: str = "a") -> Membership:
         """Send JoinGroup, receive its response, and send SyncGroup."""
         request = self.join()
         membership = Membership(member_id, generation)
-        assert self.tell(Joined(request.attempt, membership)) == (SendSync(membership),)
+        assert self.tell(events.Joined(request.attempt, membership)) == (events.SendSync(membership),)
         return membership
 
-    def rejoin(self) -> SendJoin:
+    def rejoin(self) -> events.SendJoin:
         """Hear of a rebalance, and send JoinGroup."""
         self.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
         return self.join()
@@ -75,14 +59,14 @@ class Driver:
         return self.joined(generation)
 
     def assigned(self, *partitions: int) -> tuple[Action, ...]:
-        return self.tell(Assigned(self.member.membership, orders(*partitions), self.now))
+        return self.tell(events.Assigned(self.member.membership, orders(*partitions), self.now))
 
     def owning(self, *partitions: int, generation: int = 1) -> Driver:
         self.joined(generation)
         self.assigned(*partitions)
-        self.tell(ListenerReturned())
+        self.tell(events.ListenerReturned())
         return self
 
     def heartbeat(self, answer: MembershipError, sent_at: float | None = None) -> tuple[Action, ...]:
         at = self.now if sent_at is None else sent_at
-        return self.tell(HeartbeatAnswered(self.member.membership, answer, at))
+        return self.tell(events.HeartbeatAnswered(self.member.membership, answer, at))

@@ -4,40 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_assignors.rebalance import Settings
-from kafka_assignors.rebalance.events import (
-    NO_MEMBERSHIP,
-    AboutToCall,
-    AboutToJoin,
-    Announce,
-    Assigned,
-    CallDue,
-    CloseRequested,
-    CommitAnswered,
-    CommitRefused,
-    CommitRequested,
-    CommitsCanBeSent,
-    Fail,
-    HeartbeatAnswered,
-    Install,
-    Joined,
-    JoinFailed,
-    ListenerReturned,
-    Lose,
-    Membership,
-    MembershipError,
-    PollIntervalChecked,
-    RejoinRequested,
-    Revoke,
-    SendCommit,
-    SendJoin,
-    SendLeave,
-    SendSync,
-    SubscriptionChanged,
-    SyncFailed,
-    common_protocol,
-    in_log,
-)
+from kafka_assignors.rebalance import Settings, events
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError
 from kafka_assignors.rebalance.member import OutOfOrderError
 from kafka_assignors.strategies import CooperativeSticky, Range
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
@@ -48,26 +16,26 @@ class TestJoining:
         driver = Driver()
         first = driver.join()
         assert (first.membership, first.owned) == (NO_MEMBERSHIP, frozenset())
-        assert driver.tell(JoinFailed(first.attempt, MembershipError.OTHER, given_id="a")) == ()
+        assert driver.tell(events.JoinFailed(first.attempt, MembershipError.OTHER, given_id="a")) == ()
         assert driver.join().membership == Membership("a", -1)
 
     def test_the_first_assignment_is_installed_and_announced(self) -> None:
         driver = Driver()
         driver.joined(1)
-        assert driver.assigned(0, 1) == (Install(orders(0, 1)), Announce(orders(0, 1)))
+        assert driver.assigned(0, 1) == (events.Install(orders(0, 1)), events.Announce(orders(0, 1)))
 
     def test_nothing_added_is_announced_too(self) -> None:
         driver = Driver().owning(0)
-        driver.tell(RejoinRequested("partitions were added"))
+        driver.tell(events.RejoinRequested("partitions were added"))
         driver.joined(2)
-        assert driver.assigned(0) == (Install(orders(0)), Announce(frozenset()))
+        assert driver.assigned(0) == (events.Install(orders(0)), events.Announce(frozenset()))
 
     def test_partitions_are_not_delivered_before_the_listener_has_returned(self) -> None:
         driver = Driver()
         driver.joined(1)
         driver.assigned(0)
         assert not driver.member.may_deliver(("orders", 0), driver.now)
-        driver.tell(ListenerReturned())
+        driver.tell(events.ListenerReturned())
         assert driver.member.may_deliver(("orders", 0), driver.now)
 
     def test_delivery_goes_on_through_a_join(self) -> None:
@@ -80,17 +48,17 @@ class TestJoining:
         old = driver.rejoin()
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         new = driver.join()
-        assert driver.tell(Joined(old.attempt, Membership("a", 2))) == ()
-        assert driver.tell(JoinFailed(old.attempt, MembershipError.OTHER, given_id="a")) == ()
+        assert driver.tell(events.Joined(old.attempt, Membership("a", 2))) == ()
+        assert driver.tell(events.JoinFailed(old.attempt, MembershipError.OTHER, given_id="a")) == ()
         assert not driver.member.must_join
         membership = Membership("b", 3)
-        assert driver.tell(Joined(new.attempt, membership)) == (SendSync(membership),)
+        assert driver.tell(events.Joined(new.attempt, membership)) == (events.SendSync(membership),)
 
     def test_a_subscription_changed_back_before_the_join_asks_for_none(self) -> None:
         driver = Driver().owning(0)
-        driver.tell(SubscriptionChanged(frozenset({"payments"})))
+        driver.tell(events.SubscriptionChanged(frozenset({"payments"})))
         assert driver.member.must_join
-        driver.tell(SubscriptionChanged(frozenset({"orders"})))
+        driver.tell(events.SubscriptionChanged(frozenset({"orders"})))
         assert not driver.member.must_join
 
 
@@ -98,19 +66,24 @@ class TestRevoking:
     def revoking(self) -> Driver:
         driver = Driver().owning(0, 1)
         driver.rejoined(2)
-        assert driver.assigned(0, 2) == (Revoke(orders(1)),)
+        assert driver.assigned(0, 2) == (events.Revoke(orders(1)),)
         return driver
 
     def test_revocation_comes_before_the_new_assignment(self) -> None:
         driver = self.revoking()
         assert driver.member.owned == orders(0, 1)
-        assert driver.tell(ListenerReturned()) == (Install(orders(0, 2)), Announce(orders(2)))
+        assert driver.tell(events.ListenerReturned()) == (
+            events.Install(orders(0, 2)),
+            events.Announce(orders(2)),
+        )
 
     def test_revoked_partitions_are_delivered_no_more_but_can_be_committed(self) -> None:
         driver = self.revoking()
         assert driver.member.deliverable == orders(0)
-        driver.tell(CommitRequested(orders(1)))
-        assert driver.tell(CommitsCanBeSent(orders(1))) == (SendCommit(Membership("a", 2), orders(1)),)
+        driver.tell(events.CommitRequested(orders(1)))
+        assert driver.tell(events.CommitsCanBeSent(orders(1))) == (
+            events.SendCommit(Membership("a", 2), orders(1)),
+        )
 
 
 class TestCallsThatWait:
@@ -121,14 +94,14 @@ class TestCallsThatWait:
         driver = Driver().owning(0, 1, 2, 3)
         driver.rejoined(2)
         driver.calls_at_once = False
-        assert driver.assigned(0, 1) == (CallDue(orders(2, 3)),)
+        assert driver.assigned(0, 1) == (events.CallDue(orders(2, 3)),)
         return driver
 
     def test_the_call_is_handed_out_when_it_begins(self) -> None:
         driver = self.due()
         assert driver.member.deliverable == orders(0, 1)
         assert driver.member.being_revoked == frozenset()
-        assert driver.tell(AboutToCall()) == (Revoke(orders(2, 3)),)
+        assert driver.tell(events.AboutToCall()) == (events.Revoke(orders(2, 3)),)
         assert driver.member.being_revoked == orders(2, 3)
         assert not driver.member.may_call(driver.now)
 
@@ -138,22 +111,22 @@ class TestCallsThatWait:
         driver.calls_at_once = False
         driver.assigned(0, 1)
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
-        assert driver.tell(AboutToCall()) == (Install(orders(0)), Lose(orders(0)))
-        assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
+        assert driver.tell(events.AboutToCall()) == (events.Install(orders(0)), events.Lose(orders(0)))
+        assert driver.tell(events.ListenerReturned()) == (events.Install(frozenset()),)
 
     def test_a_consumer_that_closes_waits_for_no_word(self) -> None:
         driver = self.due()
         driver.now += 46
-        driver.tell(CloseRequested())
-        assert driver.tell(AboutToCall()) == (Revoke(orders(2, 3)),)
+        driver.tell(events.CloseRequested())
+        assert driver.tell(events.AboutToCall()) == (events.Revoke(orders(2, 3)),)
 
     def test_a_call_that_cannot_begin_is_an_error(self) -> None:
         driver = self.due()
         with pytest.raises(OutOfOrderError, match="running"):
-            driver.tell(ListenerReturned())
-        driver.tell(AboutToCall())
+            driver.tell(events.ListenerReturned())
+        driver.tell(events.AboutToCall())
         with pytest.raises(OutOfOrderError, match="can begin"):
-            driver.tell(AboutToCall())
+            driver.tell(events.AboutToCall())
 
 
 class TestLoss:
@@ -167,36 +140,38 @@ class TestLoss:
         driver = Driver().owning(0)
         assert driver.heartbeat(answer) == ()
         assert driver.member.deliverable == frozenset()
-        assert driver.tell(AboutToJoin(COOPERATIVE)) == (Lose(orders(0)),)
-        _, request = driver.tell(ListenerReturned())
-        assert isinstance(request, SendJoin)
+        assert driver.tell(events.AboutToJoin(COOPERATIVE)) == (events.Lose(orders(0)),)
+        _, request = driver.tell(events.ListenerReturned())
+        assert isinstance(request, events.SendJoin)
         assert (request.membership, request.owned) == (Membership(member_id, -1), frozenset())
 
     def test_a_generation_refused_during_a_join_is_no_loss_if_the_join_succeeds(self) -> None:
         driver = Driver().owning(0)
         request = driver.rejoin()
         driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
-        driver.tell(Joined(request.attempt, Membership("a", 2)))
-        assert driver.assigned(0) == (Install(orders(0)), Announce(frozenset()))
+        driver.tell(events.Joined(request.attempt, Membership("a", 2)))
+        assert driver.assigned(0) == (events.Install(orders(0)), events.Announce(frozenset()))
 
     def test_a_generation_refused_during_a_join_is_a_loss_if_the_join_fails(self) -> None:
         driver = Driver().owning(0)
         request = driver.rejoin()
         driver.heartbeat(MembershipError.ILLEGAL_GENERATION)
-        driver.tell(JoinFailed(request.attempt, MembershipError.OTHER))
+        driver.tell(events.JoinFailed(request.attempt, MembershipError.OTHER))
         assert not driver.member.in_group
 
     def test_a_heartbeat_error_of_an_earlier_generation_is_ignored(self) -> None:
         driver = Driver().owning(0, generation=2)
-        driver.tell(HeartbeatAnswered(Membership("a", 1), MembershipError.UNKNOWN_MEMBER_ID, driver.now))
+        driver.tell(
+            events.HeartbeatAnswered(Membership("a", 1), MembershipError.UNKNOWN_MEMBER_ID, driver.now)
+        )
         assert driver.member.in_group
 
     def test_a_fenced_member_fails_for_good(self) -> None:
         driver = Driver().owning(0)
         (fail,) = driver.heartbeat(MembershipError.FENCED_INSTANCE_ID)
-        assert isinstance(fail, Fail)
+        assert isinstance(fail, events.Fail)
         assert not driver.member.must_join
-        assert driver.tell(CloseRequested()) == (Lose(orders(0)),)
+        assert driver.tell(events.CloseRequested()) == (events.Lose(orders(0)),)
 
 
 class TestLease:
@@ -222,103 +197,105 @@ class TestLease:
         driver = Driver().owning(0)
         driver.now += 60
         driver.heartbeat(MembershipError.NONE)
-        (join,) = driver.tell(AboutToJoin(COOPERATIVE))
-        assert isinstance(join, SendJoin)
+        (join,) = driver.tell(events.AboutToJoin(COOPERATIVE))
+        assert isinstance(join, events.SendJoin)
         assert join.owned == orders(0)
-        driver.tell(Joined(join.attempt, Membership("a", 2)))
+        driver.tell(events.Joined(join.attempt, Membership("a", 2)))
         driver.heartbeat(MembershipError.NONE)
         assert not driver.member.must_join
-        driver.tell(Assigned(Membership("a", 2), orders(0), driver.now))
+        driver.tell(events.Assigned(Membership("a", 2), orders(0), driver.now))
         assert driver.member.may_deliver(("orders", 0), driver.now)
 
 
 class TestPollInterval:
     def test_exceeding_it_leaves_the_group_and_loses_the_partitions(self) -> None:
         driver = Driver().owning(0)
-        (leave,) = driver.tell(PollIntervalChecked(polled_at=driver.now - 301))
-        assert leave == SendLeave("a", "max.poll.interval.ms was exceeded")
+        (leave,) = driver.tell(events.PollIntervalChecked(polled_at=driver.now - 301))
+        assert leave == events.SendLeave("a", "max.poll.interval.ms was exceeded")
         assert driver.member.deliverable == frozenset()
 
     def test_a_user_who_polls_in_time_notices_nothing(self) -> None:
         driver = Driver().owning(0)
         before = driver.member
-        assert driver.tell(PollIntervalChecked(polled_at=driver.now - 300)) == ()
+        assert driver.tell(events.PollIntervalChecked(polled_at=driver.now - 300)) == ()
         assert driver.member == before
 
 
 class TestClose:
     def test_closing_revokes_and_leaves(self) -> None:
         driver = Driver().owning(0)
-        assert driver.tell(CloseRequested()) == (Revoke(orders(0)),)
-        install, leave = driver.tell(ListenerReturned())
-        assert install == Install(frozenset())
-        assert leave == SendLeave("a", "the consumer is being closed")
+        assert driver.tell(events.CloseRequested()) == (events.Revoke(orders(0)),)
+        install, leave = driver.tell(events.ListenerReturned())
+        assert install == events.Install(frozenset())
+        assert leave == events.SendLeave("a", "the consumer is being closed")
 
     def test_a_static_member_stays_in_the_group(self) -> None:
         driver = Driver(Settings(45, 300, 300, static=True)).owning(0)
-        driver.tell(CloseRequested())
-        assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
+        driver.tell(events.CloseRequested())
+        assert driver.tell(events.ListenerReturned()) == (events.Install(frozenset()),)
 
     def test_a_join_that_is_under_way_goes_on_for_what_is_committed_meanwhile(self) -> None:
         driver = Driver().owning(0)
         request = driver.rejoin()
-        assert driver.tell(CloseRequested()) == (Revoke(orders(0)),)
+        assert driver.tell(events.CloseRequested()) == (events.Revoke(orders(0)),)
         old, new = driver.member.membership, Membership("a", 2)
-        driver.tell(CommitRequested(orders(0)))
-        assert driver.tell(CommitsCanBeSent(orders(0))) == (SendCommit(old, orders(0)),)
-        assert driver.tell(Joined(request.attempt, new)) == (SendSync(new),)
-        driver.tell(CommitAnswered(old, MembershipError.ILLEGAL_GENERATION, orders(0)))
+        driver.tell(events.CommitRequested(orders(0)))
+        assert driver.tell(events.CommitsCanBeSent(orders(0))) == (events.SendCommit(old, orders(0)),)
+        assert driver.tell(events.Joined(request.attempt, new)) == (events.SendSync(new),)
+        driver.tell(events.CommitAnswered(old, MembershipError.ILLEGAL_GENERATION, orders(0)))
         assert not driver.member.can_commit
         driver.assigned(0, 1)
-        assert driver.tell(CommitsCanBeSent(orders(0))) == (SendCommit(new, orders(0)),)
-        driver.tell(CommitAnswered(new, MembershipError.NONE))
-        assert driver.tell(ListenerReturned()) == (
-            Install(frozenset()),
-            SendLeave("a", "the consumer is being closed"),
+        assert driver.tell(events.CommitsCanBeSent(orders(0))) == (events.SendCommit(new, orders(0)),)
+        driver.tell(events.CommitAnswered(new, MembershipError.NONE))
+        assert driver.tell(events.ListenerReturned()) == (
+            events.Install(frozenset()),
+            events.SendLeave("a", "the consumer is being closed"),
         )
         assert not driver.member.deliverable
 
     def test_closing_leaves_by_a_member_id_that_is_given_while_partitions_are_revoked(self) -> None:
         driver = Driver().owning(0)
         request = driver.rejoin()
-        driver.tell(CloseRequested())
-        assert driver.tell(JoinFailed(request.attempt, MembershipError.OTHER, given_id="b")) == ()
-        assert driver.tell(ListenerReturned())[-1] == SendLeave("b", "the consumer is being closed")
+        driver.tell(events.CloseRequested())
+        assert driver.tell(events.JoinFailed(request.attempt, MembershipError.OTHER, given_id="b")) == ()
+        assert driver.tell(events.ListenerReturned())[-1] == events.SendLeave(
+            "b", "the consumer is being closed"
+        )
 
     def test_a_membership_lost_while_everything_is_revoked_loses_the_commits(self) -> None:
         driver = Driver().owning(0)
         membership = driver.rejoined(2)
-        driver.tell(CloseRequested())
-        assert driver.tell(CommitRequested(orders(0))) == ()
-        (refused,) = driver.tell(SyncFailed(membership, MembershipError.UNKNOWN_MEMBER_ID))
-        assert isinstance(refused, CommitRefused)
-        assert driver.tell(ListenerReturned()) == (Install(frozenset()),)
+        driver.tell(events.CloseRequested())
+        assert driver.tell(events.CommitRequested(orders(0))) == ()
+        (refused,) = driver.tell(events.SyncFailed(membership, MembershipError.UNKNOWN_MEMBER_ID))
+        assert isinstance(refused, events.CommitRefused)
+        assert driver.tell(events.ListenerReturned()) == (events.Install(frozenset()),)
 
     def test_a_member_that_unsubscribes_during_a_join_commits_as_well(self) -> None:
         driver = Driver().owning(0)
         membership = driver.rejoined(2)
-        assert driver.tell(SubscriptionChanged(frozenset())) == (Revoke(orders(0)),)
-        assert driver.tell(CommitRequested(orders(0))) == ()
+        assert driver.tell(events.SubscriptionChanged(frozenset())) == (events.Revoke(orders(0)),)
+        assert driver.tell(events.CommitRequested(orders(0))) == ()
         driver.assigned(0)
-        assert driver.tell(CommitsCanBeSent(orders(0))) == (SendCommit(membership, orders(0)),)
+        assert driver.tell(events.CommitsCanBeSent(orders(0))) == (events.SendCommit(membership, orders(0)),)
 
     def test_unsubscribing_leaves_and_a_new_subscription_joins_again(self) -> None:
         driver = Driver().owning(0)
-        assert driver.tell(SubscriptionChanged(frozenset())) == (Revoke(orders(0)),)
-        assert driver.tell(ListenerReturned())[-1] == SendLeave("a", "the user unsubscribed")
+        assert driver.tell(events.SubscriptionChanged(frozenset())) == (events.Revoke(orders(0)),)
+        assert driver.tell(events.ListenerReturned())[-1] == events.SendLeave("a", "the user unsubscribed")
         assert not driver.member.must_join
-        driver.tell(SubscriptionChanged(frozenset({"orders"})))
+        driver.tell(events.SubscriptionChanged(frozenset({"orders"})))
         assert driver.join().membership == NO_MEMBERSHIP
 
 
 class TestMisuse:
     def test_joining_without_need(self) -> None:
         with pytest.raises(OutOfOrderError, match="AboutToJoin"):
-            Driver().owning(0).tell(AboutToJoin(COOPERATIVE))
+            Driver().owning(0).tell(events.AboutToJoin(COOPERATIVE))
 
     def test_a_listener_that_was_not_called(self) -> None:
         with pytest.raises(OutOfOrderError, match="no call of the listener"):
-            Driver().owning(0).tell(ListenerReturned())
+            Driver().owning(0).tell(events.ListenerReturned())
 
     def test_an_assignment_twice(self) -> None:
         with pytest.raises(OutOfOrderError, match="was not asked for"):
@@ -326,18 +303,18 @@ class TestMisuse:
 
     def test_closing_twice(self) -> None:
         driver = Driver()
-        driver.tell(CloseRequested())
+        driver.tell(events.CloseRequested())
         with pytest.raises(OutOfOrderError, match="second time"):
-            driver.tell(CloseRequested())
+            driver.tell(events.CloseRequested())
 
     def test_an_answer_to_a_commit_that_was_not_sent(self) -> None:
         with pytest.raises(OutOfOrderError, match="no commit was sent"):
-            Driver().owning(0).tell(CommitAnswered(Membership("a", 1), MembershipError.NONE))
+            Driver().owning(0).tell(events.CommitAnswered(Membership("a", 1), MembershipError.NONE))
 
 
 def test_an_eager_strategy_makes_the_member_eager() -> None:
-    assert common_protocol([CooperativeSticky()]) is COOPERATIVE
-    assert common_protocol([CooperativeSticky(), Range()]) is EAGER
+    assert events.common_protocol([CooperativeSticky()]) is COOPERATIVE
+    assert events.common_protocol([CooperativeSticky(), Range()]) is EAGER
 
 
 class TestAnAssignmentThatDoesNotFit:
@@ -345,16 +322,16 @@ class TestAnAssignmentThatDoesNotFit:
 
     def misfit(self, driver: Driver, generation: int, *partitions: int) -> None:
         membership = driver.joined(generation)
-        driver.tell(Assigned(membership, orders(*partitions), driver.now, fits=False))
+        driver.tell(events.Assigned(membership, orders(*partitions), driver.now, fits=False))
         while driver.member.call is not None:
-            driver.tell(ListenerReturned())
+            driver.tell(events.ListenerReturned())
 
     def pause(self, driver: Driver) -> float:
         """The seconds until the member joins again."""
         since = driver.now
         while not driver.member.must_join:
             driver.now += 0.5
-            driver.tell(PollIntervalChecked(polled_at=driver.now))
+            driver.tell(events.PollIntervalChecked(polled_at=driver.now))
         return driver.now - since
 
     def test_partitions_that_fit_are_installed(self) -> None:
@@ -379,27 +356,27 @@ class TestAnAssignmentThatDoesNotFit:
         self.pause(driver)
         driver.owning(0, generation=3)
         driver.now += 1000
-        driver.tell(PollIntervalChecked(polled_at=driver.now))
+        driver.tell(events.PollIntervalChecked(polled_at=driver.now))
         assert not driver.member.must_join
-        driver.tell(RejoinRequested("a test"))
+        driver.tell(events.RejoinRequested("a test"))
         self.misfit(driver, 4, 0)
         assert self.pause(driver) == 1
 
     def test_a_join_for_another_reason_is_not_followed_by_one_more(self) -> None:
         driver = Driver()
         self.misfit(driver, 1, 0)
-        driver.tell(RejoinRequested("a test"))
+        driver.tell(events.RejoinRequested("a test"))
         driver.owning(0, generation=2)
         driver.now += 10
-        driver.tell(PollIntervalChecked(polled_at=driver.now))
+        driver.tell(events.PollIntervalChecked(polled_at=driver.now))
         assert not driver.member.must_join
 
     def test_a_member_that_is_being_closed_does_not_join_again(self) -> None:
         driver = Driver()
         self.misfit(driver, 1, 0)
-        driver.tell(CloseRequested())
+        driver.tell(events.CloseRequested())
         driver.now += 10
-        driver.tell(PollIntervalChecked(polled_at=driver.now))
+        driver.tell(events.PollIntervalChecked(polled_at=driver.now))
         assert not driver.member.join.reason
 
 
@@ -415,9 +392,13 @@ class TestLog:
         ],
     )
     def test_partitions_are_short_in_one_line(self, partitions: list[tuple[str, int]], text: str) -> None:
-        assert in_log(Announce(frozenset()), frozenset(partitions)) == f"added: {text}"
+        assert events.in_log(events.Announce(frozenset()), frozenset(partitions)) == f"added: {text}"
 
     def test_each_call_of_the_listener_has_its_word(self) -> None:
         nothing: frozenset[tuple[str, int]] = frozenset()
-        calls = [Announce(nothing), Revoke(nothing), Lose(nothing)]
-        assert [in_log(call, nothing) for call in calls] == ["added: none", "revoked: none", "lost: none"]
+        calls = [events.Announce(nothing), events.Revoke(nothing), events.Lose(nothing)]
+        assert [events.in_log(call, nothing) for call in calls] == [
+            "added: none",
+            "revoked: none",
+            "lost: none",
+        ]

@@ -12,29 +12,9 @@ from typing import Any, ParamSpec
 
 import pytest
 
-from kafka_assignors.rebalance import MemberState
+from kafka_assignors.rebalance import MemberState, events
 from kafka_assignors.rebalance.error_codes import commit_error, membership_error, read_commit_response
-from kafka_assignors.rebalance.events import (
-    AboutToJoin,
-    Action,
-    CommitAnswered,
-    CommitRefused,
-    CommitRequested,
-    CommitsCanBeSent,
-    Event,
-    Install,
-    Joined,
-    ListenerReturned,
-    Lose,
-    Membership,
-    MembershipError,
-    Partition,
-    Partitions,
-    RejoinRequested,
-    Revoke,
-    SendCommit,
-    TopicsRecreated,
-)
+from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partition, Partitions
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
@@ -49,51 +29,51 @@ class TestCommits:
     def committing(self, *owned: int) -> Driver:
         """A commit of all owned partitions was sent in generation 1."""
         driver = Driver().owning(*owned)
-        assert driver.tell(CommitRequested(orders(*owned))) == ()
-        assert self.sent(driver) == SendCommit(A1, orders(*owned))
+        assert driver.tell(events.CommitRequested(orders(*owned))) == ()
+        assert self.sent(driver) == events.SendCommit(A1, orders(*owned))
         return driver
 
     def sent(self, driver: Driver, *fitting: int) -> Action:
-        (action,) = driver.tell(CommitsCanBeSent(orders(*(fitting or range(9)))))
+        (action,) = driver.tell(events.CommitsCanBeSent(orders(*(fitting or range(9)))))
         return action
 
     def test_a_commit_requested_during_the_sync_waits_for_its_end(self) -> None:
         driver = Driver().owning(0)
         driver.rejoined(2)
-        driver.tell(CommitRequested(orders(0)))
+        driver.tell(events.CommitRequested(orders(0)))
         assert not driver.member.can_commit
         driver.assigned(0)
-        assert self.sent(driver) == SendCommit(A2, orders(0))
+        assert self.sent(driver) == events.SendCommit(A2, orders(0))
 
     def test_a_commit_refused_during_a_join_waits_for_the_end_of_the_join(self) -> None:
         driver = self.committing(0)
         driver.rejoin()
-        driver.tell(CommitAnswered(A1, MembershipError.ILLEGAL_GENERATION, orders(0)))
+        driver.tell(events.CommitAnswered(A1, MembershipError.ILLEGAL_GENERATION, orders(0)))
         assert not driver.member.can_commit
 
     def test_a_commit_that_met_a_rebalance_waits_for_the_next_sync(self) -> None:
         driver = self.committing(0)
-        driver.tell(CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
+        driver.tell(events.CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
         assert driver.member.must_join
         assert not driver.member.can_commit
         driver.joined(2)
         driver.assigned(0)
-        assert self.sent(driver) == SendCommit(A2, orders(0))
+        assert self.sent(driver) == events.SendCommit(A2, orders(0))
 
     def test_a_commit_of_the_listener_before_a_join_does_not_wait_for_that_join(self) -> None:
         driver = Driver(protocol=EAGER).owning(0)
         driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        assert driver.tell(AboutToJoin(EAGER)) == (Revoke(orders(0)),)
-        driver.tell(CommitRequested(orders(0)))
+        assert driver.tell(events.AboutToJoin(EAGER)) == (events.Revoke(orders(0)),)
+        driver.tell(events.CommitRequested(orders(0)))
         self.sent(driver)
-        driver.tell(CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
-        assert self.sent(driver) == SendCommit(A1, orders(0))
+        driver.tell(events.CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
+        assert self.sent(driver) == events.SendCommit(A1, orders(0))
 
     def test_a_commit_of_a_recreated_topic_is_refused(self) -> None:
         driver = Driver().owning(0, 1)
-        driver.tell(CommitRequested(orders(0, 1)))
-        assert driver.tell(TopicsRecreated(orders(0))) == (CommitRefused(orders(0)),)
-        assert self.sent(driver) == SendCommit(A1, orders(1))
+        driver.tell(events.CommitRequested(orders(0, 1)))
+        assert driver.tell(events.TopicsRecreated(orders(0))) == (events.CommitRefused(orders(0)),)
+        assert self.sent(driver) == events.SendCommit(A1, orders(1))
 
 
 TRANSIENT, FINAL, MEMBERSHIP = (7, 14, 15, 16), (-1, 3, 12, 24, 28, 29, 30, 35, 97), (22, 25, 27, 82)
@@ -195,11 +175,11 @@ class Committer:
 
     def do(self, actions: tuple[Action, ...]) -> None:
         for action in actions:
-            if isinstance(action, SendCommit):
+            if isinstance(action, events.SendCommit):
                 self.commits.write(action)
-            elif isinstance(action, CommitRefused):
+            elif isinstance(action, events.CommitRefused):
                 self.commits.refuse(action)
-            elif isinstance(action, Install):
+            elif isinstance(action, events.Install):
                 self.on_install(action.partitions)
         self.commits.look()
 
@@ -345,7 +325,7 @@ class TestCommitsOfASession:
         client.do(client.driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS))
         client.driver.joined(2)
         client.do(client.driver.assigned(0))
-        client.handle(ListenerReturned())
+        client.handle(events.ListenerReturned())
         await client.answers(code)
         assert (client.member.membership.generation, client.member.owned) == (2, orders(0))
         assert client.written == [of(1, 0), of(1, 0)]
@@ -539,20 +519,20 @@ class Chance:
 
     async def rebalance(self) -> None:
         client, driver = self.client, self.client.driver
-        client.handle(RejoinRequested("a test"))
+        client.handle(events.RejoinRequested("a test"))
         if not driver.member.must_join:
             return
-        client.handle(AboutToJoin(COOPERATIVE))
-        if driver.member.call is not None and isinstance(driver.member.call.asked, Lose):
-            client.handle(ListenerReturned())
+        client.handle(events.AboutToJoin(COOPERATIVE))
+        if driver.member.call is not None and isinstance(driver.member.call.asked, events.Lose):
+            client.handle(events.ListenerReturned())
         self.generation += 1
-        client.handle(Joined(driver.member.join.attempt, Membership("a", self.generation)))
+        client.handle(events.Joined(driver.member.join.attempt, Membership("a", self.generation)))
         await settled()
         client.do(driver.assigned(*self.chance.sample(range(3), self.chance.randint(0, 3))))
-        if driver.member.call is not None and isinstance(driver.member.call.asked, Revoke):
+        if driver.member.call is not None and isinstance(driver.member.call.asked, events.Revoke):
             await settled()
-            client.handle(ListenerReturned())
-        client.handle(ListenerReturned())
+            client.handle(events.ListenerReturned())
+        client.handle(events.ListenerReturned())
 
     async def step(self) -> None:
         client = self.client
