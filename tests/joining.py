@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kafka_assignors.assignor import Assignor
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.messages import LastAssignment
-from kafka_assignors.strategy import Strategy
+from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
 
-__all__ = ["subscription_bytes"]
+__all__ = ["Talkative", "subscription_bytes"]
+
+
+@dataclass(frozen=True)
+class Talkative(Strategy):
+    """A strategy with any name, whose members send `data` to the leader."""
+
+    name: str
+    data: bytes = b""
+    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
+
+    def assign(self, group: Group) -> Assignment:
+        return Assignment({member_id: {} for member_id in group.members})
+
+    def member_data(self, member: MemberContext) -> bytes:
+        return self.data
 
 
 def subscription_bytes(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,8 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from compat_tests.support.group_records import RecordWriter, encode_group_metadata, encode_key
-from kafka_assignors.group import Assignment, Group
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.strategy import MemberContext
 from kafka_assignors.wire import (
     ConsumerAssignment,
     ProtocolError,
@@ -53,26 +51,12 @@ from tests.java_group_fields import (
     encode_consumer_group_fields,
     nullable_int32s,
 )
+from tests.joining import Talkative
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """No deadline: a busy machine must not fail a test."""
 
 NAMES = ("sticky", "cooperative-sticky", "range", "of-our-own")
-
-
-@dataclass(frozen=True)
-class Talkative(Strategy):
-    """A strategy whose members send `data`."""
-
-    name: str
-    data: bytes = b""
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-
-    def assign(self, group: Group) -> Assignment:
-        return Assignment({member_id: {} for member_id in group.members})
-
-    def member_data(self, member: MemberContext) -> bytes:
-        return self.data
 
 
 # Values.

@@ -10,7 +10,7 @@ import pytest
 
 from kafka_assignors.announcements import Facts, encode_facts
 from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, InvalidTradeError, traded
-from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Trade
@@ -22,6 +22,7 @@ from kafka_assignors_strategies.rules import (
     RackTrade,
     StandbyLast,
 )
+from tests.exact_comparison import plain
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Score, owners_of, prior_owners, score
@@ -95,10 +96,6 @@ def ring(members: int, missing: int = 1) -> Group:
         for number, rack in enumerate(racks)
     ]
     return Group.of([Topic("orders", members, turning)], owning, 4)
-
-
-def plain(assignment: Assignment) -> dict[str, list[int]]:
-    return {id: list(by_topic["orders"]) for id, by_topic in sorted(assignment.members.items())}
 
 
 class TestWhatItDecides:

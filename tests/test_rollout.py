@@ -18,6 +18,7 @@ from kafka_assignors.strategy import MemberContext
 from kafka_assignors_strategies import Rollout
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules import KeepTogether
+from tests.exact_comparison import plain
 from tests.reduced import reduced_form
 
 COOPERATIVE = RebalanceProtocol.COOPERATIVE
@@ -80,11 +81,6 @@ def moved(group: Group, assignment: Assignment) -> int:
         for id, owned in prior.items()
         for topic, partitions in owned.items()
     )
-
-
-def plain(assignment: Assignment) -> dict[str, dict[str, list[int]]]:
-    """The assignment with each sequence of partitions as a list."""
-    return {id: {topic: list(of[topic]) for topic in of} for id, of in assignment.members.items()}
 
 
 def findings(group: Group) -> str:

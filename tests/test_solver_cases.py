@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from kafka_assignors.criteria import FEWEST_MOVES, MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteria, Scale
-from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
-
-Plain = dict[str, dict[str, list[int]]]
+from tests.exact_comparison import Plain, plain
 
 
 def member(
@@ -24,10 +23,6 @@ def member(
 def assign(topics: Sequence[Topic], *members: Member, criteria: Criteria = MOVES_THEN_RACKS) -> Plain:
     group = Group.of(topics, members)
     return plain(solve(group, group.claims, criteria=criteria))
-
-
-def plain(assignment: Assignment) -> Plain:
-    return {m: {t: list(ps) for t, ps in by_topic.items()} for m, by_topic in assignment.members.items()}
 
 
 def in_racks(name: str, *racks: str) -> Topic:

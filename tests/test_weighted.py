@@ -14,15 +14,16 @@ from kafka_assignors.loads import crowding_bound, weights_of
 from kafka_assignors.quality import measure
 from kafka_assignors.strategies import RebalanceProtocol, load_strategy
 from kafka_assignors_cli.load_report import measure_loads
+from kafka_assignors_replay.history.group_replay import settle
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.makespan.jobs import NO_OWNER, jobs_of
 from tests.weighed_groups import (
+    after,
     events,
     least_makespan,
     life,
     loads,
     pareto_group,
-    settled,
     weighed,
     weighed_groups,
 )
@@ -129,8 +130,9 @@ class TestRest:
     @given(weighed_groups(), THRESHOLDS)
     def test_a_cooperative_group_comes_to_rest_soon(self, group: Group, threshold: float) -> None:
         strategy = Weighted(threshold)
-        group, _ = settled(strategy, group, 4)
-        assert moved(group, assigned(strategy, group)) == 0
+        settled, rounds = settle(strategy, group)
+        assert rounds <= 4
+        assert moved(after(group, settled), strategy.assign(after(group, settled))) == 0
 
 
 class TestWhatMoves:

@@ -1,11 +1,9 @@
 """Whole members: how a leader reads the metadata that a member joins with."""
 
-from dataclasses import dataclass
-
 import pytest
 
-from kafka_assignors.group import Assignment, Group, Member
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.group import Member
+from kafka_assignors.strategy import MemberContext
 from kafka_assignors.wire import (
     ProtocolError,
     Subscription,
@@ -15,29 +13,20 @@ from kafka_assignors.wire import (
     encode_subscription,
     encode_user_data,
 )
+from tests.joining import Talkative
 
 STATEFUL = ["sticky", "cooperative-sticky", "of-our-own"]
 CONTEXT = MemberContext(frozenset({"orders", "audit"}), {"orders": [3, 1], "gone": []}, 7, "pod-0", "r1")
 
 
-@dataclass(frozen=True)
-class Named(Strategy):
-    """A strategy with a name and member data, for the codecs."""
-
-    name: str
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-
-    def assign(self, group: Group) -> Assignment:
-        return Assignment({member_id: {} for member_id in group.members})
-
-    def member_data(self, member: MemberContext) -> bytes:
-        return b"hello"
+def named(name: str) -> Talkative:
+    return Talkative(name, b"hello")
 
 
 @pytest.mark.parametrize("name", STATEFUL)
 def test_a_member_that_holds_its_partitions_arrives_whole(name: str) -> None:
-    data = encode_member(Named(name), CONTEXT, held=True)
-    assert decode_member(Named(name), "m-1", data, "pod-0") == Member(
+    data = encode_member(named(name), CONTEXT, held=True)
+    assert decode_member(named(name), "m-1", data, "pod-0") == Member(
         id="m-1",
         topics=CONTEXT.topics,
         instance_id="pod-0",
@@ -51,20 +40,20 @@ def test_a_member_that_holds_its_partitions_arrives_whole(name: str) -> None:
 
 @pytest.mark.parametrize("name", STATEFUL)
 def test_an_eager_member_never_uses_the_field_for_held_partitions(name: str) -> None:
-    assert decode_subscription(encode_member(Named(name), CONTEXT, held=False)).owned == {}
+    assert decode_subscription(encode_member(named(name), CONTEXT, held=False)).owned == {}
 
 
 @pytest.mark.parametrize("name", STATEFUL)
 def test_a_revoked_claim_needs_no_field_of_a_later_version(name: str) -> None:
     data = encode_subscription(
-        Subscription(0, ("orders",), encode_user_data(Named(name), CONTEXT, held=False))
+        Subscription(0, ("orders",), encode_user_data(named(name), CONTEXT, held=False))
     )
     member = decode_member(name, "m-1", data)
     assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, True)
 
 
 def test_the_topics_are_sent_in_order() -> None:
-    assert decode_subscription(encode_member(Named("range"), CONTEXT, held=False)).topics == (
+    assert decode_subscription(encode_member(named("range"), CONTEXT, held=False)).topics == (
         "audit",
         "orders",
     )
@@ -72,7 +61,7 @@ def test_the_topics_are_sent_in_order() -> None:
 
 def test_held_partitions_win_over_those_in_the_user_data() -> None:
     earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
-    user_data = encode_user_data(Named("sticky"), earlier)
+    user_data = encode_user_data(named("sticky"), earlier)
     data = encode_subscription(Subscription(2, ("orders",), user_data, {"orders": [1]}, 6))
     member = decode_member("sticky", "m-1", data)
     assert (member.owned, member.generation, member.revoked) == ({"orders": (1,)}, 6, False)
@@ -83,7 +72,7 @@ def test_a_revoked_claim_keeps_the_generation_it_came_with() -> None:
     # joins again with the new generation in the field; its user data are from its last assignment.
     earlier = MemberContext(frozenset({"orders"}), {"orders": [5]}, 4)
     data = encode_subscription(
-        Subscription(2, ("orders",), encode_user_data(Named("sticky"), earlier), {}, 6)
+        Subscription(2, ("orders",), encode_user_data(named("sticky"), earlier), {}, 6)
     )
     member = decode_member("sticky", "m-1", data)
     assert (member.owned, member.generation, member.revoked) == ({"orders": (5,)}, 4, True)
@@ -102,7 +91,7 @@ def test_an_owned_topic_without_partitions_is_no_claim() -> None:
 
 
 def test_a_subscription_cut_anywhere_names_the_member() -> None:
-    data = encode_member(Named("cooperative-sticky"), CONTEXT, held=True)
+    data = encode_member(named("cooperative-sticky"), CONTEXT, held=True)
     whole = decode_subscription(data)
     end_of_user_data = len(encode_subscription(Subscription(0, whole.topics, whole.user_data)))
     for length in set(range(len(data))) - {end_of_user_data}:
@@ -112,7 +101,7 @@ def test_a_subscription_cut_anywhere_names_the_member() -> None:
 
 
 def test_an_error_in_the_user_data_counts_bytes_from_the_start_of_the_subscription() -> None:
-    data = encode_member(Named("of-our-own"), CONTEXT, held=False)
+    data = encode_member(named("of-our-own"), CONTEXT, held=False)
     at = data.index(b"\xfeKAM") + 4
     with pytest.raises(ProtocolError) as error:
         decode_member("of-our-own", "m-1", data[:at] + b"\0\0" + data[at + 2 :])

@@ -1,12 +1,11 @@
 """User data that Java and other clients write under the shared names, and our member data after it."""
 
 import struct
-from dataclasses import dataclass
 
 import pytest
 
-from kafka_assignors.group import Assignment, Group, Member
-from kafka_assignors.strategy import MemberContext, RebalanceProtocol, Strategy
+from kafka_assignors.group import Member
+from kafka_assignors.strategy import MemberContext
 from kafka_assignors.wire import (
     ProtocolError,
     Subscription,
@@ -14,30 +13,10 @@ from kafka_assignors.wire import (
     encode_subscription,
     encode_user_data,
 )
+from tests.joining import Talkative
 
 EVERY_NAME = ["sticky", "cooperative-sticky", "range", "roundrobin", "of-our-own"]
 ORDERS = frozenset({"orders"})
-
-
-@dataclass(frozen=True)
-class Named(Strategy):
-    """A strategy with a name, for the codecs."""
-
-    name: str
-    protocols: tuple[RebalanceProtocol, ...] = (RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER)
-
-    def assign(self, group: Group) -> Assignment:
-        return Assignment({member_id: {} for member_id in group.members})
-
-
-@dataclass(frozen=True)
-class Talkative(Named):
-    """A strategy that also sends member data to the leader."""
-
-    data: object = b"capacity=3"
-
-    def member_data(self, member: MemberContext) -> bytes:
-        return self.data  # type: ignore[return-value]
 
 
 def topic(name: bytes, *partitions: int) -> bytes:
@@ -57,12 +36,12 @@ CONTEXT = MemberContext(ORDERS, {"orders": [3, 1], "audit": [0], "gone": []}, 7)
 
 @pytest.mark.parametrize("name", ["range", "roundrobin"])
 def test_strategies_without_memory_write_nothing_as_java(name: str) -> None:
-    assert encode_user_data(Named(name), CONTEXT) == b""
+    assert encode_user_data(Talkative(name), CONTEXT) == b""
 
 
 @pytest.mark.parametrize("name", ["sticky", "of-our-own"])
 def test_a_newcomer_has_nothing_to_say(name: str) -> None:
-    assert encode_user_data(Named(name), MemberContext(ORDERS)) == b""
+    assert encode_user_data(Talkative(name), MemberContext(ORDERS)) == b""
 
 
 def test_sticky_of_version_0_has_no_generation() -> None:
@@ -106,12 +85,12 @@ def test_user_data_of_another_making_are_passed_over(name: str, user_data: bytes
 
 @pytest.mark.parametrize("name", EVERY_NAME)
 def test_member_data_reaches_the_leader_under_every_strategy_name(name: str) -> None:
-    member = eager_member(name, encode_user_data(Talkative(name), CONTEXT))
+    member = eager_member(name, encode_user_data(Talkative(name, b"capacity=3"), CONTEXT))
     assert member.data == b"capacity=3"
 
 
 def test_member_data_follow_java_and_are_laid_out_as_documented() -> None:
-    user_data = encode_user_data(Talkative("cooperative-sticky"), CONTEXT)
+    user_data = encode_user_data(Talkative("cooperative-sticky", b"capacity=3"), CONTEXT)
     claim = int32(7) + int32(2) + topic(b"audit", 0) + topic(b"orders", 1, 3)
     body = claim + int32(10) + b"capacity=3"
     assert user_data == int32(7) + b"\xfeKAM" + b"\x00\x01" + int32(len(body)) + body
@@ -121,7 +100,9 @@ def test_member_data_follow_java_and_are_laid_out_as_documented() -> None:
 def test_the_same_claim_is_the_same_bytes(name: str) -> None:
     one = MemberContext(ORDERS, {"orders": [3, 1], "audit": [0]}, 7)
     other = MemberContext(ORDERS, {"audit": range(1), "orders": (1, 3), "empty": ()}, 7)
-    assert encode_user_data(Talkative(name), one) == encode_user_data(Talkative(name), other)
+    assert encode_user_data(Talkative(name, b"capacity=3"), one) == encode_user_data(
+        Talkative(name, b"capacity=3"), other
+    )
 
 
 @pytest.mark.parametrize("name", EVERY_NAME)
@@ -136,12 +117,12 @@ def test_64_kib_of_member_data_are_allowed_and_no_more(name: str) -> None:
 @pytest.mark.parametrize("answer", [None, "text", 3, bytearray(b"x")])
 def test_member_data_that_are_not_bytes_are_refused(answer: object) -> None:
     with pytest.raises(ProtocolError, match=f"is {type(answer).__name__}, not bytes"):
-        encode_user_data(Talkative("of-our-own", data=answer), CONTEXT)
+        encode_user_data(Talkative("of-our-own", answer), CONTEXT)
 
 
 @pytest.mark.parametrize("name", EVERY_NAME)
 def test_member_data_that_break_off_are_an_error(name: str) -> None:
-    whole = encode_user_data(Talkative(name), CONTEXT)
+    whole = encode_user_data(Talkative(name, b"capacity=3"), CONTEXT)
     magic = whole.index(b"\xfeKAM")
     for length in range(magic + 4, len(whole)):
         with pytest.raises(ProtocolError) as error:

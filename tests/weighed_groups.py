@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hypothesis import strategies as st
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.leader import lead
 from kafka_assignors.loads import weights_of
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import RebalanceProtocol, Sticky, Strategy
+from kafka_assignors.strategies import Sticky, Strategy
 from kafka_assignors_cli.load_report import measure_loads
 from kafka_assignors_strategies import Weighted
+from tests.exact_comparison import owning
 
 __all__ = [
     "after",
@@ -22,7 +22,6 @@ __all__ = [
     "life",
     "loads",
     "pareto_group",
-    "settled",
     "weighed",
     "weighed_groups",
 ]
@@ -55,24 +54,7 @@ def weighed(
 
 def after(group: Group, assignment: Assignment) -> Group:
     """The same group when the members own their assignments."""
-    return Group.of(
-        group.topics.values(),
-        [
-            Member(m.id, m.topics, owned=assignment.members[m.id], generation=GENERATION - 1)
-            for m in group.members.values()
-        ],
-        GENERATION,
-    )
-
-
-def settled(strategy: Strategy, group: Group, most_rounds: int) -> tuple[Group, int]:
-    """The group when no member has to revoke any more (KIP-429), and the number of rounds until then."""
-    for rounds in range(1, most_rounds + 1):
-        led = lead(strategy, group, RebalanceProtocol.COOPERATIVE)
-        group = after(group, led.assignment)
-        if not led.withheld:
-            return group, rounds
-    raise AssertionError(f"members still revoke after {most_rounds} rounds")
+    return owning(group, assignment, GENERATION - 1)
 
 
 def loads(group: Group, assignment: Assignment) -> dict[str, int]:
