@@ -14,7 +14,7 @@ from compat_tests.frameworks.framework_scenarios import FrameworkScenarios
 from compat_tests.support.group_of_members import GroupOfMembers
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.kafka_cluster import Kafka
-from examples.aiokafka.in_faststream import use
+from examples.aiokafka.in_faststream import drain, use
 from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, CooperativeStickyAssignor
 
 PROGRAM = "compat_tests.frameworks.faststream_member"
@@ -80,6 +80,41 @@ def test_a_member_that_keeps_its_partitions_is_not_warned_of_having_none(
 
     asyncio.run(play())
     assert ("revoked", 1) in heard.calls
+
+
+class Restores(Heard):
+    async def on_partitions_warming(self, partitions: set[Any]) -> None:
+        self.calls.append(("warming", len(partitions)))
+
+
+def test_partitions_are_warm_when_they_move_and_when_the_application_stops(kafka: Kafka) -> None:
+    kafka.create_topic("faststream-warm", 2)
+    kept, came = Restores(), Restores()
+
+    async def play() -> None:
+        async with asyncio.timeout(HANG_S):  # type: ignore[attr-defined]  # Python 3.11
+            keeps, comes = (use(KafkaBroker(kafka.bootstrap)) for _ in range(2))
+            first = keeps.subscriber("faststream-warm", group_id="warm", listener=kept, **QUICK)
+            second = comes.subscriber("faststream-warm", group_id="warm", listener=came, **QUICK)
+            for subscriber in (first, second):
+                subscriber(ignore)
+            await keeps.start()
+            while not first.consumer.assignment():
+                await asyncio.sleep(0.05)
+            await comes.start()
+            while len(second.consumer.assignment()) != 1:
+                await asyncio.sleep(0.05)
+            assert await drain(keeps, timeout_ms=HANG_S * 1000)
+            assert not first.consumer.assignment()
+            while len(second.consumer.assignment()) != 2:
+                await asyncio.sleep(0.05)
+            await keeps.stop()
+            await comes.stop()
+
+    asyncio.run(play())
+    told = [call for call in came.calls if call[1] and call[0] != "revoked"]
+    assert told == [("warming", 1), ("assigned", 1)] * 2
+    assert ("warming", 1) not in kept.calls
 
 
 QUICK: dict[str, Any] = {"heartbeat_interval_ms": 300, "session_timeout_ms": 30_000}

@@ -5,6 +5,13 @@
 Each subscriber with a `group_id` then runs a `CooperativeAIOKafkaConsumer`. FastStream has no argument for
 the class of its consumers, so `use` replaces the factory that the broker makes when it connects, which is
 `broker.config.broker_config.builder` in FastStream 0.7.
+
+The listener of a subscriber may have `on_partitions_warming` (docs/stateful.md). FastStream stops the broker
+after its hooks on shutdown, so that other members can restore the partitions of this one before it leaves:
+
+    @app.on_shutdown
+    async def hand_over() -> None:
+        await drain(broker, timeout_ms=60_000)
 """
 
 # pyright: reportMissingImports=false
@@ -12,6 +19,7 @@ the class of its consumers, so `use` replaces the factory that the broker makes 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -25,7 +33,7 @@ from kafka_assignors_aiokafka import CooperativeAIOKafkaConsumer, StrategyAssign
 if TYPE_CHECKING:
     from faststream.kafka import KafkaBroker
 
-__all__ = ["use"]
+__all__ = ["drain", "use"]
 
 _DEFAULT = (RoundRobinPartitionAssignor,)
 """FastStream's default, for a subscriber that names no strategies."""
@@ -51,6 +59,16 @@ def use(
 
     config.connect = connect
     return broker
+
+
+async def drain(broker: KafkaBroker, *, timeout_ms: float | None = None) -> bool:
+    """Let other members take over what the subscribers have; False if some of them have something left.
+
+    See `CooperativeAIOKafkaConsumer.drain`. Records go on meanwhile. Call it before the broker stops.
+    """
+    consumers = {id(each.consumer): each.consumer for each in broker.subscribers if hasattr(each, "consumer")}
+    cooperative = [each for each in consumers.values() if isinstance(each, CooperativeAIOKafkaConsumer)]
+    return all(await asyncio.gather(*(each.drain(timeout_ms=timeout_ms) for each in cooperative)))
 
 
 def _consumer(
@@ -89,6 +107,9 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka ha
         self._consumer = consumer
         self._logging = getattr(listener, "logging_listener", listener)
         self._users = getattr(listener, "listener", None)
+        for name in ("on_partitions_warming", "on_warming_cancelled"):
+            if hasattr(self._users, name):
+                setattr(self, name, getattr(self._users, name))
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         await self._logging.on_partitions_assigned(self._consumer.assignment())
