@@ -60,6 +60,14 @@ def test_listeners_and_resuming_come_on_top_of_every_pause(consumption: Consumpt
     assert slower.vacancy_s(consumption, 3) == pytest.approx(BARE.vacancy_s(consumption, 3) + 0.75)
 
 
+@pytest.mark.parametrize("consumption", Consumption)
+def test_what_changes_its_owner_is_restored_under_every_protocol(consumption: Consumption) -> None:
+    restored = dataclasses.replace(BARE, restore_s=30.0)
+    more_s = paused(consumption, moved=3, vacated=2, model=restored) - paused(consumption, moved=3, vacated=2)
+    assert more_s == 5 * 30.0 == restored.restoring_s(3, 2)
+    assert paused(consumption, model=restored) == paused(consumption)
+
+
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])
 def test_a_parameter_that_is_no_duration_is_refused_by_name(value: float) -> None:
     with pytest.raises(ValueError, match="listener_s must be a finite number of at least 0"):

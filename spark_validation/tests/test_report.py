@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_assignors.strategies import strategy_names
+from kafka_assignors_replay.history.pause_model import PauseModel
 from kafka_assignors_replay.replay_tables import print_replay
 from kafka_assignors_replay.report.as_html import html_report
 from kafka_assignors_replay.report.as_json import json_report
@@ -345,6 +346,19 @@ def test_the_report_shows_the_parameters_of_the_model_of_pauses(document: str) -
     text = Elements(document).text
     assert "heartbeat_interval_s 3.0" in text
     assert "second_round_heartbeats 0.44" in text
+
+
+def test_given_a_time_to_restore_the_reports_say_what_warm_handoff_saves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    without = sample()
+    restored = replace(without, options=replace(without.options, pauses=PauseModel(restore_s=2.0)))
+    verdicts = [each.verdict for each in totals(restored, leading_mode(restored))]
+    said = ", ".join(f"{each.strategy} {2 * each.moved:,}" for each in verdicts)
+    print_replay(restored)
+    for text in (capsys.readouterr().out, Elements(html_report(restored)).text):
+        assert f"warm handoff saves, at 2 s a partition: {said};" in " ".join(text.split())
+    assert "warm handoff" not in html_report(without)
 
 
 def test_a_group_is_a_link_to_its_section(document: str) -> None:

@@ -36,6 +36,7 @@ class PauseModel:
         second_round_heartbeats: how long a partition waits for the second round of a cooperative rebalance,
             in heartbeat intervals. It depends mostly on the client.
         broker_heartbeat_interval_s: the broker's `group.consumer.heartbeat.interval.ms`; Kafka's default.
+        restore_s: the time in which the next owner restores the state of a partition before it consumes it.
     """
 
     heartbeat_interval_s: float = 3.0
@@ -44,6 +45,7 @@ class PauseModel:
     listener_s: float = 0.0
     second_round_heartbeats: float = 0.44
     broker_heartbeat_interval_s: float = 5.0
+    restore_s: float = 0.0
 
     def __post_init__(self) -> None:
         for each in fields(self):
@@ -87,4 +89,12 @@ class PauseModel:
             vacated: partitions whose owner has left or unsubscribed.
         """
         given_up = could_stay if consumption is Consumption.EAGER else moved
-        return given_up * self.pause_s(consumption, members) + vacated * self.vacancy_s(consumption, members)
+        paused_s = given_up * self.pause_s(consumption, members)
+        return paused_s + vacated * self.vacancy_s(consumption, members) + self.restoring_s(moved, vacated)
+
+    def restoring_s(self, moved: int, vacated: int = 0) -> float:
+        """The partition-seconds of them in which partitions are restored.
+
+        Warm handoff saves those of the partitions that move, and those of vacated ones if their owner drains.
+        """
+        return (moved + vacated) * self.restore_s

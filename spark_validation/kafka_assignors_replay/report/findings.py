@@ -356,6 +356,22 @@ def totals(result: ReplayResult, mode: Mode) -> list[StrategyTotal]:
     ]
 
 
+def restoring(result: ReplayResult, mode: Mode) -> str:
+    """What warm handoff would save, in a sentence; empty if nothing is restored."""
+    model = result.options.pauses
+    if not model.restore_s:
+        return ""
+    every = [total.verdict for total in totals(result, mode)]
+    moved = ", ".join(f"{each.strategy} {model.restoring_s(each.moved):,.0f}" for each in every)
+    drained = ", ".join(
+        f"{each.strategy} {model.restoring_s(each.moved, each.vacated):,.0f}" for each in every
+    )
+    return (
+        f"Partition-seconds of restoring that warm handoff saves, at {model.restore_s:g} s a partition: "
+        f"{moved}; if members drain before they leave: {drained}."
+    )
+
+
 def strategies_in_order(strategies: Iterable[str], result: ReplayResult) -> list[str]:
     """`strategies` as reports list them: the recorded one first, the others in the order of the options."""
     order = {name: index for index, name in enumerate((RECORDED, *result.options.strategies))}
