@@ -47,3 +47,4 @@ class TestRollout(RolloutScenarios):
 @pytest.mark.exhaustive
 class TestWarm(WarmScenarios):
     program = PROGRAM
+    earlier_program = "compat_tests.aiokafka.earlier_member"

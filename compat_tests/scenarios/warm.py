@@ -26,6 +26,8 @@ WARM_S = 0.5
 
 class WarmScenarios:
     program: ClassVar[str]
+    earlier_program: ClassVar[str]
+    """`program` of a release without warm handoff."""
 
     def group(self, kafka: Kafka, **topics: int) -> CooperativeGroup:
         return CooperativeGroup(kafka, self.program, topics)
@@ -94,6 +96,29 @@ class WarmScenarios:
             group.wait_for("equal shares", lambda: shares(group, "another", "a") == [3, 3])
             group.produce(20)
             group.must_have_delivered_each_record_once(40)
+
+    def test_an_earlier_release_leads_a_group_and_shares_it(self, kafka: Kafka) -> None:
+        with self.group(kafka, orders=6) as group:
+            group.produce(20)
+            group.join("earlier", program=self.earlier_program)
+            group.wait_for("the earlier release to own it all", lambda: shares(group, "earlier") == [6])
+            group.join("a", warm_s=WARM_S)  # The earlier release leads: what moves is cold.
+            group.wait_for("equal shares", lambda: shares(group, "earlier", "a") == [3, 3])
+            assert group.reported("a", "warming") == set()
+
+            group.stop("earlier")
+            group.wait_for("a to own it all", lambda: shares(group, "a") == [6])
+            group.join("b", warm_s=WARM_S)  # Now `a` leads.
+            group.wait_for("equal shares", lambda: shares(group, "a", "b") == [3, 3])
+            assert group.reported("b", "warmed") == group.reported("b", "added")
+
+            group.join("another", program=self.earlier_program)
+            group.wait_for("equal shares", lambda: shares(group, "a", "b", "another") == [2, 2, 2])
+            group.stop("another")
+            group.wait_for("equal shares", lambda: shares(group, "a", "b") == [3, 3])
+            group.produce(20)
+            group.must_have_delivered_each_record_once(40)
+            group.must_not_have_lost_anything()
 
     def test_a_member_that_stops_in_the_middle_of_a_warm_up_leaves_at_once(self, kafka: Kafka) -> None:
         with self.group(kafka, orders=6) as group:
