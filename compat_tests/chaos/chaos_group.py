@@ -71,6 +71,8 @@ COPYING_KINDS: Mapping[str, Kind] = {
 
 _FREEZE_TIMEOUT_S = 2.0
 _STOP_TIMEOUT_S = 45.0
+_WARM_S = 1.0
+"""How long some of our members warm a partition."""
 _QUIET_S = 2.0
 _ON_THE_WAY = 50
 """The records of a partition that may be undelivered while the writer runs, about five seconds' worth."""
@@ -170,6 +172,7 @@ class ChaosGroup(MixedGroup):
                     max_poll_interval_ms=int(plan.MAX_POLL_INTERVAL_S * 1000),
                     # Beside the application's own commits. Those of a transaction stand alone.
                     auto_commit=kind in ("aiokafka", "kafka-python") and name[-1] in "13579",
+                    warm_s=_WARM_S if name[-1] in "23670" else None,
                 )
             case actions.Leave(name):
                 self._leave(name)

@@ -52,6 +52,8 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             freeze=lambda stand_still: loop.call_soon_threadsafe(self._freeze, stand_still),
             fill_executor=lambda seconds: loop.call_soon_threadsafe(_fill_executor, seconds),
         )
+        if spec.warm_s is not None:
+            self.on_partitions_warming = self._warm
         self._stopping = asyncio.Event()
         loop.add_signal_handler(signal.SIGTERM, self._stopping.set)
         loop.add_signal_handler(TELL_WHERE, _tell_where_tasks_wait)
@@ -70,6 +72,8 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
             polling = asyncio.create_task(self._poll())
             stopping = asyncio.create_task(self._stopping.wait())
             await asyncio.wait([stopping, committing, polling], return_when=asyncio.FIRST_COMPLETED)
+            if self._spec.warm_s is not None and not (committing.done() or polling.done()):
+                await self._consumer.drain(timeout_ms=_STOP_TIMEOUT_S * 1000)
             for task in (committing, polling):
                 if task.done():
                     task.result()
@@ -162,6 +166,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has n
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
         self._application.forget(lost)
         self._reporter.report("lost", partitions=by_topic(lost))
+        await self._wait_as_ordered()
+        self._orders.raise_if_ordered()
+
+    async def _warm(self, partitions: set[TopicPartition]) -> None:
+        self._reporter.report("warming", partitions=by_topic(partitions))
+        await asyncio.sleep(self._spec.warm_s or 0.0)
         await self._wait_as_ordered()
         self._orders.raise_if_ordered()
 

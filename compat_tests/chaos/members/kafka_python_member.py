@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Collection, Sequence
@@ -39,6 +40,8 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
         self._open_commits = 0
         self._freeze: Callable[[], object] | None = None
         self._orders = ChaosOrders(self._reporter, self._freeze_soon)
+        if spec.warm_s is not None:
+            self.on_partitions_warming = self._warm
         self._stopping = sigterms()
         signal.signal(TELL_WHERE, _tell_where_threads_are)
         self._consumer = self._made()
@@ -164,6 +167,12 @@ class Member(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python h
     def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
         self._application.forget(lost)
         self._reporter.report("lost", partitions=by_topic(lost))
+        self._wait_as_ordered()
+        self._orders.raise_if_ordered()
+
+    def _warm(self, partitions: set[TopicPartition], cancelled: threading.Event) -> None:
+        self._reporter.report("warming", partitions=by_topic(partitions))
+        cancelled.wait(self._spec.warm_s)
         self._wait_as_ordered()
         self._orders.raise_if_ordered()
 
