@@ -181,7 +181,8 @@ def as_picture(watches: list[Watch], events: list[tuple[float, str]], seconds: f
         result = f"{watch.pauses} pauses of a partition, {watch.paused_s:.1f} partition-seconds"
         found = bars(sorted(watch.deliveries), watch.began_ns, seconds, PAUSE_S)
         lanes.append(Lane(watch.title, result, found))
-    return draw(lanes, events, seconds, PARTITIONS)
+    title = "Two consumer groups, one eager and one cooperative, while a member joins and leaves"
+    return draw(lanes, events, seconds, PARTITIONS, title=title, command="make see-picture")
 
 
 def run(

@@ -15,12 +15,13 @@ __all__ = ["Bar", "Lane", "bars", "draw"]
 
 WIDTH = 900
 LEFT, RIGHT = 16, 16
-ROW = 9
+ROWS = 108
+"""Height of all rows of a lane."""
 HEAD, GAP, FOOT = 58, 30, 40
 HOLD_S, REVEAL_S = 8, 6
 """The complete run is shown for `HOLD_S`, and then appears from left to right within `REVEAL_S`."""
 
-OWNER_COLOURS = ("#3b82f6", "#10b981", "#8b5cf6", "#f59e0b")
+OWNER_COLOURS = ("#3b82f6", "#10b981", "#8b5cf6", "#f59e0b", "#ec4899")
 """For the first members of a group; all members that join later share the last colour."""
 
 
@@ -79,21 +80,29 @@ def bars(
     return sorted(found, key=lambda each: (each.partition, each.begin_s))
 
 
-def draw(lanes: Sequence[Lane], events: Sequence[tuple[float, str]], seconds: float, partitions: int) -> str:
+def draw(
+    lanes: Sequence[Lane],
+    events: Sequence[tuple[float, str]],
+    seconds: float,
+    partitions: int,
+    *,
+    title: str,
+    command: str,
+) -> str:
     """The SVG. `events` are the times of the events in seconds, and their names."""
-    lane_height = HEAD + partitions * ROW
+    lane_height = HEAD + ROWS
     height = len(lanes) * (lane_height + GAP) - GAP + FOOT
-    parts = [_head(height), f'<rect class="page" width="{WIDTH}" height="{height}" rx="8"/>']
+    parts = [_head(height, title), f'<rect class="page" width="{WIDTH}" height="{height}" rx="8"/>']
     for number, lane in enumerate(lanes):
         parts.append(_lane(lane, number * (lane_height + GAP), events, seconds, partitions))
     parts.append(
         f'<text class="small" x="{LEFT}" y="{height - 14}">{seconds:.0f} seconds of a real run, {partitions} '
-        f"partitions. A row is a partition, a colour its owner, red a pause. Made by: make see-picture</text>"
+        f"partitions. A row is a partition, a colour its owner, red a pause. By: {escape(command)}</text>"
     )
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _head(height: int) -> str:
+def _head(height: int, title: str) -> str:
     still = 100 * HOLD_S / (HOLD_S + REVEAL_S)
     rules = f"""
 .page {{ fill: #ffffff }} text {{ font: 14px system-ui, sans-serif; fill: #1f2937 }}
@@ -107,17 +116,16 @@ def _head(height: int) -> str:
 @media (prefers-color-scheme: dark) {{ .page, .cover {{ fill: #0d1117 }} text {{ fill: #e5e7eb }}
   .small {{ fill: #9ca3af }} }}
 @media (prefers-reduced-motion: reduce) {{ .cover {{ animation: none }} }}"""
-    title = "Two consumer groups, one eager and one cooperative, while a member joins and leaves"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">\n'
-        f"<title>{title}</title>\n<style>{rules}\n</style>"
+        f"<title>{escape(title)}</title>\n<style>{rules}\n</style>"
     )
 
 
 def _lane(lane: Lane, top: int, events: Sequence[tuple[float, str]], seconds: float, partitions: int) -> str:
-    scale = (WIDTH - LEFT - RIGHT) / seconds
+    scale, row = (WIDTH - LEFT - RIGHT) / seconds, ROWS / partitions
     first_row = top + HEAD
-    bottom = first_row + partitions * ROW
+    bottom = first_row + ROWS
     owners = sorted({bar.owner for bar in lane.bars if bar.owner})
     colours = {owner: OWNER_COLOURS[min(n, len(OWNER_COLOURS) - 1)] for n, owner in enumerate(owners)}
     parts = [
@@ -127,12 +135,12 @@ def _lane(lane: Lane, top: int, events: Sequence[tuple[float, str]], seconds: fl
     for bar in lane.bars:
         paint = f'fill="{colours[bar.owner]}"' if bar.owner else 'class="pause"'
         parts.append(
-            f'<rect {paint} x="{LEFT + bar.begin_s * scale:.1f}" y="{first_row + bar.partition * ROW}" '
-            f'width="{max(0.5, (bar.end_s - bar.begin_s) * scale):.1f}" height="{ROW - 2}"/>'
+            f'<rect {paint} x="{LEFT + bar.begin_s * scale:.1f}" y="{first_row + bar.partition * row:g}" '
+            f'width="{max(0.5, (bar.end_s - bar.begin_s) * scale):.1f}" height="{row - min(2, row / 4):g}"/>'
         )
     parts.append(
         f'<rect class="cover" x="{LEFT}" y="{first_row - 1}" width="{WIDTH - LEFT - RIGHT}" '
-        f'height="{partitions * ROW + 1}"/>'
+        f'height="{ROWS + 1}"/>'
     )
     for at_s, what in events:
         x = LEFT + at_s * scale

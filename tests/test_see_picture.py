@@ -35,7 +35,7 @@ def test_deliveries_before_the_run_count_as_its_begin() -> None:
 def test_the_picture_has_a_rectangle_for_each_bar_and_escapes_titles() -> None:
     found = [Bar(0, "a", 0.0, 1.0), Bar(0, "", 1.0, 2.0)]
     lanes = [Lane("eager <a & b>", "1 pause", found), Lane("cooperative", "none", found[:1])]
-    tree = ElementTree.fromstring(draw(lanes, [(1.0, "a member joins")], 2.0, 1))
+    tree = ElementTree.fromstring(draw(lanes, [(1.0, "a member joins")], 2.0, 1, title="t", command="make x"))
     rectangles = tree.findall("{http://www.w3.org/2000/svg}rect")
     # The page, and for each lane its bars and the cover of the animation.
     assert len(rectangles) == 1 + (2 + 1) + (1 + 1)

@@ -16,8 +16,10 @@ from typing import Annotated, Any
 
 import typer
 
+from benchmarks.pause.figures import Recording
 from benchmarks.pause.group import GroupError, Settings
 from benchmarks.pause.peers import PEERS
+from benchmarks.pause.picture import joins
 from benchmarks.pause.report import Results
 from benchmarks.pause.schedule import EVENTS, measure
 from benchmarks.pause.summary import Samples, summarise
@@ -36,7 +38,7 @@ _MEMORY = Path("/dev/shm")
 app = typer.Typer(add_completion=False)
 
 
-def settings_of(partitions: int, window_s: float, rest_s: float) -> Settings:
+def settings_of(partitions: int, window_s: float, rest_s: float, restore_s: float, at_once: int) -> Settings:
     interval_ms, fetch_wait_ms = SIZES.get(partitions, (max(60, partitions), 50))
     return Settings(
         partitions=partitions,
@@ -44,6 +46,8 @@ def settings_of(partitions: int, window_s: float, rest_s: float) -> Settings:
         fetch_wait_ms=fetch_wait_ms,
         window_s=window_s,
         rest_s=rest_s,
+        restore_s=restore_s,
+        at_once=at_once,
     )
 
 
@@ -99,24 +103,32 @@ def main(
     events: Annotated[str, typer.Option(help="With commas.")] = ",".join(EVENTS),
     window_s: Annotated[float, typer.Option(help="In which gaps are looked for, after each event.")] = 3.0,
     rest_s: Annotated[float, typer.Option(help="For how long the CPU is measured without records.")] = 3.0,
+    restore_s: Annotated[float, typer.Option(help="A member restores a partition for so long.")] = 0.0,
+    at_once: Annotated[int, typer.Option(min=1, help="So many partitions at a time.")] = 4,
+    picture: Annotated[Path | None, typer.Option(help="Draw the joins of the first round (SVG).")] = None,
     json_file: Annotated[Path | None, typer.Option("--json", help="Keep the results here.")] = None,
 ) -> None:
     """Measure how long partitions pause when a group rebalances."""
     wanted = words(peers, PEERS, "peer")
     happening = words(events, EVENTS, "event")
-    sizes = [settings_of(int(size), window_s, rest_s) for size in partitions.split(",")]
+    sizes = [settings_of(int(size), window_s, rest_s, restore_s, at_once) for size in partitions.split(",")]
     stay_off_the_disk()
     labels = {name: PEERS[name].label for name in wanted}
     kept: list[Samples] = []
+    drawn: dict[str, Recording] = {}
     with KafkaCluster(settings=broker_settings(sizes[0]), heap="512m") as kafka:
         warm_up(kafka, wanted[0], sizes[0])
         for number in range(rounds):
             for settings in sizes:
                 for name in wanted:
-                    samples = one_group(kafka, name, settings, happening, number)
-                    kept += [] if samples is None else [samples]
+                    recording = one_group(kafka, name, settings, happening, number)
+                    if recording is not None:
+                        kept.append(Samples.of(recording))
+                        drawn.setdefault(labels[name].replace("*", ""), recording)
                     if json_file is not None:
                         Results(about_the_run(sizes), labels, summarise(kept)).write(json_file)
+    if picture is not None:
+        picture.write_text(joins(drawn), encoding="utf-8")
     print(markdown(tables(summarise(kept), labels)), end="")
 
 
@@ -128,7 +140,7 @@ def warm_up(kafka: Kafka, name: str, settings: Settings) -> None:
 
 def one_group(
     kafka: Kafka, name: str, settings: Settings, events: Sequence[str], seed: int
-) -> Samples | None:
+) -> Recording | None:
     """Measure a group once, and print a line; a group that fails is printed and left out."""
     began, load = time.monotonic(), os.getloadavg()[0]
     what = f"{settings.partitions:4} {name}"
@@ -144,7 +156,7 @@ def one_group(
         + ", ".join(f"{one.event} {max(one.gaps_ms, default=0):.0f}" for one in samples.events),
         file=sys.stderr,
     )
-    return samples
+    return recording
 
 
 if __name__ == "__main__":

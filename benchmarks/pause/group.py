@@ -25,6 +25,7 @@ __all__ = ["Group", "GroupError", "Settings"]
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _START_TIMEOUT_S = 90.0
 _LEAVE_TIMEOUT_S = 15.0
+"""On top of the time in which other members restore everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Settings:
         interval_ms: between two records of a partition.
         slow_heartbeat_ms: heartbeat interval of the slow member, which learns late that the group rebalances.
         window_s: the time in which gaps are searched.
+        restore_s, at_once: how long a member restores a partition before it delivers its records, and how
+            many at a time. Nothing is restored before the first record is written.
     """
 
     partitions: int
@@ -48,11 +51,18 @@ class Settings:
     commit_interval_ms: int = 1000
     window_s: float = 3.0
     rest_s: float = 3.0
+    restore_s: float = 0.0
+    at_once: int = 4
 
     @property
     def settled_within_s(self) -> float:
         """A partition without a delivery for this long is not being consumed."""
         return (2 * self.interval_ms + 2 * self.fetch_wait_ms + 300) / 1000
+
+    @property
+    def restore_all_s(self) -> float:
+        """One member needs this long to restore all partitions."""
+        return self.restore_s * -(-self.partitions // self.at_once)
 
 
 class GroupError(RuntimeError):
@@ -83,6 +93,7 @@ class Group:
         self._processes.__enter__()
         self._folder = Path(tempfile.mkdtemp(prefix="pause-"))
         self._processes.own_folder(self._folder)
+        self._state = self._folder / "there-is-state"
         if self._own_topic:
             self._kafka.create_topic(self.topic, self._settings.partitions)
         return self
@@ -122,10 +133,11 @@ class Group:
     def leave(self, name: str) -> None:
         """Ask a member to leave, and wait until its consumer is closed or its process has ended."""
         self.ask_to_leave(name)
-        deadline = time.monotonic() + _LEAVE_TIMEOUT_S
+        timeout_s = _LEAVE_TIMEOUT_S + self._settings.restore_all_s
+        deadline = time.monotonic() + timeout_s
         while not self._has_left(name):
             if time.monotonic() > deadline:
-                raise GroupError(f"{name} has not left within {_LEAVE_TIMEOUT_S:g} s:\n{self.log(name)}")
+                raise GroupError(f"{name} has not left within {timeout_s:g} s:\n{self.log(name)}")
             time.sleep(0.002)
 
     def ask_to_leave(self, name: str) -> None:
@@ -149,6 +161,7 @@ class Group:
             self._settings.interval_ms,
         )
         command = [sys.executable, "-m", "benchmarks.pause.producer", *map(str, arguments)]
+        self._state.touch()
         self._producer = self._processes.start(command, self._folder / "producer.log", cwd=_ROOT)
 
     def hold_producer(self) -> None:
@@ -176,6 +189,9 @@ class Group:
             fetch_wait_ms=settings.fetch_wait_ms,
             poll_ms=settings.poll_ms,
             commit_interval_ms=settings.commit_interval_ms,
+            restore_s=settings.restore_s,
+            at_once=settings.at_once,
+            state=str(self._state),
         )
         self._members[name] = self._processes.start(
             self._peer.command(spec), self._log(name), cwd=_ROOT, stdin=subprocess.PIPE
@@ -222,8 +238,11 @@ class Group:
         return shares.keys() == set(self._live) and max(shares.values()) - min(shares.values()) <= 1
 
     def settle(self, timeout_s: float = 20.0) -> bool:
-        """Wait until `is_settled`, and return whether that happened in time."""
-        deadline = time.monotonic() + timeout_s
+        """Wait until `is_settled`, and return whether that happened in time.
+
+        The time in which members restore everything comes on top of the timeout.
+        """
+        deadline = time.monotonic() + timeout_s + self._settings.restore_all_s
         while not self.is_settled():
             if time.monotonic() > deadline:
                 return False

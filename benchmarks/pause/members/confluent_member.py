@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from confluent_kafka import Consumer
@@ -41,6 +42,7 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
     # The client itself adds and removes the partitions after these callbacks return.
     def assigned(_: Consumer, partitions: list[Any]) -> None:
         journal.add(Kind.ASSIGNED, [tp.partition for tp in partitions])
+        time.sleep(spec.restoring_s(len(partitions)))
 
     def revoked(_: Consumer, partitions: list[Any]) -> None:
         journal.add(Kind.REVOKED, [tp.partition for tp in partitions])

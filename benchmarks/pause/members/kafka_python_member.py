@@ -1,14 +1,22 @@
-"""A member: kafka-python's own consumer with `sticky` or `cooperative`, or our CooperativeKafkaConsumer."""
+"""A member: kafka-python's own consumer with `sticky` or `cooperative`, or our CooperativeKafkaConsumer.
+
+If there is something to restore, ours restores it before it gets a partition, and drains before it leaves.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Iterable
 from typing import Any
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
 from benchmarks.pause.journal import JournalWriter, Kind
 from benchmarks.pause.members.spec import FETCH_BYTES, MemberSpec, listener, stand_by
 from compat_tests.support.member_reports import sigterms
+
+DRAIN_MS = 120_000
 
 
 def consumer_of(protocol: str) -> tuple[type[Any], Any]:
@@ -31,9 +39,35 @@ def consumer_of(protocol: str) -> tuple[type[Any], Any]:
     raise ValueError(f"no protocol {protocol!r}")
 
 
+def warm_listener(journal: JournalWriter, spec: MemberSpec) -> Any:
+    """A listener that restores partitions before the member gets them."""
+
+    class Listener(type(listener(ConsumerRebalanceListener, journal, spec))):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._warm: set[TopicPartition] = set()
+
+        def on_partitions_warming(self, partitions: set[TopicPartition], cancelled: threading.Event) -> None:
+            cancelled.wait(spec.restoring_s(len(partitions)))
+            self._warm |= partitions
+
+        def on_warming_cancelled(self, partitions: set[TopicPartition]) -> None:
+            self._warm -= partitions
+
+        def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+            journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
+            time.sleep(spec.restoring_s(len({*assigned} - self._warm)))
+
+        def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+            super().on_partitions_revoked(revoked)
+            self._warm -= {*revoked}
+
+    return Listener()
+
+
 def consume(spec: MemberSpec, journal: JournalWriter) -> None:
     stopping = sigterms()
     consumer_class, assignor = consumer_of(spec.protocol)
+    warms = spec.protocol == "ours" and spec.restore_s > 0
     consumer = consumer_class(
         bootstrap_servers=spec.bootstrap,
         group_id=spec.group,
@@ -46,13 +80,19 @@ def consume(spec: MemberSpec, journal: JournalWriter) -> None:
         auto_commit_interval_ms=spec.commit_interval_ms,
         fetch_max_wait_ms=spec.fetch_wait_ms,
         fetch_min_bytes=FETCH_BYTES,
+        **({"max_warming": spec.at_once} if warms else {}),
     )
+    draining: threading.Thread | None = None
     try:
-        consumer.subscribe([spec.topic], listener=listener(ConsumerRebalanceListener, journal))
-        while not stopping:
+        plain = listener(ConsumerRebalanceListener, journal, spec)
+        consumer.subscribe([spec.topic], listener=warm_listener(journal, spec) if warms else plain)
+        while not stopping or (draining is not None and draining.is_alive()):
             for records in consumer.poll(timeout_ms=spec.poll_ms).values():
                 for record in records:
                     journal.delivered(record.partition, record.offset, record.value)
+            if stopping and warms and draining is None:
+                draining = threading.Thread(target=consumer.drain, kwargs={"timeout_ms": DRAIN_MS})
+                draining.start()
     finally:
         consumer.close()
         journal.add(Kind.LEFT)

@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import json
 import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,8 @@ class MemberSpec:
         fetch_wait_ms: how long the broker holds a fetch.
         poll_ms: how long one call of the application waits for records.
         commit_interval_ms: between automatic commits.
+        restore_s, at_once: how long the application restores a partition, and how many at a time.
+        state: a file; while it does not exist, there is nothing to restore.
     """
 
     bootstrap: str
@@ -42,6 +45,13 @@ class MemberSpec:
     fetch_wait_ms: int
     poll_ms: int
     commit_interval_ms: int
+    restore_s: float
+    at_once: int
+    state: str
+
+    def restoring_s(self, partitions: int) -> float:
+        """How long the application restores so many partitions."""
+        return self.restore_s * -(-partitions // self.at_once) if Path(self.state).exists() else 0.0
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -67,8 +77,11 @@ def stand_by() -> tuple[MemberSpec, JournalWriter]:
     return spec, journal
 
 
-def listener(base: type, journal: JournalWriter) -> Any:
-    """A rebalance listener of a client's own class that writes what it is told into the journal."""
+def listener(base: type, journal: JournalWriter, spec: MemberSpec) -> Any:
+    """A rebalance listener of a client's own class that writes what it is told into the journal.
+
+    It restores what the member gets before it returns.
+    """
 
     class Listener(base):  # type: ignore[misc]  # the clients have classes of their own
         def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
@@ -78,6 +91,7 @@ def listener(base: type, journal: JournalWriter) -> Any:
 
         def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
             journal.add(Kind.ASSIGNED, [tp.partition for tp in assigned])
+            time.sleep(spec.restoring_s(len(list(assigned))))
 
     return Listener()
 

@@ -7,6 +7,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.time.Duration;
@@ -106,6 +107,15 @@ public final class PauseMember implements ConsumerRebalanceListener {
     @Override
     public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
         partitions.forEach(tp -> add(0, -1, tp.partition(), ASSIGNED));
+        if (!Files.exists(Path.of(spec.get("state").asText())))
+            return;
+        int atOnce = spec.get("at_once").asInt();
+        int rounds = (partitions.size() + atOnce - 1) / atOnce;
+        try {
+            Thread.sleep((long) (1000 * spec.get("restore_s").asDouble()) * rounds);
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     @Override
