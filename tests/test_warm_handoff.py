@@ -349,7 +349,15 @@ class ForgetsWhatIsReady(Handoff):
         }
 
 
-@pytest.mark.parametrize("mutant", [NothingCounts, ForgetsWhatIsReady])
+class WithholdsFirst(Handoff):
+    """What moves is withheld at once, although its next owner is not ready."""
+
+    def hold(self, target: Assignment, units: Any) -> tuple[Assignment, Mapping[str, tuple[Unit, ...]], int]:
+        _, moves, waiting = super().hold(target, units)
+        return target, moves, waiting
+
+
+@pytest.mark.parametrize("mutant", [NothingCounts, ForgetsWhatIsReady, WithholdsFirst])
 def test_a_leader_that_breaks_a_rule_is_caught(
     mutant: type[Handoff], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -461,8 +461,21 @@ class Run:
             for topic, numbers in member.owned.items():
                 for number in numbers:
                     claims.setdefault((topic, number), set()).add(member.id)
+        owners = {
+            (t, n): id for id, some in group.claims.owners.items() for t, each in some.items() for n in each
+        }
         for partition, wants in target.items():
             has = now.get(partition)
+            owner, warmth = owners.get(partition), group.members[wants].warmth
+            if (
+                partition in waiting
+                and owner is not None
+                and not group.members[owner].revoked
+                and (warmth is not None and warmth.max_warming)
+                and partition[1] not in warmth.ready.get(partition[0], ())
+                and self.options.strategy != "copartitioned"  # A unit of several owners is not held.
+            ):
+                raise Broken(f"{owner} gives {partition} up before {wants} is ready")
             if partition in waiting or has == wants:
                 continue
             if has is None:
