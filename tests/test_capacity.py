@@ -20,7 +20,7 @@ from kafka_assignors.messages import (
 )
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
-from kafka_assignors.strategies import Capacity, CooperativeSticky, MemberContext, load_strategy
+from kafka_assignors.strategies import Capacity, MemberContext, load_strategy
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors.wire import decode_assignment
 from kafka_assignors_strategies.composed import Composed
@@ -69,12 +69,6 @@ class TestAGroup:
     def test_is_assigned_in_proportion(self) -> None:
         group = group_of(announcing("m1", 1), announcing("m2", 2), announcing("m3", 3))
         assert loads(group, Capacity().assign(group)) == {"m1": 2, "m2": 4, "m3": 6}
-
-    def test_of_equals_is_assigned_as_by_cooperative_sticky(self) -> None:
-        group = group_of(
-            announcing("m1", 5, range(7)), announcing("m2", 5, range(7, 12)), announcing("m3", 5)
-        )
-        assert Capacity().assign(group) == CooperativeSticky().assign(group)
 
     def test_counts_a_member_that_announces_nothing_as_1_and_says_so(self) -> None:
         group = group_of(announcing("m1", None), announcing("m2", 3))
@@ -180,12 +174,6 @@ class TestARule:
     """`LevelByCapacity` as a rule of a composed strategy."""
 
     RULES = (LevelByCapacity(), FewestMoves(), FewestRackMisses())
-
-    def test_assigns_as_the_strategy_does(self) -> None:
-        group = group_of(
-            announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)), announcing("m3", 4)
-        )
-        assert Composed("mine", self.RULES).assign(group) == Capacity().assign(group)
 
     def test_counts_what_is_settled_already(self) -> None:
         members = [

@@ -347,13 +347,6 @@ def test_topics_without_partitions_are_named(assign: Assign, group: dict[str, An
     assert outcome.err.count("\n") == 1
 
 
-def test_topics_without_partitions_in_many_groups_are_one_line(assign: Assign) -> None:
-    outcome = assign("\n".join([json.dumps(members_of("ordres"))] * 50))
-    assert (outcome.code, len(outcome.lines)) == (0, 50)
-    assert outcome.err.count("\n") == 1
-    assert "(49 more like it)" in outcome.err
-
-
 def test_members_of_a_group_without_topics_are_refused(assign: Assign) -> None:
     refused(
         assign({**members_of("orders"), "topics": {}}), "stdin:1: topics: the group has members and no topic"

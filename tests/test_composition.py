@@ -136,17 +136,6 @@ class TestTogether:
         assert self.strategy.assign(group) == CooperativeSticky().assign(group)
         assert "do not stay together" in self.strategy.findings(group)[0]
 
-    def test_partitions_are_withheld_until_their_owner_gave_them_up(self) -> None:
-        group = Group.of(
-            [Topic("a", 2), Topic("b", 2)],
-            [
-                Member("m1", frozenset("ab"), owned={"a": [0, 1], "b": [0, 1]}, generation=3),
-                Member("m2", frozenset("ab")),
-            ],
-        )
-        led = lead(self.strategy, group, RebalanceProtocol.COOPERATIVE)
-        assert led.withheld == {"m2": {"a": [1], "b": [1]}}
-
 
 class TestWeights:
     def test_tasks_weigh_what_their_partitions_weigh_together(self) -> None:

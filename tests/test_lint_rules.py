@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,25 +26,13 @@ from kafka_assignors_ops.live_group import LiveGroup, LiveMember
 ERROR, WARNING, INFO = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 
-def member(client: str, strategies: tuple[str, ...], settings: dict[str, Any]) -> MemberConfig:
+def member(client: str, *strategies: str, **settings: Any) -> MemberConfig:
     listed = {"partition_assignment_strategy": [*strategies]} if strategies else {}
     return member_config(f"{client}.toml", {"client": client, **listed, **settings}, load_strategy)
 
 
-def aiokafka(*strategies: str, **settings: Any) -> MemberConfig:
-    return member("aiokafka", strategies, settings)
-
-
-def kafka_python(*strategies: str, **settings: Any) -> MemberConfig:
-    return member("kafka-python", strategies, settings)
-
-
-def java(*strategies: str, **settings: Any) -> MemberConfig:
-    return member("java", strategies, settings)
-
-
-def librdkafka(*strategies: str, **settings: Any) -> MemberConfig:
-    return member("librdkafka", strategies, settings)
+aiokafka, kafka_python = partial(member, "aiokafka"), partial(member, "kafka-python")
+java, librdkafka = partial(member, "java"), partial(member, "librdkafka")
 
 
 def findings(*after: MemberConfig, **facts: Any) -> dict[str, Severity]:

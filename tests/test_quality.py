@@ -8,8 +8,6 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
-from kafka_assignors.solver import least_moved
-from kafka_assignors.strategies.sticky import CooperativeSticky
 from kafka_assignors_replay.history.group_replay import least_rack_misses
 
 ORDERS = frozenset({"orders"})
@@ -58,14 +56,6 @@ class TestMovement:
 
     def test_ranges_and_lists_are_the_same_partitions(self) -> None:
         assert measure(group(3, {"a": range(3)}), assignment(a=[0, 1, 2])).kept == 3
-
-    def test_the_least_movement_is_what_balance_needs(self) -> None:
-        assert least_moved(group(9, {"a": [0, 1, 2, 3, 4], "b": [5, 6, 7, 8], "c": []})) == 3
-        assert least_moved(group(4, {"a": [0, 1], "b": [2]})) == 0
-
-    def test_the_best_strategy_moves_no_more(self) -> None:
-        joined = group(10, {"a": range(10), "b": []})
-        assert measure(joined, CooperativeSticky().assign(joined)).moved == least_moved(joined) == 5
 
 
 class TestRacks:

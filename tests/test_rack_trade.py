@@ -107,11 +107,6 @@ class TestWhatItDecides:
         quality = measure(group, RackAwareSticky(moves_per_miss).assign(group))
         assert (quality.moved, quality.rack_misses) == (moved, misses)
 
-    def test_a_partition_whose_move_only_breaks_even_stays(self) -> None:
-        group = ring(2, missing=1)
-        assert measure(group, RackAwareSticky(2).assign(group)).moved == 0
-        assert measure(group, RackAwareSticky(Fraction(201, 100)).assign(group)).moved == 2
-
     def test_at_one_or_less_nothing_moves_for_racks_alone(self) -> None:
         group = ring(4, missing=4)
         assert measure(group, RackAwareSticky(1).assign(group)).moved == 0

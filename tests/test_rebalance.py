@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_assignors.rebalance import Settings, events
-from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Event, Membership, MembershipError
 from kafka_assignors.rebalance.member import OutOfOrderError
 from kafka_assignors.strategies import CooperativeSticky, Range
 from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
@@ -288,28 +288,25 @@ class TestClose:
         assert driver.join().membership == NO_MEMBERSHIP
 
 
-class TestMisuse:
-    def test_joining_without_need(self) -> None:
-        with pytest.raises(OutOfOrderError, match="AboutToJoin"):
-            Driver().owning(0).tell(events.AboutToJoin(COOPERATIVE))
+@pytest.mark.parametrize(
+    ("event", "message"),
+    [
+        (events.AboutToJoin(COOPERATIVE), "AboutToJoin"),
+        (events.ListenerReturned(), "no call of the listener"),
+        (events.Assigned(Membership("a", 1), orders(0), 1000.0), "was not asked for"),
+        (events.CommitAnswered(Membership("a", 1), MembershipError.NONE), "no commit was sent"),
+    ],
+)
+def test_an_event_that_cannot_have_happened_is_an_error(event: Event, message: str) -> None:
+    with pytest.raises(OutOfOrderError, match=message):
+        Driver().owning(0).tell(event)
 
-    def test_a_listener_that_was_not_called(self) -> None:
-        with pytest.raises(OutOfOrderError, match="no call of the listener"):
-            Driver().owning(0).tell(events.ListenerReturned())
 
-    def test_an_assignment_twice(self) -> None:
-        with pytest.raises(OutOfOrderError, match="was not asked for"):
-            Driver().owning(0).assigned(0)
-
-    def test_closing_twice(self) -> None:
-        driver = Driver()
+def test_closing_twice_is_an_error() -> None:
+    driver = Driver()
+    driver.tell(events.CloseRequested())
+    with pytest.raises(OutOfOrderError, match="second time"):
         driver.tell(events.CloseRequested())
-        with pytest.raises(OutOfOrderError, match="second time"):
-            driver.tell(events.CloseRequested())
-
-    def test_an_answer_to_a_commit_that_was_not_sent(self) -> None:
-        with pytest.raises(OutOfOrderError, match="no commit was sent"):
-            Driver().owning(0).tell(events.CommitAnswered(Membership("a", 1), MembershipError.NONE))
 
 
 def test_an_eager_strategy_makes_the_member_eager() -> None:

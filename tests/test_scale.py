@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_assignors.criteria import PLAIN, Criteria, InvalidScaleError, Scale
-from kafka_assignors.group import Assignment, Group, Member, Topic
+from kafka_assignors.group import Assignment, Group
 from kafka_assignors.solver import solve
 from tests.any_group import groups, seeds
 from tests.exact_comparison import ORDERS, Plain, owning, plain
@@ -62,20 +62,6 @@ class TestWhateverTheScale:
         self, group: Group, racks: Criteria, capacity: int
     ) -> None:
         assert assign(group, racks, Scale(dict.fromkeys(group.members, capacity))) == assign(group, racks)
-
-
-class TestProportions:
-    def test_a_newcomer_of_twice_the_capacity_takes_what_is_its_own_and_nothing_else_moves(self) -> None:
-        owned = {"m1": range(6), "m2": range(6, 12)}
-        members = [
-            Member(name, frozenset({"orders"}), owned={"orders": list(has)}, generation=1)
-            for name, has in owned.items()
-        ]
-        group = Group.of([Topic("orders", 12)], [*members, Member("m3", frozenset({"orders"}))])
-        assignment = solve(group, group.claims, scale=Scale({"m3": 2}))
-        assert [assignment.load(name) for name in ("m1", "m2", "m3")] == [3, 3, 6]
-        for name, has in owned.items():
-            assert set(assignment.members[name]["orders"]) <= set(has)
 
 
 @pytest.mark.parametrize("capacity", [0, -1, 1.5, "2", True, None])
