@@ -10,22 +10,12 @@ import pytest
 from kafka_assignors.announcements import MOST_CAPACITY, Facts, Supposed, decode_facts, encode_facts
 from kafka_assignors.criteria import FEWEST_MOVES, Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
-from kafka_assignors.messages import (
-    NEVER_ASSIGNED,
-    EncodedAssignments,
-    JoinedMember,
-    LastAssignment,
-    encode_assignments,
-    read_members,
-)
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import least_moved
 from kafka_assignors.strategies import Capacity, MemberContext, load_strategy
 from kafka_assignors.strategy import RebalanceProtocol
-from kafka_assignors.wire import decode_assignment
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity
-from tests.joining import subscription_bytes
 from tests.reduced import reduced_form
 
 ORDERS = frozenset({"orders"})
@@ -113,50 +103,6 @@ class TestAGroup:
         assert measure(group, assignment, scale=Capacity().balance_scale(group)).moved == 6
         assert least_moved(group, scale=Capacity().balance_scale(group)) == 6
         assert least_moved(group) == 4
-
-
-class TestARollingUpgrade:
-    """The group switches from cooperative-sticky when its last member supports `capacity`."""
-
-    def joined(self, name: str, capacity: int, last: LastAssignment) -> JoinedMember:
-        data = subscription_bytes(Capacity(capacity), ["orders"], last, held=last is not NEVER_ASSIGNED)
-        return JoinedMember(name, None, data)
-
-    def led(self, *joined: JoinedMember, generation: int) -> tuple[EncodedAssignments, dict[str, list[int]]]:
-        answered = encode_assignments(
-            Capacity(), read_members(Capacity(), joined), [Topic("orders", 12)], generation
-        )
-        given = {
-            name: list(decode_assignment(data).partitions.get("orders", ()))
-            for name, data in answered.assignments.items()
-        }
-        return answered, given
-
-    def test_a_member_gives_up_no_more_than_proportion_demands_and_no_partition_has_two_owners(self) -> None:
-        before = {"m1": range(4), "m2": range(4, 8), "m3": range(8, 12)}
-        capacities = {"m1": 1, "m2": 1, "m3": 2}
-        had = {name: LastAssignment({"orders": list(owned)}, 7) for name, owned in before.items()}
-        first, given = self.led(
-            *(self.joined(name, capacities[name], had[name]) for name in before), generation=8
-        )
-        assert {name: len(now) for name, now in given.items()} == {"m1": 3, "m2": 3, "m3": 4}
-        assert all(set(given[name]) <= set(before[name]) for name in before)
-        assert not first.findings
-        had = {name: LastAssignment({"orders": now}, 8) for name, now in given.items()}
-        _, given = self.led(
-            *(self.joined(name, capacities[name], had[name]) for name in before), generation=9
-        )
-        assert {name: len(now) for name, now in given.items()} == {"m1": 3, "m2": 3, "m3": 6}
-        assert sorted(p for now in given.values() for p in now) == list(range(12))
-
-    def test_eager_members_share_the_group(self) -> None:
-        eager = subscription_bytes(Capacity(2), ["orders"], LastAssignment({"orders": [0, 1, 2]}, 7))
-        _, given = self.led(
-            JoinedMember("eager", None, eager),
-            self.joined("held", 1, LastAssignment({"orders": list(range(3, 12))}, 7)),
-            generation=8,
-        )
-        assert given == {"eager": [0, 1, 2], "held": [3, 4, 5, 6]}
 
 
 def test_quality_compares_loads_with_shares() -> None:
