@@ -18,25 +18,8 @@ from kafka_assignors.messages import (
     encode_assignments,
     read_members,
 )
-from kafka_assignors.rebalance import MemberState, Settings, lease, observer
-from kafka_assignors.rebalance.events import (
-    AboutToCall,
-    AboutToJoin,
-    Announce,
-    Assigned,
-    CloseRequested,
-    CommitRequested,
-    Event,
-    HeartbeatAnswered,
-    Joined,
-    ListenerReturned,
-    Lose,
-    Membership,
-    MembershipError,
-    PollIntervalChecked,
-    Revoke,
-    SubscriptionChanged,
-)
+from kafka_assignors.rebalance import MemberState, Settings, events, lease, observer
+from kafka_assignors.rebalance.events import Event, Membership, MembershipError
 from kafka_assignors.rebalance.observer import (
     HOOKS,
     Observers,
@@ -87,8 +70,8 @@ class Member:
         self.state = MemberState(Settings(45, 300, 300))
         self.now = 0.0
 
-    def handle(self, *events: Event) -> Member:
-        for event in events:
+    def handle(self, *told: Event) -> Member:
+        for event in told:
             self.now += 1
             before = self.state
             self.state, actions = before.handle(event, self.now)
@@ -97,11 +80,16 @@ class Member:
 
     def joining(self) -> Member:
         """Send the first JoinGroup, at second 2."""
-        return self.handle(SubscriptionChanged(frozenset({"orders"})), AboutToJoin(COOPERATIVE))
+        return self.handle(events.SubscriptionChanged(frozenset({"orders"})), events.AboutToJoin(COOPERATIVE))
 
     def joined(self) -> Member:
         """Install the assignment at second 4, and return from the listener."""
-        joined = Joined(1, FIRST), Assigned(FIRST, ORDERS_0, 3.0), AboutToCall(), ListenerReturned()
+        joined = (
+            events.Joined(1, FIRST),
+            events.Assigned(FIRST, ORDERS_0, 3.0),
+            events.AboutToCall(),
+            events.ListenerReturned(),
+        )
         return self.joining().handle(*joined)
 
     @property
@@ -119,8 +107,10 @@ class Member:
 
 def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
     member = Member().joined()
-    member.handle(HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
-    member.handle(AboutToJoin(COOPERATIVE), Joined(2, SECOND), Assigned(SECOND, ORDERS_0, 8.0))
+    member.handle(events.HeartbeatAnswered(FIRST, MembershipError.REBALANCE_IN_PROGRESS, 5.0))
+    member.handle(
+        events.AboutToJoin(COOPERATIVE), events.Joined(2, SECOND), events.Assigned(SECOND, ORDERS_0, 8.0)
+    )
     assert member.reasons[1:] == ["the group is rebalancing"]
     assert member.ended[1:] == [(2.0, ASSIGNED, 2)]
 
@@ -128,41 +118,47 @@ def test_the_time_of_a_later_rebalance_counts_from_its_own_begin() -> None:
 @pytest.mark.parametrize(
     "event",
     [
-        HeartbeatAnswered(FIRST, MembershipError.UNKNOWN_MEMBER_ID, 3.0),
-        PollIntervalChecked(-1000.0),
-        CloseRequested(),
+        events.HeartbeatAnswered(FIRST, MembershipError.UNKNOWN_MEMBER_ID, 3.0),
+        events.PollIntervalChecked(-1000.0),
+        events.CloseRequested(),
     ],
     ids=["its session has ended", "its user does not poll", "it is closed"],
 )
 def test_a_rebalance_that_the_member_gives_up_has_failed_and_its_late_response_is_no_end(
     event: Event,
 ) -> None:
-    member = Member().joining().handle(Joined(1, FIRST), event)
-    member.handle(Assigned(FIRST, ORDERS_0, 3.0))
+    member = Member().joining().handle(events.Joined(1, FIRST), event)
+    member.handle(events.Assigned(FIRST, ORDERS_0, 3.0))
     assert member.ended == [(2.0, FAILED, 1)]
 
 
 def test_a_member_that_unsubscribes_during_a_rebalance_does_not_count_the_time_until_it_comes_back() -> None:
-    member = Member().joining().handle(SubscriptionChanged(frozenset()))
+    member = Member().joining().handle(events.SubscriptionChanged(frozenset()))
     member.now = 90_000.0
-    member.handle(SubscriptionChanged(frozenset({"orders"})), AboutToJoin(COOPERATIVE))
-    member.handle(Joined(2, FIRST), Assigned(FIRST, ORDERS_0, 0.0))
+    member.handle(events.SubscriptionChanged(frozenset({"orders"})), events.AboutToJoin(COOPERATIVE))
+    member.handle(events.Joined(2, FIRST), events.Assigned(FIRST, ORDERS_0, 0.0))
     assert member.ended == [(1.0, FAILED, -1), (2.0, ASSIGNED, 1)]
 
 
 def test_events_that_are_no_rebalance_are_none() -> None:
     member = Member().joined()
     told = len(member.recorder.told)
-    member.handle(HeartbeatAnswered(FIRST, MembershipError.NONE, 6.0), CommitRequested(ORDERS_0))
+    member.handle(
+        events.HeartbeatAnswered(FIRST, MembershipError.NONE, 6.0), events.CommitRequested(ORDERS_0)
+    )
     assert len(member.recorder.told) == told
 
 
 @pytest.mark.parametrize(
     ("asked", "name"),
-    [(Announce(ORDERS_0), "assigned"), (Revoke(ORDERS_0), "revoked"), (Lose(ORDERS_0), "lost")],
+    [
+        (events.Announce(ORDERS_0), "assigned"),
+        (events.Revoke(ORDERS_0), "revoked"),
+        (events.Lose(ORDERS_0), "lost"),
+    ],
 )
 def test_each_call_of_the_listener_has_an_event_also_if_it_raises(
-    asked: Announce | Revoke | Lose, name: str, monkeypatch: pytest.MonkeyPatch
+    asked: events.Announce | events.Revoke | events.Lose, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder, times = Recorder(), iter((1.0, 1.5, 2.0))
     monkeypatch.setattr(lease, "clock", lambda: next(times))
@@ -247,7 +243,7 @@ def test_an_observer_that_raises_is_logged_once_counted_and_keeps_no_other_from_
     assert "joined of the observer" in record.getMessage()
     member = Member()
     member.observers = observers
-    member.handle(CloseRequested())
+    member.handle(events.CloseRequested())
     assert caplog.records[1].getMessage() == "group 'g': 200 calls of observers failed"
 
 

@@ -17,20 +17,9 @@ import pytest
 from compat_tests.scripted.error_codes import ERRORS, UNKNOWN_CODE
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.messages import JoinedMember, JoinGroupResponse, SyncGroupResponse
-from kafka_assignors.rebalance import MemberState, Settings
+from kafka_assignors.rebalance import MemberState, Settings, events
 from kafka_assignors.rebalance.error_codes import CONSEQUENCES, answered, error_of
-from kafka_assignors.rebalance.events import (
-    AboutToJoin,
-    Assigned,
-    Event,
-    Joined,
-    JoinFailed,
-    Membership,
-    MembershipError,
-    SendJoin,
-    SendLeave,
-    SubscriptionChanged,
-)
+from kafka_assignors.rebalance.events import Event, Membership, MembershipError
 from kafka_assignors.rebalance.progress import TRANSITIONS, Phase
 from kafka_assignors.rebalance.session import Session
 from kafka_assignors.strategies import CooperativeSticky, Sticky
@@ -131,9 +120,9 @@ def _next(task: Coroutine[Any, Any, None]) -> Any:
 def joining(*answers: int | Exception) -> list[Any]:
     """The actions of a session after SendJoin."""
     client = Client(list(answers))
-    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
-    assert isinstance(join, SendJoin)
+    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    assert isinstance(join, events.SendJoin)
     session = session_of(client)
     session.carry_out(join)
     assert session.joins_are_answered
@@ -153,8 +142,8 @@ def session_of(client: Any, *strategies: Strategy) -> Session:
     )
 
 
-def failed(error: MembershipError, given_id: str = "") -> JoinFailed:
-    return JoinFailed(1, error, given_id)
+def failed(error: MembershipError, given_id: str = "") -> events.JoinFailed:
+    return events.JoinFailed(1, error, given_id)
 
 
 def test_a_join_without_a_response_is_reported_after_the_backoff() -> None:
@@ -163,8 +152,8 @@ def test_a_join_without_a_response_is_reported_after_the_backoff() -> None:
 
 def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_second() -> None:
     client = Client([NOT_AUTHORIZED] * 7 + [0] + [NOT_AUTHORIZED] * 2)
-    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
     session = session_of(client)
     for _ in range(7):
         session.carry_out(join)
@@ -180,8 +169,8 @@ def test_joins_that_are_refused_one_after_the_other_have_growing_pauses_up_to_a_
 
 def test_an_eager_member_which_holds_nothing_names_what_it_was_assigned_last_and_when() -> None:
     client = Client([0, 0])
-    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.EAGER), 0.0)
+    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.EAGER), 0.0)
     session = session_of(client, Sticky())
     session.carry_out(join)
     client.member, (sync,) = client.member.handle(client.done.pop(), 0.0)
@@ -226,7 +215,7 @@ def test_an_error_of_ours_is_logged_and_told_to_the_user_and_the_join_is_tried_a
 
 def test_an_accepted_join_is_reported_with_the_membership_that_it_brought() -> None:
     ((event),) = joining(0)
-    assert isinstance(event, Joined)
+    assert isinstance(event, events.Joined)
     assert (event.membership.member_id, event.membership.generation) == ("a", 1)
 
 
@@ -258,14 +247,14 @@ def test_what_a_strategy_raises_after_the_assignment_is_told_and_does_not_end_th
 ) -> None:
     """The consumer cannot continue after an exception that leaves a task of the session."""
     client = Client([0])
-    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
-    client.member, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
+    client.member, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
     session = session_of(client, strategy)
     session.carry_out(join)
     client.member, (sync,) = client.member.handle(client.done[-1], 0.0)
     session.carry_out(sync)
     told = client.done[-1]
-    assert isinstance(client.done[-2], Assigned)
+    assert isinstance(client.done[-2], events.Assigned)
     if isinstance(strategy, FailsAfterTheAssignment):
         assert told.startswith(
             "tell the user: group 'g': changes of its topics cannot be followed: ValueError"
@@ -286,7 +275,7 @@ def test_a_member_that_left_and_joined_again_leaves_in_any_case() -> None:
         left.append("look the coordinator up")
 
     client.leave_group, client.find_coordinator = leave_group, find_coordinator  # type: ignore[attr-defined]
-    session.carry_out(SendLeave("a", "max.poll.interval.ms was exceeded"))
+    session.carry_out(events.SendLeave("a", "max.poll.interval.ms was exceeded"))
     client.member = replace(client.member, membership=Membership("b", 1))
     session.leave_in_any_case()
     session.leave_in_any_case()
@@ -295,8 +284,8 @@ def test_a_member_that_left_and_joined_again_leaves_in_any_case() -> None:
 
 def test_a_join_that_is_given_up_because_the_member_leaves_ends_when_it_has_left() -> None:
     client: Any = Client([])
-    client.member, _ = client.member.handle(SubscriptionChanged(frozenset({"orders"})), 0.0)
-    _, (join,) = client.member.handle(AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
+    client.member, _ = client.member.handle(events.SubscriptionChanged(frozenset({"orders"})), 0.0)
+    _, (join,) = client.member.handle(events.AboutToJoin(RebalanceProtocol.COOPERATIVE), 0.0)
     session = session_of(client)
 
     async def leave_group(member_id: str, _: str) -> None:
@@ -312,5 +301,5 @@ def test_a_join_that_is_given_up_because_the_member_leaves_ends_when_it_has_left
     client.spawn = lambda task: task.close()  # The join is never answered.
     session.carry_out(join)
     del client.spawn
-    session.carry_out(SendLeave("a", "it unsubscribed"))
+    session.carry_out(events.SendLeave("a", "it unsubscribed"))
     assert client.done == ["left", "give the join up"]

@@ -8,18 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kafka_assignors.rebalance import events
 from kafka_assignors.rebalance.commits import NO_COMMITS
-from kafka_assignors.rebalance.events import (
-    NO_MEMBERSHIP,
-    CommitAnswered,
-    Install,
-    Lose,
-    Membership,
-    MembershipError,
-    Partitions,
-    Revoke,
-    SendJoin,
-)
+from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership, MembershipError, Partitions
 from kafka_assignors.rebalance.member import MemberState, Step
 from kafka_assignors.rebalance.progress import ListenerCall, Phase, Then
 from kafka_assignors.strategy import RebalanceProtocol
@@ -35,9 +26,9 @@ class AnnouncesOwnershipAfterALoss(MemberState):
     def _join(self, protocol: RebalanceProtocol) -> Step:
         if self.in_group or not self.owned:
             return MemberState._join(self, protocol)
-        join = replace(self.join.after(SendJoin), attempt=self.join.attempt + 1, reason="")
+        join = replace(self.join.after(events.SendJoin), attempt=self.join.attempt + 1, reason="")
         member = replace(self, join=join)
-        return member, (SendJoin(join.attempt, self.membership, self.owned, self.join.reason),)
+        return member, (events.SendJoin(join.attempt, self.membership, self.owned, self.join.reason),)
 
 
 class InstallsBeforeRevoking(MemberState):
@@ -47,9 +38,9 @@ class InstallsBeforeRevoking(MemberState):
         revoked = self.owned - assigned
         if not revoked:
             return MemberState._take(self, assigned)
-        call = ListenerCall(Revoke(revoked), Then.NOTHING)
+        call = ListenerCall(events.Revoke(revoked), Then.NOTHING)
         member = replace(self, owned=assigned, call=call, join=replace(self.join, reason="revoked"))
-        return member, (Install(assigned), call.due)
+        return member, (events.Install(assigned), call.due)
 
 
 class RejoinsBeforeTheListenerIsDone(MemberState):
@@ -136,7 +127,7 @@ class ResendsCommitsAfterALoss(MemberState):
 class TriesAgainWhatIsSettled(MemberState):
     """Resends a whole commit, although some of its partitions were accepted or have failed permanently."""
 
-    def _commit_answered(self, event: CommitAnswered) -> Step:
+    def _commit_answered(self, event: events.CommitAnswered) -> Step:
         everything = NOTHING if event.error is MembershipError.NONE else self.commits.resendable
         return MemberState._commit_answered(self, replace(event, again=everything))
 
@@ -144,7 +135,7 @@ class TriesAgainWhatIsSettled(MemberState):
 class TakesAPartForAll(MemberState):
     """Treats a commit as done as soon as some of its partitions are accepted."""
 
-    def _commit_answered(self, event: CommitAnswered) -> Step:
+    def _commit_answered(self, event: events.CommitAnswered) -> Step:
         return MemberState._commit_answered(self, replace(event, again=NOTHING))
 
 
@@ -185,7 +176,7 @@ class ClaimsTheOldGeneration(MemberState):
     def _join(self, protocol: RebalanceProtocol) -> Step:
         member, actions = MemberState._join(self, protocol)
         claim = actions[-1]
-        if isinstance(claim, SendJoin) and claim.owned:
+        if isinstance(claim, events.SendJoin) and claim.owned:
             claim = replace(
                 claim, membership=replace(claim.membership, generation=self.assigned_as.generation)
             )
@@ -214,7 +205,7 @@ class LosesAPart(MemberState):
     def _about_to_call(self, now: float) -> Step:
         call = self.call
         assert call is not None
-        asked = call.asked if self.in_group else Lose(call.asked.partitions)
+        asked = call.asked if self.in_group else events.Lose(call.asked.partitions)
         return replace(self, call=call.running(asked)), (asked,)
 
 
