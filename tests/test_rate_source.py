@@ -30,16 +30,6 @@ def weights(*looks: tuple[float, ...], **arguments: Any) -> list[Any]:
     return [look(rates, now_s, *map(int, ends)) for now_s, *ends in looks]
 
 
-def test_a_steady_rate_is_found_exactly_at_irregular_looks() -> None:
-    assert weights((0, 0), (1, 50), (7, 350), (4000, 200_000), half_life_s=60)[1:] == [[50_000]] * 3
-
-
-def test_what_is_one_half_life_old_counts_half() -> None:
-    # There are no records for a thousand half-lives.
-    found = weights((0, 0), (60_000, 0), (60_060, 6000), (60_120, 6000), half_life_s=60)
-    assert found[2:] == [[50_000], [25_000]]
-
-
 def test_two_looks_within_a_second_do_not_make_a_rate() -> None:
     assert weights((0, 0), (0.01, 1000), (10, 1000)) == [[None], [None], [100_000]]
 

@@ -83,18 +83,8 @@ def test_a_rounding_comes_back_unchanged(topics: list[TopicShares]) -> None:
     assert round_shares(again) == given
 
 
-def test_a_tenth_of_many_small_topics_is_a_tenth_of_all() -> None:
-    given = round_shares([TopicShares(4, {0: 1000, 1: 9000}, {1: 4}) for _ in range(100)])
-    assert sum(quotas[0] for quotas in given) == 40
-
-
 def test_a_share_gets_its_first_partition() -> None:
     assert round_shares([TopicShares(12, {0: 100, 1: 9900}, {1: 12})]) == [{0: 1, 1: 11}]
-
-
-def test_nothing_is_nothing() -> None:
-    assert round_shares([TopicShares(12, {0: 0, 1: WHOLE_SHARE}, {})]) == [{0: 0, 1: 12}]
-    assert round_shares([]) == []
 
 
 def test_scaled_shares_keep_their_proportions() -> None:
