@@ -158,21 +158,18 @@ def test_assignments_are_written_so_that_the_oldest_client_reads_them() -> None:
 # ---- arguments
 
 
-def test_a_class_where_a_strategy_belongs_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Sticky is a class and a strategy is an instance: pass Sticky\(\)"):
-        require_strategy(Sticky)
-
-
-def test_a_name_where_a_strategy_belongs_is_refused_with_the_way_to_find_it() -> None:
-    with pytest.raises(TypeError, match=r"'sticky' is a name and .*load_strategy\('sticky'\) finds the one"):
-        require_strategy("sticky")
-
-
-def test_something_that_is_no_strategy_is_refused_with_what_it_lacks() -> None:
-    with pytest.raises(TypeError, match=r"3 is not a strategy: it does not derive from .*\.Strategy"):
-        require_strategy(3)
-    with pytest.raises(TypeError, match=r"Told.* is not a strategy: its name is '', not a non-empty string"):
-        require_strategy(Told(name=""))
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (Sticky, r"Sticky is a class and a strategy is an instance: pass Sticky\(\)"),
+        ("sticky", r"'sticky' is a name and .*load_strategy\('sticky'\) finds the one"),
+        (3, r"3 is not a strategy: it does not derive from .*\.Strategy"),
+        (Told(name=""), r"Told.* is not a strategy: its name is '', not a non-empty string"),
+    ],
+)
+def test_what_is_no_strategy_is_refused_with_what_it_lacks(given: object, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        require_strategy(given)
 
 
 @pytest.mark.parametrize("value", ["", 3, b"a", ["a"]])
