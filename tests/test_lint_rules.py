@@ -266,21 +266,25 @@ def joined(strategy: str, owned: dict[str, list[int]], *, held: bool = False) ->
     return LiveGroup("orders", "classic", "Stable", strategy, members=(member,))
 
 
-def test_members_that_know_nothing_of_warm_handoff_are_named() -> None:
-    def live(**warmth: Warmth | None) -> LiveGroup:
-        context = MemberContext(frozenset({"orders"}))
-        members = (
-            LiveMember(name, "aiokafka-0.14.0", "/10.0.0.1").with_metadata(
-                encode_member(load_strategy("cooperative-sticky"), context, held=True, warmth=said)
-            )
-            for name, said in warmth.items()
-        )
-        return LiveGroup("orders", "classic", "Stable", "cooperative-sticky", members=tuple(members))
+WARMS, KNOWS = Warmth(max_warming=4), Warmth()
 
-    warms, knows = Warmth(max_warming=4), Warmth()
-    (finding,) = lint(LintFacts((), live=live(warms=warms, knows=knows, cold=None))).findings
+
+def announced(**warmth: Warmth | None) -> LiveGroup:
+    """A group whose members announce this of warm handoff, by their names."""
+    context = MemberContext(frozenset({"orders"}))
+    members = (
+        LiveMember(name, "aiokafka-0.14.0", "/10.0.0.1").with_metadata(
+            encode_member(load_strategy("cooperative-sticky"), context, held=True, warmth=said)
+        )
+        for name, said in warmth.items()
+    )
+    return LiveGroup("orders", "classic", "Stable", "cooperative-sticky", members=tuple(members))
+
+
+def test_members_that_know_nothing_of_warm_handoff_are_named() -> None:
+    (finding,) = lint(LintFacts((), live=announced(warms=WARMS, knows=KNOWS, cold=None))).findings
     assert (finding.rule, finding.members, finding.severity) == ("cold-handoff", ("cold",), INFO)
-    for group in (live(warms=warms, knows=knows), live(cold=None, knows=knows)):
+    for group in (announced(warms=WARMS, knows=KNOWS), announced(cold=None, knows=KNOWS)):
         assert "cold-handoff" not in findings(live=group)
 
 
@@ -367,6 +371,14 @@ def test_a_group_under_a_name_of_its_own_is_said_to_refuse_a_member_of_kip848(
     said = finding("kip848-group", aiokafka(strategy), librdkafka(group_protocol="consumer")).what
     assert remedy in said
     assert ("GROUP_ID_NOT_FOUND" in said) is refused
+
+
+@pytest.mark.parametrize(("said", "refused"), [(WARMS, True), (KNOWS, False)])
+def test_a_group_with_warm_handoff_is_said_to_refuse_a_member_of_kip848(said: Warmth, refused: bool) -> None:
+    after = (aiokafka("cooperative-sticky"), librdkafka(group_protocol="consumer"))
+    found = lint(LintFacts(after, live=announced(a=said))).findings
+    (what,) = (each.what for each in found if each.rule == "kip848-group")
+    assert ("Deploy these without on_partitions_warming first" in what) is refused
 
 
 def test_where_the_broker_assigns_nothing_is_said_of_strategies_but_that_none_runs() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from kafka_assignors.group import Warmth
 from kafka_assignors.strategy import SHARED_NAMES
 from kafka_assignors_ops.lint.rules import (
     Client,
@@ -250,7 +251,7 @@ def refused_under_kip848(facts: LintFacts) -> Iterator[Found]:
     "group, online, if the broker's group.consumer.migration.policy allows it, which is the default. The "
     "broker refuses that member (GROUP_ID_NOT_FOUND) while the assignments of the group have user data: the "
     "assignors of kafka-assignors write some under names that no other client has, and under the others with "
-    "stay_classic=True.",
+    "stay_classic=True or while a member warms partitions (on_partitions_warming).",
     to_do="Choose one: group.remote.assignor (uniform, range) instead of a strategy, or strategies of the "
     f"members. {_WAY_BACK}",
 )
@@ -265,6 +266,12 @@ def kip848_group(facts: LintFacts) -> Iterator[Found]:
                 f"The broker refuses {enumerated(sources(joined))} with GROUP_ID_NOT_FOUND: they join with "
                 f"group.protocol=consumer, and a group under {chosen[0]!r} stays classic, unless its members "
                 "were given stay_classic=False."
+            )
+        elif any(said is not None and said.max_warming for said in _warmth(facts).values()):
+            happens = (
+                f"The broker refuses {enumerated(sources(joined))} with GROUP_ID_NOT_FOUND: they join with "
+                "group.protocol=consumer, and the assignments of the group say what its members shall warm. "
+                "Deploy these without on_partitions_warming first."
             )
         else:
             happens = (
@@ -286,6 +293,15 @@ def kip848_group(facts: LintFacts) -> Iterator[Found]:
         )
 
 
+def _warmth(facts: LintFacts) -> Mapping[str, Warmth | None]:
+    """What each member of the running group announces of warm handoff; none of a KIP-848 group."""
+    live = facts.live
+    if live is None or live.group_type == CONSUMER:
+        return {}
+    shown = [member for member in live.members if member.metadata is not None]
+    return {member.id: as_member(live, member, frozenset()).warmth for member in shown}
+
+
 @rule(
     "cold-handoff",
     Severity.INFO,
@@ -299,11 +315,7 @@ def kip848_group(facts: LintFacts) -> Iterator[Found]:
     "kafka-assignors.",
 )
 def cold_handoff(facts: LintFacts) -> Iterator[Found]:
-    live = facts.live
-    if live is None or live.group_type == CONSUMER:
-        return
-    shown = [member for member in live.members if member.metadata is not None]
-    warmth = {member.id: as_member(live, member, frozenset()).warmth for member in shown}
+    warmth = _warmth(facts)
     cold = tuple(sorted(member_id for member_id, said in warmth.items() if said is None))
     if cold and any(said is not None and said.max_warming for said in warmth.values()):
         yield Found(cold, f"Partitions move cold when {enumerated(cold)} leads.", None)
