@@ -54,6 +54,13 @@ class TestJoining:
         membership = Membership("b", 3)
         assert driver.tell(events.Joined(new.attempt, membership)) == (events.SendSync(membership),)
 
+    def test_an_assignment_of_an_older_subscription_is_not_installed(self) -> None:
+        driver = Driver()
+        driver.joined(1)
+        driver.tell(events.SubscriptionChanged(frozenset({"payments"})))
+        assert driver.assigned(0) == ()
+        assert driver.member.must_join
+
     def test_a_subscription_changed_back_before_the_join_asks_for_none(self) -> None:
         driver = Driver().owning(0)
         driver.tell(events.SubscriptionChanged(frozenset({"payments"})))
@@ -85,6 +92,15 @@ class TestRevoking:
             events.SendCommit(Membership("a", 2), orders(1)),
         )
 
+    def test_topics_no_longer_subscribed_are_revoked_before_the_join(self) -> None:
+        driver = Driver().owning(0)
+        driver.tell(events.SubscriptionChanged(frozenset({"payments"})))
+        assert driver.member.deliverable == frozenset()
+        assert driver.tell(events.AboutToJoin(COOPERATIVE)) == (events.Revoke(orders(0)),)
+        install, request = driver.tell(events.ListenerReturned())
+        assert install == events.Install(frozenset())
+        assert isinstance(request, events.SendJoin)
+
 
 class TestCallsThatWait:
     """What the listener is told is decided when its call begins."""
@@ -113,6 +129,24 @@ class TestCallsThatWait:
         driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
         assert driver.tell(events.AboutToCall()) == (events.Install(orders(0)), events.Lose(orders(0)))
         assert driver.tell(events.ListenerReturned()) == (events.Install(frozenset()),)
+
+    def test_a_first_assignment_lost_before_it_was_announced_is_not_told_of(self) -> None:
+        driver = Driver()
+        driver.joined(1)
+        driver.calls_at_once = False
+        driver.assigned(0, 1)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(events.AboutToCall()) == (events.Install(frozenset()),)
+        assert driver.join().owned == frozenset()
+
+    def test_the_word_counts_for_a_session(self) -> None:
+        driver = self.due()
+        driver.now += 46
+        driver.heartbeat(MembershipError.NONE)
+        driver.now += 46
+        assert not driver.member.may_call(driver.now)
+        driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID)
+        assert driver.tell(events.AboutToCall()) == (events.Lose(orders(0, 1, 2, 3)),)
 
     def test_a_consumer_that_closes_waits_for_no_word(self) -> None:
         driver = self.due()
@@ -205,6 +239,18 @@ class TestLease:
         assert not driver.member.must_join
         driver.tell(events.Assigned(Membership("a", 2), orders(0), driver.now))
         assert driver.member.may_deliver(("orders", 0), driver.now)
+
+    def test_heartbeats_answered_ok_do_not_extend_it_past_the_time_for_sync_group(self) -> None:
+        # The coordinator answers OK until it removes a member whose SyncGroup is late.
+        driver = Driver().owning(0)
+        driver.rejoined(2)
+        for _ in range(99):
+            driver.now += 3
+            driver.heartbeat(MembershipError.NONE)
+            assert driver.member.has_lease(driver.now)
+        driver.now += 3
+        driver.heartbeat(MembershipError.NONE)
+        assert not driver.member.has_lease(driver.now)
 
 
 class TestPollInterval:
