@@ -41,10 +41,11 @@ def findings(*after: MemberConfig, **facts: Any) -> dict[str, Severity]:
     return {finding.rule: finding.severity for finding in reversed(report.findings)}
 
 
-MODERN = {"group_protocol": "consumer"}
+CLASSIC, MODERN = {"group_protocol": "classic"}, {"group_protocol": "consumer"}
 BROKER_ASSIGNS = LiveGroup("orders", "consumer", "Stable", "uniform")
 PINNED, LISTED = aiokafka("stock:sticky", "stock:range"), aiokafka("stock:range", "stock:sticky")
 OWN_DATA = kafka_python("stock:sticky", client_version="3.0.12")
+OLD_DATA = kafka_python("stock:sticky", client_version="2.3.3")
 NAMED = java("range", group_instance_id="orders-0")
 
 
@@ -86,12 +87,7 @@ FOUND: list[tuple[str, Severity | None, list[MemberConfig], dict[str, Any]]] = [
     ("unreadable-sticky-data", WARNING, [OWN_DATA, java("sticky")], {}),
     ("unreadable-sticky-data", None, [OWN_DATA], {}),
     ("unreadable-sticky-data", None, [kafka_python("sticky"), java("sticky")], {}),
-    (
-        "unreadable-sticky-data",
-        None,
-        [kafka_python("stock:sticky", client_version="2.3.3"), java("sticky")],
-        {},
-    ),
+    ("unreadable-sticky-data", None, [OLD_DATA, java("sticky")], {}),
     ("join-per-strategy", WARNING, [PINNED], {}),
     ("join-per-strategy", WARNING, [aiokafka("sticky", "stock:range")], {}),
     ("join-per-strategy", INFO, [aiokafka("sticky", "range")], {}),  # Or the class is ours.
@@ -139,19 +135,9 @@ FOUND: list[tuple[str, Severity | None, list[MemberConfig], dict[str, Any]]] = [
     ("kip848-group", None, [aiokafka("sticky")], {"live": LiveGroup("o", "classic", "Stable", "sticky")}),
     ("java-leaves-classic", INFO, [aiokafka("range"), java("range")], {}),
     ("java-leaves-classic", INFO, [aiokafka("range"), java("range", client_version="4.4.0")], {}),
-    (
-        "java-leaves-classic",
-        None,
-        [aiokafka("range"), java("range", client_version="4.4.0", group_protocol="classic")],
-        {},
-    ),
+    ("java-leaves-classic", None, [aiokafka("range"), java("range", client_version="4.4.0", **CLASSIC)], {}),
     ("java-leaves-classic", ERROR, [aiokafka("range"), java("range", client_version="5.0.0")], {}),
-    (
-        "java-leaves-classic",
-        None,
-        [aiokafka("range"), java("range", client_version="5.1.0", group_protocol="classic")],
-        {},
-    ),
+    ("java-leaves-classic", None, [aiokafka("range"), java("range", client_version="5.1.0", **CLASSIC)], {}),
 ]
 
 
