@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -58,11 +59,16 @@ TOPICS_SCHEMA = pa.schema(
 )
 
 Partitions = Mapping[str, Sequence[int]]
+ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
 
 
 def topic_id(topic: str) -> str:
     """A topic id for this name, in Kafka's format."""
     return base64.urlsafe_b64encode(hashlib.md5(topic.encode()).digest()).rstrip(b"=").decode()
+
+
+def by_id(share: Partitions) -> dict[str, tuple[int, ...]]:
+    return {topic_id(topic): tuple(numbers) for topic, numbers in share.items()}
 
 
 def new_member(
@@ -109,20 +115,12 @@ class Log:
     """The records of one partition, oldest first."""
 
     partition: int = 0
-    records: list[dict[str, object]] = field(default_factory=list)
+    records: list[dict[str, Any]] = field(default_factory=list)
 
     def append(self, key: bytes | None, value: bytes | None) -> None:
         offset = len(self.records)
-        timestamp = START + timedelta(seconds=offset)
-        self.records.append(
-            {
-                "partition": self.partition,
-                "offset": offset,
-                "timestamp": timestamp,
-                "key": key,
-                "value": value,
-            }
-        )
+        row = (self.partition, offset, START + timedelta(seconds=offset), key, value)
+        self.records.append(dict(zip(RAW_SCHEMA.names, row, strict=True)))
 
     def generation(
         self, group: str, number: int, *members: GroupMember, protocol: str = "range", kind: str = "consumer"
@@ -138,6 +136,13 @@ class Log:
             members=members,
         )
         self.append(encode_key(GroupMetadataKey(group)), encode_group_metadata(value))
+
+    def three_generations(self, group: str) -> list[dict[str, Any]]:
+        """Append three generations: one member has all, shares with another, and has all again."""
+        self.generation(group, 1, member("a", gets=ALL))
+        self.generation(group, 2, member("a", gets=LOW), member("b", gets=HIGH))
+        self.generation(group, 3, member("a", gets=ALL))
+        return self.records[-3:]
 
     def tombstone(self, group: str) -> None:
         self.append(encode_key(GroupMetadataKey(group)), None)
@@ -162,14 +167,29 @@ class Log:
     def epoch(self, group: str, number: int, metadata_hash: int = 1) -> None:
         self.part(group, ConsumerGroupRecord.METADATA, GroupEpoch(number, metadata_hash))
 
+    def target(self, group: str, member_id: str, share: Partitions) -> None:
+        value = TargetAssignment(by_id(share))
+        self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, value, member_id)
+
     def targets(self, group: str, epoch: int, shares: Mapping[str, Partitions]) -> None:
         """Append the targets of these members, and the record that completes the targets of the epoch."""
         for member_id, share in shares.items():
-            target = {topic_id(topic): tuple(numbers) for topic, numbers in share.items()}
-            self.part(
-                group, ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(target), member_id
-            )
+            self.target(group, member_id, share)
         self.part(group, ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, TargetAssignmentEpoch(epoch))
+
+    def assigns(
+        self,
+        group: str,
+        epoch: int,
+        shares: Mapping[str, Partitions],
+        metadata_hash: int = 1,
+        **described: ConsumerGroupMember,
+    ) -> None:
+        """Append the descriptions of members that join or change, the epoch, and its targets."""
+        for member_id, each in described.items():
+            self.describes(group, member_id, each)
+        self.epoch(group, epoch, metadata_hash)
+        self.targets(group, epoch, shares)
 
     def reaches(
         self,
@@ -180,8 +200,7 @@ class Log:
         state: ConsumerGroupMemberState = ConsumerGroupMemberState.STABLE,
     ) -> None:
         """Append that a member reaches an epoch with these partitions."""
-        assigned = {topic_id(topic): tuple(numbers) for topic, numbers in (share or {}).items()}
-        value = CurrentAssignment(epoch, epoch, state, assigned)
+        value = CurrentAssignment(epoch, epoch, state, by_id(share or {}))
         self.part(group, ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, value, member_id)
 
     def removes(self, group: str, member_id: str) -> None:
@@ -208,15 +227,12 @@ def write_history(folder: Path, log: Log, topics: Mapping[str, int] | None = Non
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(log.table(), folder / "raw.parquet")
     if topics is not None:
-        rows = [
-            {
-                "topic": name,
-                "topic_id": topic_id(name),
-                "from": START,
-                "partitions": count,
-                "replica_racks": None,
-            }
-            for name, count in topics.items()
-        ]
+        rows = [topic_row(name, count) for name, count in topics.items()]
         pq.write_table(pa.Table.from_pylist(rows, TOPICS_SCHEMA), folder / "topics.parquet")
     return str(folder)
+
+
+def topic_row(name: str, partitions: int) -> dict[str, Any]:
+    """The row of a catalogue for this topic."""
+    row = (name, topic_id(name), START, partitions, None)
+    return dict(zip(TOPICS_SCHEMA.names, row, strict=True))

@@ -145,40 +145,35 @@ def culprit(group: str, kind: FaultKind, generations: int) -> Culprit:
 
 
 def timeline(group: str, strategy: str, mode: Mode, moved: int) -> list[TimelineRow]:
-    return [
-        TimelineRow(
-            group=group,
-            strategy=strategy,
-            mode=mode,
-            timestamp=_START + timedelta(seconds=70 * index),
-            generation=index + 1,
-            members=2 + index % 5,
-            measures=Measures(
-                partitions=24,
-                moved=moved * (index % 3),
-                least_moved=index % 3,
-                could_stay=24,
-                min_load=3,
-                max_load=6,
-                max_over_mean=1.0 + 0.1 * moved,
-                load_stddev=0.5,
-                rounds=2 if index % 4 == 0 else 1,
-                rack_misses=None,
-                least_rack_misses=None,
-                vacated=0,
-                paused_s=2.5 * moved * (index % 3),
-                paused_eager_s=None,
-                paused_cooperative_s=None,
-            ),
+    def measures(index: int) -> Measures:
+        return Measures(
+            partitions=24,
+            moved=moved * (index % 3),
+            least_moved=index % 3,
+            could_stay=24,
+            min_load=3,
+            max_load=6,
+            max_over_mean=1.0 + 0.1 * moved,
+            load_stddev=0.5,
+            rounds=2 if index % 4 == 0 else 1,
+            rack_misses=None,
+            least_rack_misses=None,
+            vacated=0,
+            paused_s=2.5 * moved * (index % 3),
+            paused_eager_s=None,
+            paused_cooperative_s=None,
         )
-        for index in range(10)
+
+    return [
+        TimelineRow(group, strategy, mode, _START + timedelta(seconds=70 * n), n + 1, 2 + n % 5, measures(n))
+        for n in range(10)
     ]
 
 
 def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = GROUPS) -> ReplayResult:
     """A result of these groups; three of the four usual groups have names that try to run as code."""
-    strategies = (RECORDED, *STRATEGIES)
     moved = {RECORDED: 40, "range": 40, "cooperative-sticky": 12}
+    rows = [(group, name, mode) for group in groups for name in moved for mode in modes]
     return ReplayResult(
         options=ReplayOptions(
             path="history",
@@ -219,16 +214,10 @@ def sample(*, modes: tuple[Mode, ...] = tuple(Mode), groups: tuple[str, ...] = G
                 paused_s=32.5 if name == "cooperative-sticky" else 240.0,
                 failed=int(group == LINKING and name == "range"),
             )
-            for group in groups
-            for name in strategies
-            for mode in modes
+            for group, name, mode in rows
         ),
         timeline=tuple(
-            row
-            for group in groups
-            for name in strategies
-            for mode in modes
-            for row in timeline(group, name, mode, moved[name] // 12)
+            row for group, name, mode in rows for row in timeline(group, name, mode, moved[name] // 12)
         ),
         ownership=tuple(span for group in groups for span in ownership(group)),
         churn=(Churn("payments", "join", 7), Churn("payments", "leave", 5), Churn(HOSTILE, "leave", 3)),
@@ -262,13 +251,7 @@ def result_of(*verdicts: Verdict) -> ReplayResult:
     """A result with these verdicts alone."""
     strategies = tuple(dict.fromkeys(v.strategy for v in verdicts if v.strategy != RECORDED))
     groups = tuple(summary(group) for group in dict.fromkeys(v.group for v in verdicts))
-    options = replace(sample().options, strategies=strategies)
-    return replace(
-        sample(),
-        options=options,
-        groups=groups,
-        verdicts=verdicts,
-        timeline=(),
-        ownership=(),
-        culprits=(),
-    )
+    made = sample()
+    options = replace(made.options, strategies=strategies)
+    made = replace(made, options=options, groups=groups, verdicts=verdicts)
+    return replace(made, timeline=(), ownership=(), culprits=())

@@ -19,10 +19,9 @@ from kafka_assignors_replay.history.rebalances import (
     Replacement,
 )
 from kafka_assignors_replay.history.records import MemberRecord
-from spark_validation.tests.groups import START, Partitions
+from spark_validation.tests.groups import ALL, HIGH, LOW, START, Partitions
 
-ALL = {"orders": [0, 1, 2, 3]}
-LOW, HIGH = {"orders": [0, 1]}, {"orders": [2, 3]}
+COOP = "cooperative-sticky"
 
 
 def had(
@@ -77,6 +76,14 @@ def of(*records: Generation) -> list[Rebalance]:
     return [each for each in rebalances(records) if isinstance(each, Rebalance)]
 
 
+def hand_over(*then: Generation, revoked: bool = False) -> Rebalance:
+    """The last rebalance after b joined a cooperative group in which a had all partitions."""
+    keeps = had("a", LOW, owned=ALL, since=1, revoked=revoked)
+    joined = generation(2, keeps, had("b", {}, instance="pod"), protocol=COOP)
+    *_, last = of(generation(1, had("a", ALL), protocol=COOP), joined, *then)
+    return last
+
+
 def test_every_eager_generation_is_a_rebalance_of_its_own() -> None:
     first, second = of(generation(1, had("a", ALL)), generation(2, had("a", LOW), had("b", HIGH)))
     assert (first.prior, first.recorded) == ({}, {"a": ALL})
@@ -85,32 +92,17 @@ def test_every_eager_generation_is_a_rebalance_of_its_own() -> None:
 
 
 def test_the_two_generations_of_a_cooperative_hand_over_are_one_rebalance() -> None:
-    coop = "cooperative-sticky"
-    _, second = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
-        generation(3, had("a", LOW, owned=LOW, since=2), had("b", HIGH), protocol=coop),
-    )
-    assert (second.generation, second.generations) == (3, 2)
-    assert (second.prior, second.recorded) == ({"a": ALL}, {"a": LOW, "b": HIGH})
-    assert second.problem is None
+    last = hand_over(generation(3, had("a", LOW, owned=LOW, since=2), had("b", HIGH), protocol=COOP))
+    assert (last.generation, last.generations) == (3, 2)
+    assert (last.prior, last.recorded) == ({"a": ALL}, {"a": LOW, "b": HIGH})
+    assert last.problem is None
 
 
 def test_a_join_during_a_hand_over_makes_it_longer() -> None:
-    coop = "cooperative-sticky"
-    _, second = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
-        generation(
-            3,
-            had("a", LOW, owned=LOW, since=2),
-            had("b", {"orders": [2]}),
-            had("c", {"orders": [3]}),
-            protocol=coop,
-        ),
-    )
-    assert second.generations == 2
-    assert second.recorded["c"] == {"orders": [3]}
+    members = (had("a", LOW, owned=LOW, since=2), had("b", {"orders": [2]}), had("c", {"orders": [3]}))
+    last = hand_over(generation(3, *members, protocol=COOP))
+    assert last.generations == 2
+    assert last.recorded["c"] == {"orders": [3]}
 
 
 def test_a_hand_over_without_an_end_takes_no_more_memory_the_longer_it_goes_on() -> None:
@@ -128,30 +120,19 @@ def test_a_hand_over_without_an_end_takes_no_more_memory_the_longer_it_goes_on()
 
 
 def test_two_cooperative_generations_that_hand_nothing_over_are_two_rebalances() -> None:
-    coop = "cooperative-sticky"
     both = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(2, had("a", ALL, owned=ALL, since=1), protocol=coop),
+        generation(1, had("a", ALL), protocol=COOP),
+        generation(2, had("a", ALL, owned=ALL, since=1), protocol=COOP),
     )
     assert [rebalance.generations for rebalance in both] == [1, 1]
 
 
 def test_a_hand_over_that_no_record_ends_cannot_be_judged() -> None:
-    coop = "cooperative-sticky"
-    *_, last = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}), protocol=coop),
-    )
-    assert last.problem == UNFINISHED
+    assert hand_over().problem == UNFINISHED
 
 
 def test_members_that_revoked_all_partitions_hand_none_over_under_any_strategy_name() -> None:
-    *_, last = of(
-        generation(1, had("a", ALL), protocol="cooperative-sticky"),
-        generation(
-            2, had("a", LOW, owned=ALL, since=1, revoked=True), had("b", {}), protocol="cooperative-sticky"
-        ),
-    )
+    last = hand_over(revoked=True)
     assert (last.generations, last.problem) == (1, None)
 
 
@@ -175,18 +156,10 @@ def test_a_restarted_static_member_takes_its_partitions_to_its_new_id() -> None:
 
 
 def test_a_replacement_during_a_hand_over_does_not_end_it() -> None:
-    coop = "cooperative-sticky"
-    *_, last = of(
-        generation(1, had("a", ALL), protocol=coop),
-        generation(2, had("a", LOW, owned=ALL, since=1), had("b", {}, instance="pod"), protocol=coop),
-        generation(
-            2,
-            had("a", LOW, owned=ALL, since=1),
-            had("b2", {}, instance="pod"),
-            protocol=coop,
-            replacement=True,
-        ),
-        generation(3, had("a", LOW, owned=LOW, since=2), had("b2", HIGH, instance="pod"), protocol=coop),
+    replaced = (had("a", LOW, owned=ALL, since=1), had("b2", {}, instance="pod"))
+    last = hand_over(
+        generation(2, *replaced, protocol=COOP, replacement=True),
+        generation(3, had("a", LOW, owned=LOW, since=2), had("b2", HIGH, instance="pod"), protocol=COOP),
     )
     assert (last.generations, last.problem) == (2, None)
     assert last.recorded == {"a": LOW, "b2": HIGH}
@@ -211,15 +184,13 @@ def test_skipped_numbers_alone_are_no_lost_history() -> None:
 
 
 def test_a_generation_that_does_not_decode_spoils_itself_and_the_next_one() -> None:
-    problems = [
-        rebalance.problem
-        for rebalance in of(
-            generation(1, had("a", ALL)),
-            generation(2, had("a", LOW), decodes=False),
-            generation(3, had("a", ALL)),
-            generation(4, had("a", ALL)),
-        )
-    ]
+    records = (
+        generation(1, had("a", ALL)),
+        generation(2, had("a", LOW), decodes=False),
+        generation(3, had("a", ALL)),
+        generation(4, had("a", ALL)),
+    )
+    problems = [rebalance.problem for rebalance in of(*records)]
     assert problems == [None, DOES_NOT_DECODE, PREDECESSOR_DOES_NOT_DECODE, None]
 
 
