@@ -5,9 +5,7 @@ Sound groups are not affected. One history contains all defects and is replayed 
 
 from __future__ import annotations
 
-import json
 import random
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,41 +14,30 @@ from pyspark.sql import SparkSession
 
 from kafka_assignors_replay.history.generations import TORN
 from kafka_assignors_replay.history.rebalances import RECORDS_LOST
-from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.replay_tables import print_replay
 from kafka_assignors_replay.report.as_html import html_report
-from kafka_assignors_replay.report.as_json import json_report
-from kafka_assignors_replay.result import RECORDED, ReplayOptions, ReplayResult
-from spark_validation.tests.groups import Log, member, write_history
+from kafka_assignors_replay.result import RECORDED
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, write_history
+from spark_validation.tests.replaying import Replayed, replay
 
-ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
 GONE = {"gone": [0, 1]}
-
-
-def plain(log: Log, group: str) -> list[dict[str, Any]]:
-    """Three generations of a group: one member has all, shares with another, and has all again."""
-    before = len(log.records)
-    log.generation(group, 1, member("a", gets=ALL))
-    log.generation(group, 2, member("a", gets=LOW), member("b", gets=HIGH))
-    log.generation(group, 3, member("a", gets=ALL))
-    return log.records[before:]
 
 
 def bad() -> Log:
     """The groups `fine` and `fine-too` are sound; the name of every other group tells its defect."""
     log, other = Log(), Log(partition=1)
-    plain(log, "fine")
-    plain(log, "fine-too")
+    log.three_generations("fine")
+    log.three_generations("fine-too")
 
-    second = plain(log, "truncated")[1]
+    second = log.three_generations("truncated")[1]
     second["value"] = second["value"][:-3]
     log.generation("truncated", 4, member("a", gets=LOW), member("b", gets=HIGH))
 
-    _, second, third = plain(log, "clock")
+    _, second, third = log.three_generations("clock")
     second["timestamp"] += timedelta(days=2)
     third["timestamp"] -= timedelta(days=3)
 
-    plain(log, "made-again")
+    log.three_generations("made-again")
     log.tombstone("made-again")
     log.generation("made-again", 1, member("c", gets=ALL))
 
@@ -62,7 +49,7 @@ def bad() -> Log:
     worker = member("w")._replace(subscription=b"\0\1connect", assignment=b"")
     log.generation("connect", 1, worker, protocol="sessioned", kind="connect")
 
-    one, two = plain(log, "collided"), plain(log, "collided-too")
+    one, two = log.three_generations("collided"), log.three_generations("collided-too")
     two[1]["offset"] = one[1]["offset"]
 
     # Duplicates, as sinks write them after a crash.
@@ -72,36 +59,23 @@ def bad() -> Log:
     return log
 
 
-@dataclass
-class Replayed:
-    """The result of a replay, and its JSON report."""
-
-    result: ReplayResult
-    document: dict[str, Any]
-
-    def group(self, name: str) -> dict[str, Any]:
-        (found,) = (each for each in self.document["groups"] if each["group"] == name)
-        return dict(found)
-
-    def recorded(self, name: str) -> list[dict[str, Any]]:
-        """The recorded verdicts of the group in both modes, without its name."""
-        of_group = [v for v in self.document["verdicts"] if (v["group"], v["strategy"]) == (name, RECORDED)]
-        assert len(of_group) == 2
-        return [{**each, "group": ""} for each in of_group]
+def recorded(replayed: Replayed, name: str) -> list[dict[str, Any]]:
+    """The recorded verdicts of the group in both modes, without its name."""
+    of_group = [each for each in replayed.figures(name) if each["strategy"] == RECORDED]
+    assert len(of_group) == 2
+    return [{**each, "group": ""} for each in of_group]
 
 
 @pytest.fixture(scope="module")
 def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     path = write_history(tmp_path_factory.mktemp("bad"), bad(), {"orders": 4})
     # All groups are in the sample, so a plain loop checks the result of each.
-    options = ReplayOptions(path=path, strategies=("sticky",), sample_groups=10)
-    result = run_replay(options, lambda _: None)
-    return Replayed(result, json.loads(json_report(result)))
+    return Replayed(replay(path, "spark", strategies=("sticky",), sample_groups=10))
 
 
 def test_sound_groups_are_replayed_as_if_bad_groups_were_absent(replayed: Replayed) -> None:
-    assert replayed.recorded("fine") == replayed.recorded("fine-too")
-    fine = replayed.recorded("fine")[0]
+    assert recorded(replayed, "fine") == recorded(replayed, "fine-too")
+    fine = recorded(replayed, "fine")[0]
     assert (fine["rebalances"], fine["moved"], fine["vacated"]) == (3, 2, 2)
     assert replayed.group("fine")["not_replayed"] == {}
 
@@ -139,7 +113,7 @@ def test_a_group_in_two_partitions_is_not_put_in_an_order(replayed: Replayed) ->
 
 
 def test_a_clock_that_is_set_back_changes_no_figure(replayed: Replayed) -> None:
-    assert replayed.recorded("clock") == replayed.recorded("fine")
+    assert recorded(replayed, "clock") == recorded(replayed, "fine")
     assert replayed.group("clock")["clock_jumps"] == 1
     assert replayed.document["history"]["clock_jumps"] == 1
     for span in replayed.result.ownership:
@@ -149,7 +123,7 @@ def test_a_clock_that_is_set_back_changes_no_figure(replayed: Replayed) -> None:
 def test_a_group_that_was_made_again_shares_nothing_with_what_it_was(replayed: Replayed) -> None:
     again = replayed.group("made-again")
     assert (again["incarnations"], again["rebalances"], again["replayed_rebalances"]) == (2, 4, 4)
-    assert replayed.recorded("made-again")[0]["vacated"] == 2
+    assert recorded(replayed, "made-again")[0]["vacated"] == 2
 
 
 def test_a_topic_without_a_catalogue_entry_is_named(replayed: Replayed) -> None:

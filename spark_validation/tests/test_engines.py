@@ -13,42 +13,37 @@ import pytest
 from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_replay.engine import ENGINES, LOCAL_BYTES, Choice, choose_engine
-from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.report.as_json import json_report
+from kafka_assignors_replay.engine import LOCAL_BYTES, Choice, choose_engine
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
 from spark_validation.fleet import history
 from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import Log, write_history
+from spark_validation.tests.replaying import replay, replay_on_both_engines
 from spark_validation.tests.test_bad_histories import bad
 from spark_validation.tests.test_forged_records import forged
 from spark_validation.tests.test_kip848_groups import story
 from tests.test_cli import without_progress
 
+S3 = "s3a://bucket/groups"
 FLEET = FleetOptions(groups=15, generations=300, days=0.05, seed=11)
 
 
-def report(options: ReplayOptions, engine: str) -> str:
-    """The report without its times."""
-    result = run_replay(options, lambda _: None, engine=engine)
-    return json_report(replace(result, seconds=0.0))
-
-
-def assert_same_reports(options: ReplayOptions) -> None:
-    on_spark, here = (report(options, engine) for engine in ENGINES)
-    assert on_spark == here
-    assert json.loads(here)["history"]["records"] > 0
-
-
-def test_they_report_the_same_of_the_recorded_history(spark: SparkSession, recorded: str) -> None:
-    assert_same_reports(ReplayOptions(path=recorded, strategies=("range", "cooperative-sticky")))
+@pytest.mark.parametrize(
+    ("strategies", "groups"),
+    [(("range", "cooperative-sticky"), None), (("range",), ("audit-trail", "checkout"))],
+    ids=["all groups", "a few groups"],
+)
+def test_they_report_the_same_of_the_recorded_history(
+    spark: SparkSession, recorded: str, strategies: tuple[str, ...], groups: tuple[str, ...] | None
+) -> None:
+    assert replay_on_both_engines(recorded, strategies=strategies, groups=groups).history.records > 0
 
 
 @pytest.mark.exhaustive
 def test_they_report_the_same_of_a_fleet(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "fleet")
     history.write(spark, FLEET, path)
-    assert_same_reports(ReplayOptions(path=path, strategies=("sticky", "rack-aware-sticky")))
+    assert replay_on_both_engines(path, strategies=("sticky", "rack-aware-sticky")).history.records > 0
 
 
 @pytest.mark.exhaustive
@@ -57,12 +52,7 @@ def test_they_report_the_same_of_records_that_should_not_be_there(
     spark: SparkSession, tmp_path: Path, log: Log
 ) -> None:
     path = write_history(tmp_path, log, {"orders": 4})
-    assert_same_reports(ReplayOptions(path=path, strategies=("sticky",), sample_groups=9))
-
-
-def test_they_report_the_same_of_a_few_groups(spark: SparkSession, recorded: str) -> None:
-    groups = ("audit-trail", "checkout")
-    assert_same_reports(ReplayOptions(path=recorded, strategies=("range",), groups=groups))
+    assert replay_on_both_engines(path, strategies=("sticky",), sample_groups=9).history.records > 0
 
 
 WITHOUT_SPARK = """
@@ -76,18 +66,16 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+def python(*arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
+
+
 @pytest.mark.exhaustive
 def test_the_local_engine_runs_where_neither_spark_nor_java_is(recorded: str, tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("report.json", "report.html", "tables")}
-    done = subprocess.run(
-        [
-            *(sys.executable, "-c", WITHOUT_SPARK, "replay", recorded, "--strategy", "range"),
-            *("--json", files["report.json"], "--report", files["report.html"], "--tables", files["tables"]),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-    )
+    asked = ("--json", files["report.json"], "--report", files["report.html"], "--tables", files["tables"])
+    done = python(WITHOUT_SPARK, "replay", recorded, "--strategy", "range", *asked)
     assert done.returncode == 0, done.stderr
     first = without_progress(done.stderr).splitlines()[0]
     assert first == "kafka-assignors: engine: local (PySpark is not installed)"
@@ -98,12 +86,7 @@ def test_the_local_engine_runs_where_neither_spark_nor_java_is(recorded: str, tm
 
 @pytest.mark.exhaustive
 def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_SPARK, "replay", recorded, "--engine", "spark"],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-    )
+    done = python(WITHOUT_SPARK, "replay", recorded, "--engine", "spark")
     assert done.returncode == 2
     assert 'replay needs pyspark: pip install "kafka-assignors[cli,spark]"' in done.stderr
 
@@ -114,11 +97,7 @@ def test_spark_that_is_wanted_and_not_installed_is_named(recorded: str) -> None:
         ({}, "local", Choice("local", "as asked for")),
         ({"master": "local[1]"}, None, Choice("spark", "Spark's master or its properties are given")),
         ({}, None, Choice("local", "the history has 1 MiB, and up to 256 MiB need no Spark")),
-        (
-            {"path": "s3a://bucket/groups"},
-            None,
-            Choice("spark", "s3a://bucket/groups: a URL is read by Spark"),
-        ),
+        ({"path": S3}, None, Choice("spark", f"{S3}: a URL is read by Spark")),
     ],
 )
 def test_the_engine_fits_the_history(
@@ -142,18 +121,9 @@ def test_a_large_history_is_replayed_on_spark(monkeypatch: pytest.MonkeyPatch, t
     assert choice == Choice("spark", "the history has 256 MiB, more than 256 MiB")
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"path": "s3a://bucket/groups"}, "s3a://bucket/groups: a URL is read by Spark"),
-    ],
-)
-def test_the_local_engine_refuses_options_that_only_spark_can_serve(
-    recorded: str, options: dict[str, object], said: str
-) -> None:
-    given = replace(ReplayOptions(path=recorded), **options)  # type: ignore[arg-type]
-    with pytest.raises(ReplayError, match=f"{said}.*--engine spark"):
-        run_replay(given, lambda _: None, engine="local")
+def test_the_local_engine_refuses_what_only_spark_can_read() -> None:
+    with pytest.raises(ReplayError, match=f"{S3}: a URL is read by Spark.*--engine spark"):
+        replay(S3, "local")
 
 
 STRATEGY = """
@@ -195,11 +165,6 @@ def test_a_strategy_that_ends_its_process_or_prints_does_no_harm(
 ) -> None:
     (tmp_path / "strange_strategies.py").write_text(dedent(STRATEGY))
     history = write_history(tmp_path / "history", bad(), {"orders": 4})
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, str(tmp_path), history, f"strange_strategies:{strategy}"],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-    )
+    done = python(RUN, tmp_path, history, f"strange_strategies:{strategy}")
     assert said in done.stdout, done.stderr
     assert len(done.stdout.splitlines()) == 1

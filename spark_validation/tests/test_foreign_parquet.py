@@ -24,21 +24,20 @@ from kafka_assignors_replay.report.as_json import json_report
 from kafka_assignors_replay.result import OFFSETS_TOPIC, ReplayError, ReplayOptions, ReplayResult
 from kafka_assignors_replay.spark.read import recorded_records
 from spark_validation.tests.folding import fold
-from spark_validation.tests.groups import RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member, write_history
+from spark_validation.tests.groups import ALL, RAW_SCHEMA, START, TOPICS_SCHEMA, Log, member
+from spark_validation.tests.replaying import replay as replay_history
+from spark_validation.tests.replaying import replay_on_both_engines
 
 ZONE = "spark.sql.session.timeZone"
 TOPICS = "topics.parquet"
 TOPIC = {"topic": "orders", "topic_id": None, "from": START, "partitions": 4, "replica_racks": None}
-ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
+STICKY: dict[str, Any] = {"strategies": ("sticky",)}
 
 
 def table(change: Callable[[list[dict[str, Any]]], object] = lambda rows: None) -> pa.Table:
     """Three generations of a group, with the rows that `change` modifies."""
     log = Log()
-    log.generation("g", 1, member("a", gets=ALL))
-    log.generation("g", 2, member("a", gets=LOW), member("b", gets=HIGH))
-    log.generation("g", 3, member("a", gets=ALL))
-    rows: list[dict[str, Any]] = [dict(row) for row in log.records]
+    rows = log.three_generations("g")
     change(rows)
     return pa.Table.from_pylist(rows, RAW_SCHEMA)
 
@@ -60,8 +59,15 @@ def not_utf8(rows: int) -> pa.Array:
 
 def replay(folder: Path, raw: pa.Table, engine: str = "local") -> ReplayResult:
     pq.write_table(raw, folder / "raw.parquet")
-    options = ReplayOptions(path=str(folder), strategies=("sticky",), sample_groups=1)
-    return run_replay(options, lambda _: None, engine=engine)
+    return replay_history(folder, engine, strategies=("sticky",), sample_groups=1)
+
+
+def write_topics(folder: Path, *rows: dict[str, Any], since: Any = None) -> None:
+    """Write a catalogue; `since` replaces the column of times."""
+    topics = pa.Table.from_pylist(rows, TOPICS_SCHEMA)
+    if since is not None:
+        topics = topics.set_column(topics.schema.names.index("from"), "from", since)
+    pq.write_table(topics, folder / TOPICS)
 
 
 @pytest.fixture(params=ENGINES)
@@ -117,10 +123,9 @@ SAME_ON_EVERY_PYSPARK = {"32-bit offsets", "another zone", "other columns", "an 
 def test_equal_values_of_other_types_are_the_same_records_on_both_engines(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
-    plain = replace(replay(tmp_path, table()), seconds=0.0)
+    plain = json_report(replay(tmp_path, table()))
     for engine in ENGINES:
-        found = replace(replay(tmp_path, SAME[name], engine), seconds=0.0)
-        assert json_report(found) == json_report(plain)
+        assert json_report(replay(tmp_path, SAME[name], engine)) == plain
 
 
 TIMES = [pa.timestamp(unit, zone) for unit in ("ms", "us", "ns") for zone in ("UTC", "Asia/Kathmandu", None)]
@@ -154,7 +159,7 @@ def test_times_of_any_unit_with_and_without_a_zone_are_instants(
     per = {"ms": 1_000_000, "us": 1_000, "ns": 1}[kind.unit]
     ends = [from_micros(NANOSECONDS[at] // per * per // 1_000) for at in (0, -1)]
     engines = ENGINES if kind in TIMES_ON_SPARK else ("local",)
-    results = [replace(replay(tmp_path, raw, engine), seconds=0.0) for engine in engines]
+    results = [replay(tmp_path, raw, engine) for engine in engines]
     for result in results:
         (group,) = result.groups
         assert [group.first_timestamp, group.last_timestamp] == ends
@@ -165,17 +170,10 @@ def test_times_of_any_unit_with_and_without_a_zone_are_instants(
 def test_times_in_the_catalogue_are_the_same_instants(
     elsewhere: None, tmp_path: Path, kind: pa.DataType
 ) -> None:
-    path = write_history(tmp_path, Log())
     pq.write_table(table(), tmp_path / "raw.parquet")
-    topics = pa.Table.from_pylist([TOPIC, {**TOPIC, "from": from_micros(-1)}], TOPICS_SCHEMA)
-    retimed = topics["from"].cast(kind, safe=False)
-    pq.write_table(topics.set_column(topics.schema.names.index("from"), "from", retimed), tmp_path / TOPICS)
-    options = ReplayOptions(path=path, strategies=("sticky",))
-    on_spark, here = (
-        json_report(replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0))
-        for engine in ENGINES
-    )
-    assert on_spark == here
+    since = pa.array([START, from_micros(-1)], pa.timestamp("us", "UTC")).cast(kind, safe=False)
+    write_topics(tmp_path, TOPIC, TOPIC, since=since)
+    replay_on_both_engines(tmp_path, **STICKY)
 
 
 @pytest.mark.parametrize("first", [pa.timestamp("ns"), pa.timestamp("us", "UTC")], ids=str)
@@ -190,13 +188,9 @@ def test_files_of_several_units_lie_in_one_folder(
         rows = pa.Table.from_pylist([log.records[-1]], RAW_SCHEMA)
         rows = rows.set_column(2, "timestamp", rows["timestamp"].cast(kind))
         pq.write_table(rows, raw / f"[{number:02}] %20.parquet")
-    options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
-    results = [replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0) for engine in ENGINES]
-    for result in results:
-        assert result.history.generations == 1 + len(TIMES)
-        assert result.groups[0].last_timestamp == log.records[-1]["timestamp"]
-    on_spark, here = map(json_report, results)
-    assert on_spark == here
+    result = replay_on_both_engines(tmp_path, **STICKY)
+    assert result.history.generations == 1 + len(TIMES)
+    assert result.groups[0].last_timestamp == log.records[-1]["timestamp"]
 
 
 def test_numbers_beside_nanoseconds_are_no_times(engine: str, tmp_path: Path) -> None:
@@ -210,7 +204,7 @@ def test_numbers_beside_nanoseconds_are_no_times(engine: str, tmp_path: Path) ->
     pq.write_table(raw, tmp_path / "raw" / "b.parquet")
     pq.write_table(retyped("timestamp", pa.timestamp("ns")), tmp_path / "raw" / "a.parquet")
     with pytest.raises(ReplayError, match=said):
-        run_replay(ReplayOptions(path=str(tmp_path)), lambda _: None, engine=engine)
+        replay_history(tmp_path, engine)
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -319,16 +313,12 @@ def test_a_file_that_does_not_read_is_named(engine: str, tmp_path: Path, damage:
     name = "b.parquet" if damage.endswith("beside") else "a.parquet"
     flipped = bytearray(whole)
     flipped[len(whole) // 4] ^= 255
-    (raw / name).write_bytes(
-        {"cut": whole[: len(whole) // 2], "a flipped byte": bytes(flipped)}.get(
-            damage, b"some text of a user"
-        )
-    )
+    contents = {"cut": whole[: len(whole) // 2], "a flipped byte": bytes(flipped)}
+    (raw / name).write_bytes(contents.get(damage, b"some text of a user"))
     if damage == "another type beside":
         pq.write_table(retyped("partition", pa.string()), raw / name)
-    options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
     with pytest.raises(ReplayError, match=f"{raw}/{name}") as error:
-        run_replay(options, lambda _: None, engine=engine)
+        replay_history(tmp_path, engine, **STICKY)
     advised = "--skip-corrupt goes on without damaged files" in str(error.value)
     assert advised == (damage != "another type beside")
 
@@ -351,8 +341,7 @@ def damaged_history(folder: Path, damages: Sequence[str]) -> list[str]:
 
 
 def skipping(folder: Path, engine: str) -> ReplayResult:
-    options = ReplayOptions(path=str(folder), strategies=("sticky",), skip_corrupt=True)
-    return replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0)
+    return replay_history(folder, engine, strategies=("sticky",), skip_corrupt=True)
 
 
 def test_damaged_files_are_left_out_and_named_by_both_engines(spark: SparkSession, tmp_path: Path) -> None:
@@ -387,7 +376,7 @@ def test_a_history_without_a_whole_file_is_refused(engine: str, tmp_path: Path) 
 
 
 def test_a_history_without_damage_is_the_same_with_the_option(engine: str, tmp_path: Path) -> None:
-    plain = replace(replay(tmp_path, table(), engine), seconds=0.0)
+    plain = replay(tmp_path, table(), engine)
     result = skipping(tmp_path, engine)
     assert (result.damaged_files, result.damaged) == (0, ())
     assert (result.history, result.verdicts) == (plain.history, plain.verdicts)
@@ -410,13 +399,9 @@ def test_folders_below_folders_are_read_with_any_name(spark: SparkSession, tmp_p
         file = tmp_path / "raw" / place
         file.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(whole.slice(min(number, 2), 1), file)
-    options = ReplayOptions(path=str(tmp_path), strategies=("sticky",))
-    results = [replace(run_replay(options, lambda _: None, engine=engine), seconds=0.0) for engine in ENGINES]
-    on_spark, here = map(json_report, results)
-    assert on_spark == here
-    history = results[0].history
-    assert (history.generations, history.duplicates) == (3, 0)
-    assert results[0].groups[0].partition == 0
+    result = replay_on_both_engines(tmp_path, **STICKY)
+    assert (result.history.generations, result.history.duplicates) == (3, 0)
+    assert result.groups[0].partition == 0
 
 
 def test_a_column_that_is_only_the_name_of_a_folder_is_missing(engine: str, tmp_path: Path) -> None:
@@ -424,14 +409,14 @@ def test_a_column_that_is_only_the_name_of_a_folder_is_missing(engine: str, tmp_
     file.parent.mkdir(parents=True)
     pq.write_table(table().drop_columns(["partition"]), file)
     with pytest.raises(ReplayError, match="column partition is missing"):
-        run_replay(ReplayOptions(path=str(tmp_path)), lambda _: None, engine=engine)
+        replay_history(tmp_path, engine)
 
 
 def test_a_folder_without_parquet_says_what_to_give(engine: str, tmp_path: Path) -> None:
     (tmp_path / "topics.parquet").mkdir()
     for path in (tmp_path, tmp_path / "topics.parquet"):
         with pytest.raises(ReplayError, match="there is no Parquet here; give a history directory"):
-            run_replay(ReplayOptions(path=str(path)), lambda _: None, engine=engine)
+            replay_history(path, engine)
 
 
 def test_an_empty_file_is_named(engine: str, tmp_path: Path) -> None:
@@ -440,7 +425,7 @@ def test_an_empty_file_is_named(engine: str, tmp_path: Path) -> None:
     refusal = r"there is no Parquet here|raw\.parquet: cannot be read as Parquet"
     for path in (tmp_path, tmp_path / "raw.parquet"):
         with pytest.raises(ReplayError, match=refusal):
-            run_replay(ReplayOptions(path=str(path)), lambda _: None, engine=engine)
+            replay_history(path, engine)
 
 
 @pytest.mark.parametrize(
@@ -458,11 +443,10 @@ def test_an_empty_file_is_named(engine: str, tmp_path: Path) -> None:
 def test_a_topic_that_no_cluster_has_is_refused(
     spark: SparkSession, tmp_path: Path, engine: str, change: dict[str, Any], said: str
 ) -> None:
-    path = write_history(tmp_path, Log())
-    pq.write_table(pa.Table.from_pylist([{**TOPIC, **change}], TOPICS_SCHEMA), tmp_path / "topics.parquet")
+    write_topics(tmp_path, {**TOPIC, **change})
     with pytest.raises(ReplayError) as error:
-        run_replay(ReplayOptions(path=path), lambda _: None, engine=engine)
-    assert f"{path}/topics.parquet: {said}" in str(error.value)
+        replay(tmp_path, table().slice(0, 0), engine)
+    assert f"{tmp_path}/topics.parquet: {said}" in str(error.value)
 
 
 @pytest.mark.parametrize("unit", ["ms", "us"])
@@ -470,8 +454,7 @@ def test_a_topic_from_a_time_beyond_the_year_9999_is_as_one_from_its_end(
     engine: str, tmp_path: Path, unit: str
 ) -> None:
     forged = pa.array([2**62], pa.int64()).cast(pa.timestamp(unit, "UTC"))
-    topics = pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA)
-    pq.write_table(topics.set_column(2, "from", forged), tmp_path / "topics.parquet")
+    write_topics(tmp_path, TOPIC, since=forged)
     result = replay(tmp_path, table(), engine)
     assert [group.replayed_rebalances for group in result.groups] == [3]
 
@@ -481,7 +464,7 @@ def test_a_topic_from_a_time_beyond_the_year_9999_is_as_one_from_its_end(
 def test_a_flipped_byte_at_any_place_is_read_or_refused_with_its_file(tmp_path: Path, name: str) -> None:
     """The exception of pyarrow, such as `UnicodeDecodeError`, depends on the place."""
     pq.write_table(table().append_column("cluster_id", pa.array(["c"] * 3)), tmp_path / "raw.parquet")
-    pq.write_table(pa.Table.from_pylist([TOPIC], TOPICS_SCHEMA), tmp_path / "topics.parquet")
+    write_topics(tmp_path, TOPIC)
     file = tmp_path / name
     whole = file.read_bytes()
     refusals = []

@@ -5,9 +5,7 @@ The replay ends, each such record is counted and named, and the figures of other
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -22,25 +20,17 @@ from kafka_assignors_replay.history.consumer_offsets import (
     GroupMetadata,
     GroupMetadataKey,
 )
-from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.replay_tables import print_replay
 from kafka_assignors_replay.report.as_html import html_report
-from kafka_assignors_replay.report.as_json import json_report
-from kafka_assignors_replay.result import RECORDED, ReplayOptions, ReplayResult
-from spark_validation.tests.groups import Log, member, new_member, write_history
+from kafka_assignors_replay.result import RECORDED
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, new_member, write_history
+from spark_validation.tests.replaying import Replayed
+from spark_validation.tests.replaying import replay as replay_history
 from tests.hostile_names import NAMES
 
-ALL, LOW, HIGH = {"orders": [0, 1, 2, 3]}, {"orders": [0, 1]}, {"orders": [2, 3]}
 LEAST, MOST = -(2**31), 2**31 - 1
 LONG = "n" * (2**15 - 1)
 MILLION = 1_000_000
-
-
-def plain(log: Log, group: str) -> None:
-    """Three generations of a group: one member has all, shares with another, and has all again."""
-    log.generation(group, 1, member("a", gets=ALL))
-    log.generation(group, 2, member("a", gets=LOW), member("b", gets=HIGH))
-    log.generation(group, 3, member("a", gets=ALL))
 
 
 def value(*members: GroupMember, generation: int = 2, version: int = 3, **fields: Any) -> bytes:
@@ -133,9 +123,7 @@ KEYS: dict[str, bytes | None] = {
     "a length beyond the end": b"\0\2\x7f\xff",
     "a negative length": b"\0\2\xff\xfe",
     "not UTF-8": b"\0\2\0\2\xff\xfe",
-    "a key of KIP-848 cut off": encode_key(ConsumerGroupKey(ConsumerGroupRecord.MEMBER_METADATA, "g", "m"))[
-        :-1
-    ],
+    "a key of KIP-848 cut off": encode_key(ConsumerGroupKey(ConsumerGroupRecord(5), "g", "m"))[:-1],
 }
 """Keys that do not decode."""
 
@@ -148,7 +136,7 @@ OTHER_KEYS: dict[str, bytes] = {
 def forged() -> Log:
     """The sound group `fine`, and records that no coordinator writes."""
     log = Log()
-    plain(log, "fine")
+    log.three_generations("fine")
     for name, hostile in {**UNDECODABLE, **DECODABLE}.items():
         log.generation(name, 1, member("a", gets=ALL))
         log.append(encode_key(GroupMetadataKey(name)), hostile)
@@ -163,9 +151,7 @@ def forged() -> Log:
         log.generation(name, 2, member(name, gets=ALL, instance=name)._replace(client_id=name), protocol=name)
     for number in (LEAST, -1, 0, MOST):
         of_kip848 = f"epoch {number}"
-        log.describes(of_kip848, "m", new_member())
-        log.epoch(of_kip848, number)
-        log.targets(of_kip848, number, {"m": {"orders": [LEAST, 0, 0, MOST]}})
+        log.assigns(of_kip848, number, {"m": {"orders": [LEAST, 0, 0, MOST]}}, m=new_member())
         log.reaches(of_kip848, "m", number, {"orders": [0]})
     for record in ConsumerGroupRecord:
         of_member = "m" if b"m" in bytes([record]) or record in (5, 7, 8) else None
@@ -176,28 +162,11 @@ def forged() -> Log:
     return log
 
 
-@dataclass
-class Replayed:
-    """The result of a replay, and its JSON report."""
-
-    result: ReplayResult
-    document: dict[str, Any]
-
-    def group(self, name: str) -> dict[str, Any]:
-        (found,) = (each for each in self.document["groups"] if each["group"] == name)
-        return dict(found)
-
-    def figures(self, name: str) -> list[dict[str, Any]]:
-        return [each for each in self.document["verdicts"] if each["group"] == name]
-
-
 @pytest.fixture(scope="module")
 def replay(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Log], Replayed]:
     def run(log: Log) -> Replayed:
         path = write_history(tmp_path_factory.mktemp("forged"), log, {"orders": 4})
-        options = ReplayOptions(path=path, strategies=("cooperative-sticky",), sample_groups=20)
-        result = run_replay(options, lambda _: None)
-        return Replayed(result, json.loads(json_report(result)))
+        return Replayed(replay_history(path, "spark", strategies=("cooperative-sticky",), sample_groups=20))
 
     return run
 
@@ -211,7 +180,7 @@ def test_sound_groups_are_replayed_as_if_forged_records_were_absent(
     replay: Callable[[Log], Replayed], replayed: Replayed
 ) -> None:
     alone = Log()
-    plain(alone, "fine")
+    alone.three_generations("fine")
     alone.tombstone("fine")
     assert replayed.figures("fine") == replay(alone).figures("fine")
     assert any(each["strategy"] == RECORDED for each in replayed.figures("fine"))

@@ -12,11 +12,8 @@ import pytest
 from kafka_assignors_replay.history.consumer_offsets import ConsumerGroupRecord
 from kafka_assignors_replay.history.kip848_records import ConsumerGroupMemberState
 from spark_validation.tests.folding import Folded, fold, raw_rows
-from spark_validation.tests.groups import Log, member, new_member, topic_id
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, new_member, topic_id
 from spark_validation.tests.test_kip848_fold import (
-    ALL,
-    HIGH,
-    LOW,
     ORDERS,
     catalogue,
     moved_to_kip848,
@@ -39,16 +36,12 @@ def story() -> Log:
     log.generation("g", 6, member("a", gets=LOW), member("b", gets=HIGH))
     log.generation("g", 7, member("a", gets=ALL))
 
-    log.describes("again", "x", new_member())
-    log.epoch("again", 2)
-    log.targets("again", 2, {"x": ALL})
+    log.assigns("again", 2, {"x": ALL}, x=new_member())
     log.reaches("again", "x", 2, ALL, ConsumerGroupMemberState.UNRELEASED_PARTITIONS)
     log.removes("again", "x")
     log.epoch("again", 3, 0)
     log.deletes("again")
-    log.describes("again", "y", new_member())
-    log.epoch("again", 2)
-    log.targets("again", 2, {"y": ALL})
+    log.assigns("again", 2, {"y": ALL}, y=new_member())
 
     log.generation("old", 1, member("m", gets=ALL))
     return log
@@ -104,17 +97,11 @@ def test_members_of_both_protocols_share_a_table(folded: Folded) -> None:
 
 def test_each_generation_has_its_causes(folded: Folded) -> None:
     rows = [row for row in folded.rows("causes") if row["group"] != "old"]
-    found = {(row["group"], row["offset"]): row["causes"] for row in rows}
-    in_order = [causes for _, causes in sorted(found.items(), key=lambda item: item[0])]
-    assert in_order == [
-        ["join"],
-        ["departure"],
-        ["join"],
+    in_order = sorted((row["group"], row["offset"], row["causes"]) for row in rows)
+    assert [causes for *_, causes in in_order] == [
+        *(["join"], ["departure"], ["join"]),
         ["unknown"],  # the history starts with it
-        ["migration"],
-        ["join"],
-        ["departure", "migration"],
-        ["departure"],
+        *(["migration"], ["join"], ["departure", "migration"], ["departure"]),
     ]
 
 
@@ -153,31 +140,16 @@ def test_groups_of_a_real_broker_are_what_was_done_to_them() -> None:
         return [(row["generation"], "+".join(row["causes"])) for row in rows]
 
     assert causes_in("moved") == [
-        (0, "created"),
-        (1, "join"),
-        (2, "join"),
-        (2, "migration"),
-        (3, "join"),
-        (3, "departure+migration"),
-        (4, "migration"),
-        (5, "departure"),
-        (6, "departure"),
+        *[(0, "created"), (1, "join"), (2, "join"), (2, "migration"), (3, "join")],
+        *[(3, "departure+migration"), (4, "migration"), (5, "departure"), (6, "departure")],
     ]
     assert causes_in("pods") == [
-        (2, "join"),
-        (3, "join"),
-        (3, "static-replacement"),
-        (4, "partitions-added"),
-        (5, "expiry"),
+        *[(2, "join"), (3, "join"), (3, "static-replacement"), (4, "partitions-added"), (5, "expiry")],
     ]
     assert causes_in("patterns") == [(2, "join"), (3, "pattern"), (4, "departure")]
     assert causes_in("again") == [
-        (2, "join"),
-        (3, "join"),
-        (4, "departure"),
-        (5, "departure"),
-        (2, "join"),
-        (3, "departure"),
+        *[(2, "join"), (3, "join"), (4, "departure"), (5, "departure")],
+        *[(2, "join"), (3, "departure")],
     ]
 
 
