@@ -16,10 +16,11 @@ import asyncio
 import dataclasses
 import json
 import logging
+import pkgutil
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +89,15 @@ class Orders:
         topics, self._topics = self._topics, None
         return topics
 
+    def obey(self, poll: Callable[[], object], subscribe: Callable[[list[str]], object]) -> None:
+        """Poll until the order to stop, and execute the other orders between two polls."""
+        while not self.stopping:
+            poll()
+            time.sleep(self.take_stall_s())
+            topics = self.take_topics()
+            if topics is not None:
+                subscribe(topics)
+
     def _read(self) -> None:
         for line in sys.stdin:
             order, _, argument = line.strip().partition(" ")
@@ -109,7 +119,7 @@ async def consume_aiokafka(config: MemberConfig, orders: Orders) -> None:
         group_id=config.group,
         group_instance_id=config.instance_id,
         client_rack=config.rack,
-        partition_assignment_strategy=_aiokafka_assignors(config),
+        partition_assignment_strategy=_assignors(config),
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=HEARTBEAT_MS,
         max_poll_interval_ms=MAX_POLL_MS,
@@ -139,7 +149,7 @@ def consume_kafka_python(config: MemberConfig, orders: Orders) -> None:
         "bootstrap_servers": config.bootstrap.split(","),
         "client_id": config.client_id,
         "group_id": config.group,
-        "partition_assignment_strategy": _kafka_python_assignors(config),
+        "partition_assignment_strategy": _assignors(config),
         "session_timeout_ms": SESSION_MS,
         "heartbeat_interval_ms": HEARTBEAT_MS,
         "max_poll_interval_ms": MAX_POLL_MS,
@@ -159,12 +169,7 @@ def consume_kafka_python(config: MemberConfig, orders: Orders) -> None:
         for topic in config.topics:
             consumer.partitions_for_topic(topic)
     try:
-        while not orders.stopping:
-            consumer.poll(timeout_ms=int(_POLL_S * 1000))
-            time.sleep(orders.take_stall_s())
-            topics = orders.take_topics()
-            if topics is not None:
-                consumer.subscribe(topics=topics)
+        orders.obey(lambda: consumer.poll(timeout_ms=int(_POLL_S * 1000)), consumer.subscribe)
     finally:
         consumer.close()
 
@@ -193,61 +198,40 @@ def consume_confluent(config: MemberConfig, orders: Orders) -> None:
     consumer = Consumer(settings)
     consumer.subscribe(list(config.topics))
     try:
-        while not orders.stopping:
-            consumer.consume(100, timeout=_POLL_S)
-            time.sleep(orders.take_stall_s())
-            topics = orders.take_topics()
-            if topics is not None:
-                consumer.subscribe(topics)
+        orders.obey(lambda: consumer.consume(100, timeout=_POLL_S), consumer.subscribe)
     finally:
         consumer.close()
 
 
-def _our_assignors(plugin: Any, config: MemberConfig) -> list[Any]:
-    """The assignors of a plugin; both plugins have the same names and arguments."""
-    known: Mapping[str, Any] = {
-        "range": plugin.RangeAssignor,
-        "roundrobin": plugin.RoundRobinAssignor,
-        "sticky": plugin.StickyAssignor,
-        "cooperative-sticky": plugin.CooperativeStickyAssignor,
-    }
-    return [known[name](rack=config.rack, instance_id=config.instance_id) for name in config.strategies]
+_ASSIGNORS = {
+    "aiokafka-stock": {
+        "range": "aiokafka.coordinator.assignors.range:RangePartitionAssignor",
+        "roundrobin": "aiokafka.coordinator.assignors.roundrobin:RoundRobinPartitionAssignor",
+        "sticky": "aiokafka.coordinator.assignors.sticky.sticky_assignor:StickyPartitionAssignor",
+    },
+    "kafka-python-stock": {
+        "range": "kafka.coordinator.assignors.range:RangePartitionAssignor",
+        "roundrobin": "kafka.coordinator.assignors.roundrobin:RoundRobinPartitionAssignor",
+        "sticky": "kafka.coordinator.assignors.sticky.sticky_assignor:StickyPartitionAssignor",
+        "cooperative-sticky": "kafka.coordinator.assignors.cooperative_sticky:CooperativeStickyAssignor",
+    },
+}
+_OURS = {
+    "range": "RangeAssignor",
+    "roundrobin": "RoundRobinAssignor",
+    "sticky": "StickyAssignor",
+    "cooperative-sticky": "CooperativeStickyAssignor",
+}
 
 
-def _aiokafka_assignors(config: MemberConfig) -> list[Any]:
-    if config.client == "aiokafka-ours":
-        import kafka_assignors_aiokafka as ours
-
-        return _our_assignors(ours, config)
-    from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-    from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-
-    stock = {
-        "range": RangePartitionAssignor,
-        "roundrobin": RoundRobinPartitionAssignor,
-        "sticky": StickyPartitionAssignor,
-    }
-    return [stock[name] for name in config.strategies]
-
-
-def _kafka_python_assignors(config: MemberConfig) -> list[Any]:
-    if config.client == "kafka-python-ours":
-        import kafka_assignors_kafka_python as ours
-
-        return _our_assignors(ours, config)
-    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-    from kafka.coordinator.assignors.range import RangePartitionAssignor
-    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
-    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-
-    stock = {
-        "range": RangePartitionAssignor,
-        "roundrobin": RoundRobinPartitionAssignor,
-        "sticky": StickyPartitionAssignor,
-        "cooperative-sticky": CooperativeStickyAssignor,
-    }
-    return [stock[name] for name in config.strategies]
+def _assignors(config: MemberConfig) -> list[Any]:
+    """The assignors of a client or of our plugin for it."""
+    stock = _ASSIGNORS.get(config.client)
+    if stock is not None:
+        return [pkgutil.resolve_name(stock[name]) for name in config.strategies]
+    plugin = "kafka_assignors_" + config.client.removesuffix("-ours").replace("-", "_")
+    ours = [pkgutil.resolve_name(f"{plugin}:{_OURS[name]}") for name in config.strategies]
+    return [each(rack=config.rack, instance_id=config.instance_id) for each in ours]
 
 
 def main() -> None:
