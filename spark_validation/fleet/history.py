@@ -19,13 +19,7 @@ from kafka_assignors_replay.history.records import to_micros
 from kafka_assignors_replay.schemas import RAW, TOPICS, record_batch
 from kafka_assignors_replay.spark.spark_session import apply_to_batches
 from spark_validation.fleet.life import life
-from spark_validation.fleet.profile import (
-    START,
-    FleetOptions,
-    generations_of_each,
-    profile_of,
-    topic_of,
-)
+from spark_validation.fleet.profile import START, FleetOptions, generations_of_each, profile_of, topic_of
 
 __all__ = ["catalogue", "raw", "write"]
 

@@ -10,18 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from compat_tests.support.kafka_cluster import Kafka, TopicDescription
+from kafka_assignors_replay.schemas import TOPICS
 
 __all__ = ["CatalogueLog"]
-
-_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("from", pa.timestamp("us", "UTC")),
-        ("partitions", pa.int32()),
-        ("replica_racks", pa.list_(pa.list_(pa.string()))),
-    ]
-)
 
 
 class CatalogueLog:
@@ -48,4 +39,4 @@ class CatalogueLog:
             }
             for since, described in self._entries
         ]
-        pq.write_table(pa.Table.from_pylist(rows, schema=_SCHEMA), file, compression="zstd")
+        pq.write_table(pa.Table.from_pylist(rows, schema=TOPICS), file, compression="zstd")

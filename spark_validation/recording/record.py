@@ -44,13 +44,7 @@ _DEFAULT_OUT = Path(__file__).resolve().parent.parent / "recorded"
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
-        record(
-            options.out,
-            options.groups,
-            options.minutes,
-            options.seed,
-            options.logs,
-        )
+        record(options.out, options.groups, options.minutes, options.seed, options.logs)
     except (JvmError, KafkaError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

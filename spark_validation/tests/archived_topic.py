@@ -58,13 +58,8 @@ class ArchivedTopic:
         """Write a record of a group at each of these times to partition 0."""
         records = itertools.cycle(history().records)
         for timestamp_ms, record in zip(timestamps_ms, records, strict=False):
-            self._producer.produce(
-                self.name,
-                record["value"],
-                record["key"],
-                partition=0,
-                timestamp=timestamp_ms,  # type: ignore[arg-type]
-            )
+            where = {"partition": 0, "timestamp": timestamp_ms}
+            self._producer.produce(self.name, record["value"], record["key"], **where)
         assert self._producer.flush(HANG_S) == 0
 
     def write(self, records: int) -> None:
@@ -73,10 +68,9 @@ class ArchivedTopic:
         for number in range(records):
             for partition in range(3):
                 key, value = generations[number // 4 % 2] if number % 4 == 0 else (COMMIT, b"")
-                assert isinstance(key, bytes)
-                self._producer.produce(self.name, value, key, partition=partition)  # type: ignore[arg-type]
+                self._producer.produce(self.name, value, key, partition=partition)
                 if key != COMMIT:
-                    self.written.append((partition, key, value))  # type: ignore[arg-type]
+                    self.written.append((partition, key, value))
         assert self._producer.flush(HANG_S) == 0
 
     def run(self, **options: object) -> ArchiveResult:

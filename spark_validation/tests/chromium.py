@@ -6,7 +6,6 @@ driver binary that has to match the browser's version.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import shutil
@@ -150,10 +149,6 @@ class Page:
         self.evaluate("0")
         sent = (event for event in self.events if event["method"] == "Network.requestWillBeSent")
         return [str(event["params"]["request"]["url"]) for event in sent]
-
-    def screenshot(self, path: Path) -> None:
-        """Write the visible part of the page as PNG."""
-        path.write_bytes(base64.b64decode(self.command("Page.captureScreenshot", format="png")["data"]))
 
     def _address(self) -> str:
         """The address that the browser listens on, as soon as it does."""

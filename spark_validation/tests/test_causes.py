@@ -11,10 +11,9 @@ from kafka_assignors_replay.catalogue import Catalogue, CatalogueEntry
 from kafka_assignors_replay.history.causes import CauseFinder
 from kafka_assignors_replay.history.rebalances import Cause, Generation
 from kafka_assignors_replay.history.records import MemberRecord
-from spark_validation.tests.groups import START, Partitions
+from spark_validation.tests.groups import ALL, HIGH, LOW, START, Partitions
 from spark_validation.tests.test_rebalances import generation, had
 
-LOW, HIGH, ALL = {"orders": [0, 1]}, {"orders": [2, 3]}, {"orders": [0, 1, 2, 3]}
 MORE = {"orders": [2, 3, 4, 5]}
 A, B = had("a", LOW), had("b", HIGH)
 

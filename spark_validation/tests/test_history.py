@@ -10,9 +10,7 @@ from compat_tests.support.group_records import encode_key
 from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
 from kafka_assignors_replay.history.records import RecordKind, decode_record, group_of, to_micros
 from spark_validation.tests.folding import Folded, fold
-from spark_validation.tests.groups import Log, member
-
-ALL = {"orders": [0, 1, 2, 3]}
+from spark_validation.tests.groups import ALL, Log, member
 
 
 def story() -> Log:
@@ -43,7 +41,7 @@ def generations(log: Log) -> list[dict[str, Any]]:
 
 
 def test_each_record_is_of_one_kind() -> None:
-    kinds = [decode_record(row["key"], row["value"]).kind for row in story().records]  # type: ignore[arg-type]
+    kinds = [decode_record(row["key"], row["value"]).kind for row in story().records]
     assert kinds == [
         RecordKind.EMPTY,
         RecordKind.OFFSET_COMMIT,
@@ -65,17 +63,8 @@ def test_records_are_counted_by_kind_and_offset_commits_are_left_out(folded: Fol
 
 def test_generations_know_their_place_in_the_life_of_the_group(folded: Folded) -> None:
     rows = folded.rows("generations", group="g")
-    facts = [
-        (
-            row["incarnation"],
-            row["generation"],
-            row["empty"],
-            row["replacement"],
-            row["skipped"],
-            row["gap_before"],
-        )
-        for row in rows
-    ]
+    names = ("incarnation", "generation", "empty", "replacement", "skipped", "gap_before")
+    facts = [tuple(row[name] for name in names) for row in rows]
     assert facts == [
         (1, 0, True, False, 0, False),
         (1, 1, False, False, 0, False),
@@ -121,17 +110,14 @@ def test_generations_are_summed_up(folded: Folded) -> None:
 
 
 def test_timestamps_stay_the_instants_they_were(folded: Folded) -> None:
-    times = {row["offset"]: to_micros(row["timestamp"]) for row in story().records}  # type: ignore[arg-type]
+    times = {row["offset"]: to_micros(row["timestamp"]) for row in story().records}
     assert all(row["timestamp"] == times[row["offset"]] for row in folded.rows("generations"))
 
 
 def test_records_that_do_not_decode_are_listed_with_place_and_reason() -> None:
     log = Log()
     log.generation("g", 1, member("a", gets=ALL))
-    whole = log.records[0]["value"]
-    key = log.records[0]["key"]
-    assert isinstance(whole, bytes)
-    assert isinstance(key, bytes)
+    key, whole = log.records[0]["key"], log.records[0]["value"]
     log.append(key, whole[:-3])
     log.append(key[:-1], whole)
     log.append(None, whole)
@@ -173,11 +159,8 @@ def test_every_group_at_a_place_of_conflict_lacks_its_record() -> None:
         log.generation(group, 1, member("m", gets=ALL))
     for record in log.records:
         record["offset"] = 0
-    assert {name: sums.records.undecodable for name, sums in fold(log.records).sums.items()} == {
-        "a": 1,
-        "b": 1,
-        "c": 1,
-    }
+    found = {name: sums.records.undecodable for name, sums in fold(log.records).sums.items()}
+    assert found == {"a": 1, "b": 1, "c": 1}
 
 
 @pytest.mark.parametrize("group", ["g", "gg", "ü", "g-1", ""])
@@ -186,4 +169,4 @@ def test_the_group_is_cut_from_the_key_without_decoding_it(group: str) -> None:
     log.generation(group, 1, member("a", gets=ALL))
     log.epoch(group, 2)
     for record in log.records:
-        assert group_of(record["key"]) == group.encode()  # type: ignore[arg-type]
+        assert group_of(record["key"]) == group.encode()

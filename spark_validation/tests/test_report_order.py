@@ -41,15 +41,9 @@ def test_the_first_list_has_ten_changes_and_the_table_behind_it_has_all() -> Non
 
 
 def test_a_trade_off_is_in_the_first_list_with_its_cost() -> None:
-    first = section(
-        html_report(
-            result_of(
-                verdict("costly", RECORDED, moved=50, rack_misses=3),
-                verdict("costly", "sticky", moved=9, rack_misses=7),
-            )
-        ),
-        "verdict",
-    )
+    recorded = verdict("costly", RECORDED, moved=50, rack_misses=3)
+    changed = verdict("costly", "sticky", moved=9, rack_misses=7)
+    first = section(html_report(result_of(recorded, changed)), "verdict")
     seen = without_closed_expanders(first)
     assert '<li class="trade">' in seen
     assert '<span class="delta not-ok">+4</span> rack misses' in seen
@@ -60,10 +54,8 @@ def test_a_change_of_the_consumer_alone_is_neither_a_gain_nor_a_trade_off() -> N
         verdict("g", RECORDED, moved=3, paused_s=240.0),
         verdict("g", "cooperative-sticky", moved=3, paused_s=30.0),
     )
-    first = section(
-        html_report(replace(result, groups=(replace(result.groups[0], eager_clients=("aiokafka",)),))),
-        "verdict",
-    )
+    eager = replace(result.groups[0], eager_clients=("aiokafka",))
+    first = section(html_report(replace(result, groups=(eager,))), "verdict")
     assert "<li><details>" in first
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -19,14 +20,12 @@ from kafka_assignors_replay.catalogue import Catalogue
 from kafka_assignors_replay.history.consumer_offsets import GroupMetadataKey
 from kafka_assignors_replay.history.generations import Record
 from kafka_assignors_replay.history.records import LAST_MICROS, to_micros
-from spark_validation.tests.groups import Log, member
-
-LOW, HIGH, ALL = {"orders": [0, 1]}, {"orders": [2, 3]}, {"orders": [0, 1, 2, 3]}
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member
 
 
 def records(log: Log) -> list[Record]:
     return [
-        Record(row["partition"], row["offset"], to_micros(row["timestamp"]), row["key"], row["value"])  # type: ignore[arg-type]
+        Record(row["partition"], row["offset"], to_micros(row["timestamp"]), row["key"], row["value"])
         for row in log.records
     ]
 
@@ -40,6 +39,10 @@ def groups(fleet: Fleet, now_s: float = 0) -> dict[str, GroupSnapshot]:
     return {group.group: group for group in fleet.snapshot(now_s).groups}
 
 
+def followed(**limits: Any) -> Fleet:
+    return Fleet(Catalogue(()), FleetLimits(**limits))
+
+
 def joined(*names: str) -> Log:
     """Groups with two members; the second joins later."""
     log = Log()
@@ -50,7 +53,7 @@ def joined(*names: str) -> Log:
 
 
 def test_records_from_before_the_start_are_known_and_do_not_count() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    fleet = followed()
     feed(fleet, joined("g"), history=True)
     found = groups(fleet)["g"]
     assert found.last is not None
@@ -66,7 +69,7 @@ def test_records_from_before_the_start_are_known_and_do_not_count() -> None:
 
 
 def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits(max_groups=2))
+    fleet = followed(max_groups=2)
     feed(fleet, joined("one", "two", "three", "four"))
     found = fleet.snapshot(0)
     assert [group.group for group in found.groups] == ["one", "two"]
@@ -83,7 +86,7 @@ def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() ->
 
 
 def test_groups_that_do_not_match_are_not_followed() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits(matching=lambda name: name.startswith("o")))
+    fleet = followed(matching=lambda name: name.startswith("o"))
     feed(fleet, joined("one", "two"))
     found = fleet.snapshot(0)
     assert [group.group for group in found.groups] == ["one"]
@@ -91,7 +94,7 @@ def test_groups_that_do_not_match_are_not_followed() -> None:
 
 
 def test_a_group_with_members_is_never_forgotten_and_an_empty_one_is() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    fleet = followed()
     log = joined("stable", "empty")
     log.generation("empty", 3)
     feed(fleet, log)
@@ -102,7 +105,7 @@ def test_a_group_with_members_is_never_forgotten_and_an_empty_one_is() -> None:
 
 
 def test_the_end_of_a_group_is_seen_before_it_is_forgotten() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    fleet = followed()
     log = joined("g")
     log.tombstone("g")
     feed(fleet, log)
@@ -115,7 +118,7 @@ def test_the_end_of_a_group_is_seen_before_it_is_forgotten() -> None:
 
 
 def test_clocks_that_jump_decide_nothing() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    fleet = followed()
     log = joined("g")
     log.generation("g", 3, member("a", gets=ALL))
     stamps = [10**15, LAST_MICROS, 0]  # the years 2001, 9999 and 1970
@@ -129,7 +132,7 @@ def test_clocks_that_jump_decide_nothing() -> None:
 
 
 def test_the_latest_generations_are_counted_over_ten_minutes() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    fleet = followed()
     feed(fleet, joined("g"), 0)
     assert groups(fleet, RECENT_S)["g"].recent == 2
     assert groups(fleet, RECENT_S + 1)["g"].recent == 0
@@ -181,12 +184,10 @@ def test_an_error_in_one_group_leaves_the_others_alone(monkeypatch: pytest.Monke
 def test_a_group_of_ten_thousand_members_is_a_group() -> None:
     names = [f"member-{number:05}" for number in range(10_000)]
     log = Log()
-    log.generation("huge", 1, *(member(name, gets={"orders": [at]}) for at, name in enumerate(names)))
-    log.generation(
-        "huge", 2, *(member(name, gets={"orders": [at]}) for at, name in enumerate(names[1:], start=1)),
-        member("new", gets={"orders": [0]}),
-    )  # fmt: skip
-    fleet = Fleet(Catalogue(()), FleetLimits())
+    for number, first in ((1, names[0]), (2, "new")):
+        members = (member(name, gets={"orders": [at]}) for at, name in enumerate([first, *names[1:]]))
+        log.generation("huge", number, *members)
+    fleet = followed()
     feed(fleet, log)
     found = groups(fleet)["huge"]
     assert found.last is not None
@@ -196,7 +197,7 @@ def test_a_group_of_ten_thousand_members_is_a_group() -> None:
 
 
 def test_a_snapshot_in_the_middle_of_a_rebalance_is_of_before_or_after_it() -> None:
-    fleet = Fleet(Catalogue(()), FleetLimits(max_groups=5))
+    fleet = followed(max_groups=5)
     seen: set[tuple[int, int | None]] = set()
     done = threading.Event()
 

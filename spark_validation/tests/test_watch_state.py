@@ -32,22 +32,39 @@ def counts_of(fleet: Fleet) -> dict[bytes, Counts]:
     return {key: group.counts for key, group in fleet.groups.items()}
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "state.json"
+
+
+def load(file: Path) -> WatchState:
+    state = load_state(file)
+    assert state is not None
+    return state
+
+
+def identified(file: Path) -> Watcher:
+    """A watch that knows its topic and has something to save."""
+    watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
+    watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
+    watch._changed = True
+    return watch
+
+
 @pytest.mark.parametrize("text", [b"", b"{}", b"[]", b'{"format": 1}', b"\xff", b"[" * 100_000])
-def test_a_file_that_is_no_state_is_refused_with_a_remedy(tmp_path: Path, text: bytes) -> None:
-    file = tmp_path / "state.json"
+def test_a_file_that_is_no_state_is_refused_with_a_remedy(file: Path, text: bytes) -> None:
     file.write_bytes(text)
     with pytest.raises(UserError, match=r"state.json: not the state of a watch: .*remove the file"):
         load_state(file)
 
 
-def test_without_a_file_there_is_no_state(tmp_path: Path) -> None:
-    assert load_state(tmp_path / "state.json") is None
+def test_without_a_file_there_is_no_state(file: Path) -> None:
+    assert load_state(file) is None
 
 
 def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "state.json"
     fleet = saved(file)
     before = file.read_bytes()
 
@@ -58,7 +75,7 @@ def test_a_state_that_cannot_be_written_leaves_the_file_as_it_was(
     with pytest.raises(UserError, match="the state cannot be written: No space left on device"):
         save_state(file, WatchState("c", "t", {0: 9}, counts_of(fleet)))
     assert file.read_bytes() == before
-    assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
+    assert [*file.parent.iterdir()] == [file]
 
 
 SAVES_HALF = """
@@ -78,8 +95,7 @@ save_state(file, state)
 """The kernel lets the process write half of the file, and then kills it."""
 
 
-def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_and_at_most_one_other(tmp_path: Path) -> None:
-    file = tmp_path / "state.json"
+def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_and_at_most_one_other(file: Path) -> None:
     saved(file)
     before = file.read_bytes()
     for _ in range(2):
@@ -88,47 +104,42 @@ def test_a_kill_in_the_middle_of_a_write_leaves_the_old_file_and_at_most_one_oth
         )
         assert done.returncode == -signal.SIGXFSZ, done.stderr
         assert file.read_bytes() == before
-        (left_over,) = {*tmp_path.iterdir()} - {file}
+        (left_over,) = {*file.parent.iterdir()} - {file}
         assert left_over.stat().st_size == len(before) // 2
-    state = load_state(file)
-    assert state is not None
+    state = load(file)
     assert state.offsets == {0: 4}
     state.offsets[0] = 9
     save_state(file, state)
-    assert [*tmp_path.iterdir()] == [file]
-    again = load_state(file)
-    assert again is not None
-    assert again.offsets == {0: 9}
+    assert [*file.parent.iterdir()] == [file]
+    assert load(file).offsets == {0: 9}
 
 
-def test_a_link_in_the_place_of_the_other_file_is_not_followed(tmp_path: Path) -> None:
-    file, elsewhere = tmp_path / "state.json", tmp_path / "elsewhere"
+def test_a_link_in_the_place_of_the_other_file_is_not_followed(file: Path) -> None:
+    elsewhere = file.with_name("elsewhere")
     elsewhere.write_text("precious")
     file.with_name("state.json.part").symlink_to(elsewhere)
     saved(file)
     assert elsewhere.read_text() == "precious"
-    assert {*tmp_path.iterdir()} == {file, elsewhere}
+    assert {*file.parent.iterdir()} == {file, elsewhere}
 
 
 @pytest.mark.parametrize(
     "change", [{"format": 2}, {"offsets": {"0": None}}, {"more": 1}, {"counts": {"g": {"moved": "1"}}}]
 )
-def test_a_state_of_another_version_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    file = tmp_path / "state.json"
+def test_a_state_of_another_version_is_refused(file: Path, change: dict[str, object]) -> None:
     saved(file)
     file.write_text(json.dumps({**json.loads(file.read_text()), **change}))
     with pytest.raises(UserError, match="not the state of a watch"):
         load_state(file)
 
 
-def test_counts_go_on_for_groups_of_any_name_that_are_still_followed(tmp_path: Path) -> None:
-    file, hostile = tmp_path / "state.json", b"\xff\x00\n"
+def test_counts_go_on_for_groups_of_any_name_that_are_still_followed(file: Path) -> None:
+    hostile = b"\xff\x00\n"
     fleet = Fleet(Catalogue(()), FleetLimits())
     feed(fleet, joined("one", "two"))
     before = {**counts_of(fleet), hostile: Counts(7)}
     save_state(file, WatchState("c", "t", {0: 4}, before))
-    state = load_state(file)
-    assert state is not None
+    state = load(file)
     assert state.counts == before
     again = Fleet(Catalogue(()), FleetLimits(matching=lambda name: name == "two"), counts=state.counts)
     feed(again, joined("one", "two"), history=True)
@@ -136,19 +147,12 @@ def test_counts_go_on_for_groups_of_any_name_that_are_still_followed(tmp_path: P
     assert {name: group.counts.generations for name, group in groups(again).items()} == {"two": 4}
 
 
-def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_where_it_is(
-    tmp_path: Path,
-) -> None:
+def test_a_log_that_was_truncated_or_deleted_meanwhile_is_told_and_read_from_where_it_is() -> None:
     told: list[str] = []
-    watch = Watcher(WatchOptions("none:1", state=tmp_path / "none.json"), told.append)
+    watch = Watcher(WatchOptions("none:1"), told.append)
     known = {0: 10, 1: 10, 2: 10}
-    assert [
-        watch._position(partition, known, *ends) for partition, ends in enumerate([(0, 20), (15, 20), (0, 7)])
-    ] == [
-        10,
-        15,
-        7,
-    ]
+    ends = {0: (0, 20), 1: (15, 20), 2: (0, 7)}
+    assert [watch._position(partition, known, *ends[partition]) for partition in ends] == [10, 15, 7]
     assert "[1]: the log begins at offset 15, and was read up to 10: 5 offsets were deleted" in told[0]
     assert "[2]: the log ends at offset 7, and was read up to 10: it was truncated" in told[1]
 
@@ -164,12 +168,10 @@ class _Broken:
 
 
 def test_after_an_unexpected_error_the_file_is_not_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "state.json"
-    watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
-    watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
-    watch._changed = watch._caught_up = True
+    watch = identified(file)
+    watch._caught_up = True
     monkeypatch.setattr(watch, "_open", _Broken)
     with pytest.raises(MemoryError):
         watch.run(threading.Event())
@@ -178,12 +180,8 @@ def test_after_an_unexpected_error_the_file_is_not_written(
     assert file.exists()
 
 
-def test_before_all_groups_of_the_last_run_are_known_the_file_is_not_written(tmp_path: Path) -> None:
-    file = tmp_path / "state.json"
+def test_before_all_groups_of_the_last_run_are_known_the_file_is_not_written(file: Path) -> None:
     saved(file)
     before = file.read_bytes()
-    watch = Watcher(WatchOptions("none:1", state=file), lambda text: None)
-    watch._identity = TopicIdentity("c", "__consumer_offsets", "t", 1)
-    watch._changed = True
-    watch._save()
+    identified(file)._save()
     assert file.read_bytes() == before
