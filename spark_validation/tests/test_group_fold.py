@@ -21,8 +21,8 @@ NAMES = ("range", "cooperative-sticky")
 
 
 @pytest.mark.parametrize("log", [story(), bad()], ids=["story", "bad"])
-def test_groups_are_folded_the_same_together_and_alone(log: object) -> None:
-    records = sorted_records(log.records)  # type: ignore[attr-defined]
+def test_groups_are_folded_the_same_together_and_alone(log: Log) -> None:
+    records = sorted_records(log.records)
     work = work_on(records, ORDERS, strategies=NAMES)
     together = list(fold_sorted(records, work))
     alone = [
@@ -68,12 +68,8 @@ def test_a_member_that_keeps_partitions_while_it_joins_shows_a_cooperative_consu
             log.generation(group, number, joins, protocol="cooperative-sticky")
     records = sorted_records(log.records)
     sums = collect(fold_sorted(records, work_on(records, ORDERS))).sums
-    summaries = {group: group_summary(sums[group]) for group in ("keeps", "revokes", "java")}
-    assert {group: each.eager_clients for group, each in summaries.items()} == {
-        "keeps": (),
-        "revokes": ("aiokafka",),
-        "java": (),
-    }
+    eager = {group: group_summary(each).eager_clients for group, each in sums.items()}
+    assert eager == {"keeps": (), "revokes": ("aiokafka",), "java": ()}
 
 
 def test_failures_of_one_kind_are_one_text() -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from kafka_assignors_replay.history.generations import OwnershipFold
 from kafka_assignors_replay.history.rebalances import Generation
-from spark_validation.tests.groups import START
+from spark_validation.tests.groups import LOW, START
 from spark_validation.tests.test_rebalances import generation, had
 
 
@@ -24,21 +24,15 @@ def spans(*records: Generation) -> set[tuple[int, str, int, int]]:
 
 
 def test_a_partition_is_owned_until_another_member_gets_it() -> None:
-    records = (
-        generation(1, had("a", {"orders": [0, 1]})),
-        generation(3, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
-        generation(7, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
-    )
+    shared = (had("a", {"orders": [0]}), had("b", {"orders": [1]}))
+    records = (generation(1, had("a", LOW)), generation(3, *shared), generation(7, *shared))
     assert spans(*records) == {(0, "a", 1, 7), (1, "a", 1, 3), (1, "b", 3, 7)}
 
 
 def test_a_withheld_partition_has_no_owner() -> None:
-    records = (
-        generation(1, had("a", {"orders": [0, 1]})),
-        generation(2, had("a", {"orders": [0]}), had("b", {})),
-        generation(4, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
-        generation(5, had("a", {"orders": [0]}), had("b", {"orders": [1]})),
-    )
+    shared = (had("a", {"orders": [0]}), had("b", {"orders": [1]}))
+    withheld = generation(2, had("a", {"orders": [0]}), had("b", {}))
+    records = (generation(1, had("a", LOW)), withheld, generation(4, *shared), generation(5, *shared))
     assert spans(*records) == {(0, "a", 1, 5), (1, "a", 1, 2), (1, "b", 4, 5)}
 
 

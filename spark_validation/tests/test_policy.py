@@ -78,8 +78,7 @@ def test_a_multiple_of_the_least_of_recorded_and_of_another_strategy() -> None:
 
 
 def test_of_nothing_no_multiple_is_allowed_and_nothing_is() -> None:
-    made = replayed(least_moved=0)
-    assert outcome(made, max=5, relative_to="least") is VIOLATED
+    assert outcome(replayed(least_moved=0), max=5, relative_to="least") is VIOLATED
     assert outcome(replayed(least_moved=0, moved=0), max=1, relative_to="least") is HOLDS
 
 
@@ -127,10 +126,8 @@ def test_a_verdict_that_is_missing_is_not_judged() -> None:
 
 def test_a_strategy_that_failed_is_judged_by_its_failures_alone() -> None:
     group = only_group(groups=[LINKING.replace("[", "[[]")], strategy="range", max=100)
-    assert (group.verdict, group.reason) == (
-        NOT_JUDGED,
-        "range failed in 1 of its rebalances, which no figure covers",
-    )
+    reason = "range failed in 1 of its rebalances, which no figure covers"
+    assert (group.verdict, group.reason) == (NOT_JUDGED, reason)
     failed = only_group(groups=["<a*"], strategy="range", metric="failed", max=0)
     assert (failed.verdict, failed.value) == (VIOLATED, 1)
 

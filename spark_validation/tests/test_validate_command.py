@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from kafka_assignors_cli import main
 from kafka_assignors_cli.app import command_line
 from kafka_assignors_replay import validate_command
-from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.groups import ALL, HIGH, LOW, Log, member, write_history
 from spark_validation.tests.report_sample import HOSTILE, sample
 
 RULE = """
@@ -92,16 +92,8 @@ def test_the_verdict_as_json_has_every_rule_and_group(history: Path, policy: Pat
     assert (verdict["format"], verdict["verdict"], verdict["policy"]) == (1, "violated", str(policy))
     holds, violated = verdict["rules"]
     assert (holds["verdict"], violated["verdict"]) == ("holds", "violated")
-    assert violated["groups"] == [
-        {
-            "group": "payments",
-            "verdict": "violated",
-            "value": 12.0,
-            "at_least": None,
-            "at_most": 6.0,
-            "reason": None,
-        }
-    ]
+    figures = {"value": 12.0, "at_least": None, "at_most": 6.0, "reason": None}
+    assert violated["groups"] == [{"group": "payments", "verdict": "violated", **figures}]
 
 
 @pytest.mark.parametrize(
@@ -128,19 +120,10 @@ def test_missing_files_are_refused(tmp_path: Path, policy: Path, capsys: pytest.
     assert "there is no such file or directory" in refusal(capsys, tmp_path / "none", "--policy", policy)
 
 
-REPLAY_OPTIONS = [
-    ("--bootstrap-server", "b:1"),
-    ("--command-config", "client.properties"),
-    ("--timeout", "1"),
-    ("--group", "payments"),
-    ("--strict",),
-    ("--skip-corrupt",),
-    ("--pause", "resume_s=1"),
-    ("--master", "local[1]"),
-    ("--spark-config", "spark.properties"),
-    ("--engine", "local"),
-    ("--strategy-timeout", "60"),
-]
+SHARED = (
+    *("--bootstrap-server", "--command-config", "--timeout", "--group", "--strict", "--skip-corrupt"),
+    *("--pause", "--master", "--spark-config", "--engine", "--strategy-timeout", "--json", "--report"),
+)
 
 
 def test_the_options_of_a_replay_are_declared_once_for_replay_and_validate() -> None:
@@ -153,8 +136,7 @@ def test_the_options_of_a_replay_are_declared_once_for_replay_and_validate() -> 
         }
         for command in ("replay", "validate")
     }
-    shared = {option for option, *_ in REPLAY_OPTIONS} | {"--json", "--report"}
-    for option in shared:
+    for option in SHARED:
         assert declared["validate"][option] == declared["replay"][option]
     own = {"--strategy", "--mode", "--tables", "--fault"}
     assert declared["replay"].keys() - declared["validate"].keys() == own
@@ -185,11 +167,7 @@ def test_a_wrong_parameter_of_the_model_is_refused_by_name(
 
 @pytest.mark.parametrize("engine", ["spark", "local"])
 def test_workers_run_a_strategy_in_a_file_and_import_no_other_file_beside_it(
-    engine: str,
-    spark: SparkSession,
-    tmp_path: Path,
-    policy: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    engine: str, spark: SparkSession, tmp_path: Path, policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert spark is SparkSession.getActiveSession()
     log = Log()
@@ -212,8 +190,8 @@ def test_a_history_is_replayed_under_what_the_policy_names(
     tmp_path: Path, policy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = Log()
-    log.generation("payments", 1, member("a", gets={"orders": [0, 1, 2, 3]}))
-    log.generation("payments", 2, member("a", gets={"orders": [0, 1]}), member("b", gets={"orders": [2, 3]}))
+    log.generation("payments", 1, member("a", gets=ALL))
+    log.generation("payments", 2, member("a", gets=LOW), member("b", gets=HIGH))
     history = write_history(tmp_path / "history", log, {"orders": 4})
     policy.write_text(
         RULE + RULE.replace("no more", "twice").replace("max", "min").replace("1.0", "2"), "utf-8"
