@@ -37,7 +37,7 @@ class Settings:
         slow_heartbeat_ms: heartbeat interval of the slow member, which learns late that the group rebalances.
         window_s: the time in which gaps are searched.
         restore_s, at_once: how long a member restores a partition before it delivers its records, and how
-            many at a time. Nothing is restored before the first record is written.
+            many at a time. Nothing is restored while the group forms.
     """
 
     partitions: int
@@ -161,8 +161,11 @@ class Group:
             self._settings.interval_ms,
         )
         command = [sys.executable, "-m", "benchmarks.pause.producer", *map(str, arguments)]
-        self._state.touch()
         self._producer = self._processes.start(command, self._folder / "producer.log", cwd=_ROOT)
+
+    def has_state(self) -> None:
+        """From now on, members restore what they get."""
+        self._state.touch()
 
     def hold_producer(self) -> None:
         """Write no records until `resume_producer`."""

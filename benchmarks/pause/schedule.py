@@ -90,6 +90,7 @@ class _Run:
         group.start_producer()
         if not group.settle():
             raise _Unsettled
+        group.has_state()
         # Wait until the initial backlog and the early heartbeats after the assignment are over.
         time.sleep(self._settings.window_s)
 
