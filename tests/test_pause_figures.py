@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from benchmarks.pause.journal import JournalReader, JournalWriter, Kind, Row
 from benchmarks.pause.summary import Samples, summarise
 
 MS = 1_000_000
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def delivered(at_ms: int, partition: int, offset: int, late_ms: int = 5) -> Row:
@@ -152,3 +155,25 @@ def test_rounds_are_put_together() -> None:
     assert (none.event, join.event) == ("none", "join")
     assert (join.moved, join.revoked, join.least) == ((1, 1), (1, 1), 1)
     assert (join.gap.median, join.quiet_gap.median, join.delay.longest) == (100, 100, 100)
+
+
+WRITER = """
+import sys, time
+from pathlib import Path
+from benchmarks.pause.journal import JournalWriter
+journal = JournalWriter(Path(sys.argv[1]))
+for offset in range(int(sys.argv[2])):
+    journal.delivered(5, offset, (7).to_bytes(8, "little"))
+    time.sleep(0)  # The reader catches up, and meets the row that is being written.
+"""
+
+
+def test_a_row_that_is_read_while_it_is_written_is_whole(tmp_path: Path) -> None:
+    rows, file, found = 60_000, tmp_path / "journal", list[Row]()
+    reader = JournalReader(file)
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(file), str(rows)], cwd=ROOT) as writer:
+        while writer.poll() is None:
+            found += reader.new_rows()
+    found += reader.new_rows()
+    assert [row[1:] for row in found] == [(7, offset, 5, Kind.DELIVERED) for offset in range(rows)]
+    assert min(row.at_ns for row in found) > 0

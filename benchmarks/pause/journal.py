@@ -19,6 +19,7 @@ __all__ = ["JournalReader", "JournalWriter", "Kind", "Row"]
 _ROW = struct.Struct("<qqqii")
 """The kind comes last: a row whose kind is not 0 is complete."""
 
+_KIND = struct.Struct("<i")
 _CAPACITY_BYTES = 64 << 20
 """Two million rows. The file is sparse: it occupies only what is written."""
 
@@ -93,9 +94,9 @@ class JournalReader:
                 self._map = mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ)
         rows = []
         while self._end < _CAPACITY_BYTES:
-            row = Row._make(_ROW.unpack_from(self._map, self._end))
-            if not row.kind:
+            # The kind first: the writer may complete the row while the other fields are read.
+            if not _KIND.unpack_from(self._map, self._end + _ROW.size - _KIND.size)[0]:
                 break
-            rows.append(row)
+            rows.append(Row._make(_ROW.unpack_from(self._map, self._end)))
             self._end += _ROW.size
         return rows
