@@ -40,7 +40,8 @@ class Wakeup:
 
 
 class Call:
-    def __init__(self) -> None:
+    def __init__(self, told: list[Partitions]) -> None:
+        self.told = told
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.was_cancelled = False
 
@@ -54,6 +55,9 @@ class Call:
         if self.over.done():
             self.over.result()
         return self.over.done()
+
+    async def tell_cancelled(self, partitions: Partitions, timeout_s: float) -> None:
+        self.told.append(partitions)
 
 
 def in_a_group(*, static: bool = False, **changed: Any) -> Any:
@@ -86,11 +90,8 @@ class Client(RebalanceObserver):
 
     def warm_up(self, partitions: Partitions) -> Call:
         (one,) = partitions
-        self.calls[(one,)] = Call()
+        self.calls[(one,)] = Call(self.told)
         return self.calls[(one,)]
-
-    async def tell_warming_cancelled(self, partitions: Partitions) -> None:
-        self.told.append(partitions)
 
     def warmed(self, *, partitions: Partitions, outcome: WarmUpOutcome, **_: Any) -> None:
         self.outcomes.append((partitions, outcome))
@@ -184,6 +185,62 @@ def test_what_is_not_listed_any_more_is_cancelled_and_the_listener_is_told() -> 
         assert client.told == [frozenset(unit(0))]
         assert client.outcomes == [(frozenset(unit(0)), WarmUpOutcome.CANCELLED)]
         assert not client.calls[unit(1)].was_cancelled
+
+    run(test)
+
+
+def test_the_listener_is_told_that_what_it_has_warmed_does_not_come() -> None:
+    async def test() -> None:
+        client = Client()
+        warm = member_of(client)
+        listed(warm, 0, 1, 2)
+        await settled()
+        client.calls[unit(0)].over.set_result(None)
+        client.calls[unit(1)].over.set_result(None)
+        await settled()
+        warm.assigned(2, WarmList(7, (unit(2),)), frozenset(unit(1)))
+        assert warm.is_warming(frozenset(unit(0)))
+        await settled()
+        assert client.told == [frozenset(unit(0))]
+        assert not warm.is_warming(frozenset(unit(0)))
+        client.member = in_a_group(in_group=False)
+        warm.look()
+        await settled()
+        assert client.told == [frozenset(unit(0)), frozenset(unit(2))]
+
+    run(test)
+
+
+def test_what_is_cancelled_before_its_call_begins_is_not_called() -> None:
+    async def test() -> None:
+        client = Client()
+        warm = member_of(client)
+        listed(warm, 0)
+        warm.cancel_all()
+        await settled()
+        assert not client.calls
+        listed(warm, 0, generation=2)
+        await settled()
+        assert [*client.calls] == [unit(0)]
+
+    run(test)
+
+
+def test_what_is_assigned_while_it_warms_is_cancelled_by_a_close_and_told_once() -> None:
+    async def test() -> None:
+        client = Client()
+        warm = member_of(client)
+        listed(warm, 0)
+        await settled()
+        warm.assigned(2, WarmList(7), frozenset(unit(0)))
+        client.member = in_a_group(in_group=False, closing=True)
+        warm.look()
+        assert client.calls[unit(0)].was_cancelled
+        client.calls[unit(0)].was_cancelled = False
+        warm.look()
+        assert not client.calls[unit(0)].was_cancelled
+        await settled()
+        assert client.told == [frozenset(unit(0))]
 
     run(test)
 

@@ -240,9 +240,6 @@ class CooperativeCoordinator(WatchingCoordinator):
     def warm_up(self, partitions: events.Partitions) -> WarmUpTask:
         return WarmUpTask(self._subscription.listener, partitions)
 
-    async def tell_warming_cancelled(self, partitions: events.Partitions) -> None:
-        await self._listener_calls.tell_warming_cancelled(partitions)
-
     async def drain(self, timeout_s: float | None) -> bool:
         """See `CooperativeAIOKafkaConsumer.drain`."""
         return await self._session.warm_ups.drain(timeout_s)

@@ -15,6 +15,7 @@ from aiokafka.structs import TopicPartition
 from kafka_assignors.arguments import require_warming_listener
 from kafka_assignors.rebalance import events, lease
 from kafka_assignors.rebalance.session import Session
+from kafka_assignors.rebalance.warm_ups import raise_error
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_aiokafka.cooperative.subscription import CooperativeSubscriptionState
 
@@ -123,15 +124,6 @@ class ListenerCalls:
         finally:
             calling.cancel()
 
-    async def tell_warming_cancelled(self, partitions: events.Partitions) -> None:
-        """Tell the listener that partitions which it warmed, or began to, do not come."""
-        tell = getattr(self._subscription.listener, "on_warming_cancelled", None)
-        try:
-            if tell is not None and inspect.isawaitable(returned := tell(_named(partitions))):
-                await returned
-        except Exception as error:
-            self._session.log_and_wrap("on_warming_cancelled failed", error)
-
     async def _tell(self, call: _Call) -> None:
         coordinator, listener, asked = self._coordinator, call.listener, call.asked
         assert asked is not None
@@ -152,15 +144,30 @@ class WarmUpTask:
     """A call of `on_partitions_warming`."""
 
     def __init__(self, listener: Any, partitions: events.Partitions) -> None:
+        self._listener = listener
         self._task = asyncio.ensure_future(listener.on_partitions_warming(_named(partitions)))
 
     def cancel(self) -> None:
         self._task.cancel()
 
     async def ended(self, timeout_s: float) -> bool:
-        done, _ = await asyncio.wait([self._task], timeout=timeout_s)
-        if done and not self._task.cancelled():
-            self._task.result()
+        return await self._has_ended(self._task, timeout_s)
+
+    async def tell_cancelled(self, partitions: events.Partitions, timeout_s: float) -> None:
+        tell = getattr(self._listener, "on_warming_cancelled", None)
+        if tell is None or not inspect.isawaitable(returned := tell(_named(partitions))):
+            return
+        telling = asyncio.ensure_future(returned)
+        try:
+            await self._has_ended(telling, timeout_s)
+        finally:
+            telling.cancel()
+
+    async def _has_ended(self, call: asyncio.Future[Any], timeout_s: float) -> bool:
+        """Whether it ends in time. A task of its own: a CancelledError of the listener ends no other task."""
+        done, _ = await asyncio.wait([call], timeout=timeout_s)
+        if done and not call.cancelled():
+            raise_error(call.exception())
         return bool(done)
 
 

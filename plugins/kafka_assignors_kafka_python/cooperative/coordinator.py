@@ -405,9 +405,6 @@ class CooperativeCoordinator(WatchingCoordinator):
     def warm_up(self, partitions: events.Partitions) -> WarmUpThread:
         return self._warm_threads.start(self._subscription.rebalance_listener, partitions)
 
-    async def tell_warming_cancelled(self, partitions: events.Partitions) -> None:
-        await self._warm_threads.tell_cancelled(self._subscription.rebalance_listener, partitions)
-
     def drain(self, timeout_s: float | None) -> bool:
         """See `CooperativeKafkaConsumer.drain`."""
         return bool(self._net.run(self._session.warm_ups.drain, timeout_s))

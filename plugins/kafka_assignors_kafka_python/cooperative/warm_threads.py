@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from concurrent import futures
 from contextlib import suppress
@@ -11,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kafka.structs import TopicPartition
 
 from kafka_assignors.rebalance import events
+from kafka_assignors.rebalance.client import Wakeup
 from kafka_assignors.rebalance.lead import call_in_thread
+from kafka_assignors.rebalance.warm_ups import raise_error
 
 if TYPE_CHECKING:
     from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
-
-log = logging.getLogger("kafka_assignors_kafka_python")
 
 
 class WarmThreads:
@@ -43,16 +42,6 @@ class WarmThreads:
         started.call.add_done_callback(self._unfinished.discard)
         return started
 
-    async def tell_cancelled(self, listener: Any, partitions: events.Partitions) -> None:
-        """Call `on_warming_cancelled`, in a thread too."""
-        tell = getattr(listener, "on_warming_cancelled", None)
-        if tell is None:
-            return
-        try:
-            await self._coordinator.in_thread(tell, named(partitions))
-        except Exception:
-            log.exception("group %r: on_warming_cancelled failed", self._coordinator.group_id)
-
 
 class WarmUpThread:
     """A call of `on_partitions_warming`."""
@@ -61,19 +50,23 @@ class WarmUpThread:
         self, coordinator: CooperativeCoordinator, listener: Any, partitions: events.Partitions
     ) -> None:
         self._coordinator = coordinator
+        self._listener = listener
         self._cancelled = threading.Event()
-        self._has_ended = coordinator.wakeup()
-        self.call = call_in_thread(
-            listener.on_partitions_warming,
-            named(partitions),
-            self._cancelled,
-            name="kafka-assignors-warming",
+        self.call, self._has_ended = self._in_thread(
+            listener.on_partitions_warming, named(partitions), self._cancelled
         )
-        self.call.add_done_callback(self._tell)
 
-    def _tell(self, _: object) -> None:
-        with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
-            self._coordinator.start_and_wake(self._has_ended.notify)
+    def _in_thread(self, function: Any, *arguments: Any) -> tuple[futures.Future[Any], Wakeup]:
+        """A call in a thread of its own, and what its end notifies."""
+        has_ended = self._coordinator.wakeup()
+
+        def tell(_: object) -> None:
+            with suppress(Exception):  # The I/O thread has ended: the consumer was closed, and nothing waits.
+                self._coordinator.start_and_wake(has_ended.notify)
+
+        call = call_in_thread(function, *arguments, name="kafka-assignors-warming")
+        call.add_done_callback(tell)
+        return call, has_ended
 
     def cancel(self) -> None:
         self._cancelled.set()
@@ -81,8 +74,17 @@ class WarmUpThread:
     async def ended(self, timeout_s: float) -> bool:
         await self._has_ended(timeout_s)
         if self.call.done():
-            self.call.result()
+            raise_error(self.call.exception())
         return self.call.done()
+
+    async def tell_cancelled(self, partitions: events.Partitions, timeout_s: float) -> None:
+        tell = getattr(self._listener, "on_warming_cancelled", None)
+        if tell is None:
+            return
+        call, has_ended = self._in_thread(tell, named(partitions))
+        await has_ended(timeout_s)
+        if call.done():
+            raise_error(call.exception())
 
 
 def named(partitions: events.Partitions) -> set[TopicPartition]:

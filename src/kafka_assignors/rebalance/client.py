@@ -105,10 +105,6 @@ class Client(Protocol):
         """Begin a call of `on_partitions_warming`."""
         ...
 
-    async def tell_warming_cancelled(self, partitions: Partitions, /) -> None:
-        """Call `on_warming_cancelled`, if the listener has it. Raises nothing of the listener's."""
-        ...
-
     # ---- topics
 
     def stop_leading(self) -> None:

@@ -47,6 +47,10 @@ class WarmUp(Protocol):
         """Wait for its end; False if it takes longer. Raises what it raised, but for a cancellation."""
         ...
 
+    async def tell_cancelled(self, partitions: Partitions, timeout_s: float) -> None:
+        """Call `on_warming_cancelled` of the same listener, if it has it. Raises what that raises."""
+        ...
+
 
 class WarmUps:
     """What one member warms, and its wish to drain."""
@@ -69,6 +73,7 @@ class WarmUps:
         self._log = log
         self._state = Warming()
         self._calls: dict[Unit, WarmUp] = {}
+        self._warmed: dict[Unit, WarmUp] = {}
         self._reports_soon = False
         self._reported_again = 0
         self._refusal: str | None = None
@@ -94,6 +99,7 @@ class WarmUps:
         overlooked = self._state.reported
         self._state, gone = self._state.assigned(generation, warm, partitions)
         self._tell_cancelled(gone)
+        self._warmed = {unit: call for unit, call in self._warmed.items() if unit in self._state.ready}
         self._begin()
         if not overlooked.isdisjoint(self._state.listed) and self._reported_again < MOST_REPORTS:
             pause_s = REPORT_AGAIN_S * 2**self._reported_again
@@ -104,15 +110,16 @@ class WarmUps:
 
     def cancel_all(self) -> None:
         """Cancel all warm-ups, and join again for the next list: the member has another listener."""
-        if self._state.listed:
-            self._cancel(frozenset(self._state.listed))
+        is_listed = bool(self._state.listed)
+        self._cancel(self._uncancelled)
+        if is_listed:
             self._client.handle(events.RejoinRequested("the listener that warmed partitions is another one"))
 
     def look(self) -> None:
         """The machine has changed. A loss, an `unsubscribe` and a close cancel all warm-ups."""
         member = self._client.member
-        if self._state.listed and (member.closing or not member.in_group or not member.topics):
-            self._cancel(frozenset(self._state.listed))
+        if member.closing or not member.in_group or not member.topics:
+            self._cancel(self._uncancelled)
         if member.closing:
             self._report_soon_over.notify()
             self._report_again_over.notify()
@@ -125,7 +132,8 @@ class WarmUps:
 
         `on_partitions_assigned` waits for its end, which comes within the time that a warm-up may take.
         """
-        return any(not partitions.isdisjoint(unit) for unit in self._calls)
+        calls = tuple(self._calls)  # At once: kafka-python asks in another thread.
+        return any(not partitions.isdisjoint(unit) for unit in calls)
 
     async def over(self, partitions: Partitions) -> None:
         """Wait for that end."""
@@ -164,6 +172,12 @@ class WarmUps:
             self._client.spawn(self._warm(unit))
 
     async def _warm(self, unit: Unit) -> None:
+        if unit not in self._state.cancelled:  # Otherwise it was cancelled before it could begin.
+            await self._call(unit)
+        self._over(unit)
+        self._report()
+
+    async def _call(self, unit: Unit) -> None:
         began_at = lease.clock()
         outcome = WarmUpOutcome.READY
         self._observers.tell("warming", partitions=frozenset(unit))
@@ -175,19 +189,27 @@ class WarmUps:
         except Exception as error:
             outcome = WarmUpOutcome.FAILED
             self._log.error("group %r: on_partitions_warming failed", self._group_id, exc_info=error)
-        self._calls.pop(unit, None)
         if unit in self._state.cancelled:
             outcome = WarmUpOutcome.CANCELLED
-            await self._client.tell_warming_cancelled(frozenset(unit))
+            await self._tell_listener(unit)
         seconds = lease.clock() - began_at
         self._log.info(
             "group %r: warm-up of %s: %s after %.1f s", self._group_id, _named(unit), outcome.value, seconds
         )
         self._observers.tell("warmed", partitions=frozenset(unit), seconds=seconds, outcome=outcome)
+
+    def _over(self, unit: Unit) -> None:
         self._state = self._state.ended(unit)
+        call = self._calls.pop(unit, None)
+        if call is not None and unit in self._state.ready:
+            self._warmed[unit] = call
         self._ended.notify()
         self._begin()
-        self._report()
+
+    @property
+    def _uncancelled(self) -> frozenset[Unit]:
+        """All units, but for those that were told to end: a call is told once."""
+        return (self._state.running - self._state.cancelled).union(self._state.listed)
 
     def _cancel(self, gone: frozenset[Unit]) -> None:
         self._state = self._state.without(gone)
@@ -197,6 +219,28 @@ class WarmUps:
         for unit in gone:
             if (call := self._calls.get(unit)) is not None:
                 call.cancel()
+        if warmed := gone.intersection(self._warmed):
+            # Until the listener is told, they count as running: neither warmed again nor announced.
+            self._calls.update((unit, self._warmed.pop(unit)) for unit in warmed)
+            running, cancelled = self._state.running | warmed, self._state.cancelled | warmed
+            self._state = replace(self._state, running=running, cancelled=cancelled)
+            self._client.spawn(self._forget(warmed))
+
+    async def _forget(self, warmed: frozenset[Unit]) -> None:
+        for unit in warmed:
+            await self._tell_listener(unit)
+            self._over(unit)
+
+    async def _tell_listener(self, unit: Unit) -> None:
+        """Tell the listener that warmed the unit, or began to, what does not come."""
+        member, call = self._client.member, self._calls.get(unit)
+        partitions = frozenset(unit).difference(member.owned if member.in_group else ())
+        if call is None or not partitions:
+            return
+        try:
+            await call.tell_cancelled(partitions, self._timeout_s)
+        except Exception as error:
+            self._log.error("group %r: on_warming_cancelled failed", self._group_id, exc_info=error)
 
     # ---- reports
 
@@ -230,3 +274,11 @@ class WarmUps:
 
 def _named(unit: Unit) -> str:
     return ", ".join(f"{topic}-{number}" for topic, number in unit)
+
+
+def raise_error(error: BaseException | None) -> None:
+    """Raise what a call of the listener has raised; what would end the event loop, as a RuntimeError."""
+    if error is not None and not isinstance(error, Exception):
+        raise RuntimeError(f"it raised {error!r}") from error
+    if error is not None:
+        raise error
