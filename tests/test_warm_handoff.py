@@ -140,6 +140,13 @@ def test_a_unit_moves_as_a_whole() -> None:
     assert units(result, "b") == ((("t", 1), ("u", 1)),)
 
 
+def test_what_a_member_owns_of_a_unit_is_not_warmed_again() -> None:
+    owner = member("a", {"t": (0, 1), "u": (0, 1, 2, 3)}, WARMS, "t", "u")
+    half = member("b", of("t", 2, 3), WARMS, "t", "u")
+    result = led(owner, half, strategy=CoPartitioned([["t", "u"]]))
+    assert units(result, "b") == ((("u", 2),), (("u", 3),))
+
+
 class AsksTwice(Strategy):
     """Gives another answer each time it is asked about an equal group."""
 

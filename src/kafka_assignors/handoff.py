@@ -130,6 +130,7 @@ class Handoff:
         for member_id, assigned in target.members.items():
             own = {*pairs(assigned)}
             target_of_member = frozenset(own)
+            holds = {*pairs(group.claims.owners.get(member_id, {}))}
             begun = self.ready.get(member_id, frozenset()) | self.warming.get(member_id, frozenset())
             moving: dict[Unit, bool] = {}
             for partition in sorted(own):
@@ -139,7 +140,9 @@ class Handoff:
                     continue
                 owners = {owner_of.get(each) for each in unit}
                 if owners != {member_id}:
-                    moving[unit] = not begun.isdisjoint(unit)
+                    # A restore must not replace the state of a part that it owns, and consumes, already.
+                    coming = tuple(each for each in unit if each not in holds)
+                    moving[coming] = not begun.isdisjoint(coming)
                 if self._waits(member_id, unit, owners):
                     (owner,) = owners
                     given[owner or member_id] += unit
