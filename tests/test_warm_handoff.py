@@ -131,6 +131,13 @@ def test_a_member_that_drains_hands_over_what_another_one_can_take() -> None:
     assert units(result, "b") == ((("t", 0),), (("t", 1),))
 
 
+def test_a_member_that_has_drained_takes_nothing_of_the_last_one_that_drains() -> None:
+    drains = Warmth(2, draining=True, generation=5)
+    result = led(member("a", {}, drains), member("b", of("t", 0, 1, 2, 3), drains))
+    assert result.target.members == {"a": {}, "b": {"t": [0, 1, 2, 3]}}
+    assert units(result, "a") == ()
+
+
 def test_a_unit_moves_as_a_whole() -> None:
     strategy = CoPartitioned([["t", "u"]])
     half = Warmth(2, False, 5, 0, {"u": (1,)}, {"t": (1,)})

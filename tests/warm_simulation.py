@@ -528,10 +528,15 @@ class Run:
         joined = self.coordinator.members
         stay = [one for one in joined.values() if not one.process.warming.draining]
         others = {topic for one in stay for topic in one.process.machine.topics}
+        owning = {
+            t for one in joined.values() if one.process.machine.owned for t in one.process.machine.topics
+        }
         members = []
         for member_id, one in joined.items():
             machine = one.process.machine
-            topics = machine.topics - others if one.process.warming.draining else machine.topics
+            topics = machine.topics
+            if one.process.warming.draining:
+                topics -= others if machine.owned else others | owning
             data, owned = outcome.group.members[member_id].data, by_topic(machine.owned)
             members.append(
                 Member(member_id, topics, owned=owned, generation=self.coordinator.generation, data=data)

@@ -176,14 +176,19 @@ class Handoff:
 
 
 def _topics(group: Group) -> dict[str, frozenset[str]]:
-    """The topics of each member; of one that drains, those that no other member can take."""
+    """The topics of each member; of one that drains, those that no other member can take.
+
+    Of those that drain, the ones that still own partitions come before the ones that are done.
+    """
     draining = {m.id for m in group.members.values() if m.warmth is not None and m.warmth.draining}
     staying = (member.topics for member in group.members.values() if member.id not in draining)
     taken_over: frozenset[str] = frozenset().union(*staying)
-    return {
-        member.id: member.topics - taken_over if member.id in draining else member.topics
-        for member in group.members.values()
-    }
+    owning = (group.members[id].topics for id in draining if group.members[id].owned)
+    left_to_others = taken_over.union(*owning)
+    topics = {member.id: member.topics for member in group.members.values()}
+    for id in draining:
+        topics[id] -= taken_over if group.members[id].owned else left_to_others
+    return topics
 
 
 def _virtual_group(
