@@ -45,6 +45,10 @@ class Call:
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.was_cancelled = False
 
+    @property
+    def is_running(self) -> bool:
+        return not self.over.done()
+
     def cancel(self) -> None:
         self.was_cancelled = True
         if not self.over.done():
@@ -151,6 +155,25 @@ def test_what_is_ready_is_reported_soon_although_something_is_still_warming(
         warmth = warm.announced(frozenset({"t"}))
         assert warmth is not None
         assert (warmth.ready, warmth.warming) == ({"t": [0]}, {"t": [1]})
+
+    run(test)
+
+
+def test_calls_that_ignore_their_cancellation_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Call, "cancel", lambda self: None)
+
+    async def test() -> None:
+        client = Client()
+        warm = member_of(client, timeout_s=0.01)
+        listed(warm, 0, 1, 2)
+        while len(client.outcomes) < 3:
+            await asyncio.sleep(0.01)
+        assert client.calls.keys() == {unit(0), unit(1)}
+        assert client.outcomes[2] == (frozenset(unit(2)), WarmUpOutcome.FAILED)
+        client.calls[unit(0)].over.set_result(None)
+        listed(warm, 3, generation=2)
+        await settled()
+        assert unit(3) in client.calls
 
     run(test)
 

@@ -147,6 +147,10 @@ class WarmUpTask:
         self._listener = listener
         self._task = asyncio.ensure_future(listener.on_partitions_warming(_named(partitions)))
 
+    @property
+    def is_running(self) -> bool:
+        return not self._task.done()
+
     def cancel(self) -> None:
         self._task.cancel()
 

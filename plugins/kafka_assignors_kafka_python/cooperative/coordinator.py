@@ -42,7 +42,7 @@ from kafka_assignors_kafka_python.cooperative.fetching import Positions
 from kafka_assignors_kafka_python.cooperative.topics import WatchingCoordinator
 from kafka_assignors_kafka_python.cooperative.transactions import AsyncCommits, JoinHold, require_offsets
 from kafka_assignors_kafka_python.cooperative.user_thread import ErrorsOfUser, ListenerCalls, Source
-from kafka_assignors_kafka_python.cooperative.warm_threads import WarmThreads, WarmUpThread
+from kafka_assignors_kafka_python.cooperative.warm_threads import WarmUpThread
 
 log = logging.getLogger("kafka_assignors_kafka_python")
 
@@ -102,7 +102,6 @@ class CooperativeCoordinator(WatchingCoordinator):
         self.listener_calls = ListenerCalls(
             self, self._subscription, self._session, commit=self.config["enable_auto_commit"]
         )
-        self._warm_threads = WarmThreads(self, 2 * max_warming)
         self._join_wanted = self.wakeup()
         self.hold = JoinHold(self)
         self._subscribed: object = None
@@ -403,7 +402,7 @@ class CooperativeCoordinator(WatchingCoordinator):
         return hasattr(self._subscription.rebalance_listener, "on_partitions_warming")
 
     def warm_up(self, partitions: events.Partitions) -> WarmUpThread:
-        return self._warm_threads.start(self._subscription.rebalance_listener, partitions)
+        return WarmUpThread(self, self._subscription.rebalance_listener, partitions)
 
     def drain(self, timeout_s: float | None) -> bool:
         """See `CooperativeKafkaConsumer.drain`."""

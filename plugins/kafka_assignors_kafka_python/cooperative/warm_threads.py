@@ -18,33 +18,8 @@ if TYPE_CHECKING:
     from kafka_assignors_kafka_python.cooperative.coordinator import CooperativeCoordinator
 
 
-class WarmThreads:
-    """The warm-ups of one consumer, each in a thread that ends with it.
-
-    A call that ignores its cancellation, or takes longer than it may, occupies its thread until it returns:
-    at most `most` do.
-    """
-
-    def __init__(self, coordinator: CooperativeCoordinator, most: int) -> None:
-        self._coordinator = coordinator
-        self._most = most
-        self._unfinished: set[futures.Future[Any]] = set()
-
-    def start(self, listener: Any, partitions: events.Partitions) -> WarmUpThread:
-        """Call `on_partitions_warming`; RuntimeError if too many earlier calls have not returned."""
-        if len(self._unfinished) >= self._most:
-            raise RuntimeError(
-                f"on_partitions_warming of {listener!r} has not returned from {len(self._unfinished)} calls "
-                "that were cancelled or took longer than warm_timeout_ms: end it when its event is set"
-            )
-        started = WarmUpThread(self._coordinator, listener, partitions)
-        self._unfinished.add(started.call)
-        started.call.add_done_callback(self._unfinished.discard)
-        return started
-
-
 class WarmUpThread:
-    """A call of `on_partitions_warming`."""
+    """A call of `on_partitions_warming`, in a thread that ends with it."""
 
     def __init__(
         self, coordinator: CooperativeCoordinator, listener: Any, partitions: events.Partitions
@@ -52,7 +27,7 @@ class WarmUpThread:
         self._coordinator = coordinator
         self._listener = listener
         self._cancelled = threading.Event()
-        self.call, self._has_ended = self._in_thread(
+        self._call, self._has_ended = self._in_thread(
             listener.on_partitions_warming, named(partitions), self._cancelled
         )
 
@@ -68,14 +43,18 @@ class WarmUpThread:
         call.add_done_callback(tell)
         return call, has_ended
 
+    @property
+    def is_running(self) -> bool:
+        return not self._call.done()
+
     def cancel(self) -> None:
         self._cancelled.set()
 
     async def ended(self, timeout_s: float) -> bool:
         await self._has_ended(timeout_s)
-        if self.call.done():
-            raise_error(self.call.exception())
-        return self.call.done()
+        if self._call.done():
+            raise_error(self._call.exception())
+        return self._call.done()
 
     async def tell_cancelled(self, partitions: events.Partitions, timeout_s: float) -> None:
         tell = getattr(self._listener, "on_warming_cancelled", None)

@@ -39,6 +39,11 @@ MOST_REPORTS = 6
 class WarmUp(Protocol):
     """One call of the listener."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not returned."""
+        ...
+
     def cancel(self) -> None:
         """Ask it to end."""
         ...
@@ -74,6 +79,7 @@ class WarmUps:
         self._state = Warming()
         self._calls: dict[Unit, WarmUp] = {}
         self._warmed: dict[Unit, WarmUp] = {}
+        self._overdue: list[WarmUp] = []
         self._reports_soon = False
         self._reported_again = 0
         self._refusal: str | None = None
@@ -182,10 +188,11 @@ class WarmUps:
         outcome = WarmUpOutcome.READY
         self._observers.tell("warming", partitions=frozenset(unit))
         try:
-            call = self._calls[unit] = self._client.warm_up(frozenset(unit))
+            call = self._calls[unit] = self._started(unit)
             if not await call.ended(self._timeout_s):
                 outcome = WarmUpOutcome.TIMED_OUT
                 call.cancel()
+                self._overdue.append(call)
         except Exception as error:
             outcome = WarmUpOutcome.FAILED
             self._log.error("group %r: on_partitions_warming failed", self._group_id, exc_info=error)
@@ -197,6 +204,16 @@ class WarmUps:
             "group %r: warm-up of %s: %s after %.1f s", self._group_id, _named(unit), outcome.value, seconds
         )
         self._observers.tell("warmed", partitions=frozenset(unit), seconds=seconds, outcome=outcome)
+
+    def _started(self, unit: Unit) -> WarmUp:
+        """A call; RuntimeError if `max_warming` earlier ones took too long, and still have not returned."""
+        self._overdue = [call for call in self._overdue if call.is_running]
+        if len(self._overdue) >= self._max_warming:
+            raise RuntimeError(
+                f"{len(self._overdue)} calls of on_partitions_warming took longer than warm_timeout_ms, and "
+                "have not returned: end them when they are cancelled"
+            )
+        return self._client.warm_up(frozenset(unit))
 
     def _over(self, unit: Unit) -> None:
         self._state = self._state.ended(unit)
