@@ -40,7 +40,7 @@ app = typer.Typer(add_completion=False)
 
 def settings_of(partitions: int, window_s: float, rest_s: float, restore_s: float, at_once: int) -> Settings:
     # A member that restores does not poll meanwhile, and some clients send no heartbeats then.
-    session_timeout_ms = 45_000 if restore_s else 4000
+    session_timeout_ms = 20_000 if restore_s else 4000
     interval_ms, fetch_wait_ms = SIZES.get(partitions, (max(60, partitions), 50))
     return Settings(
         partitions=partitions,
