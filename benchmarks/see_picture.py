@@ -21,7 +21,7 @@ HEAD, GAP, FOOT = 58, 30, 40
 HOLD_S, REVEAL_S = 8, 6
 """The complete run is shown for `HOLD_S`, and then appears from left to right within `REVEAL_S`."""
 
-OWNER_COLOURS = ("#3b82f6", "#10b981", "#8b5cf6", "#f59e0b", "#ec4899")
+OWNER_COLOURS = ("#3b82f6", "#10b981", "#8b5cf6", "#f59e0b", "#84cc16")
 """For the first members of a group; all members that join later share the last colour."""
 
 

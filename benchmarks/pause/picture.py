@@ -30,6 +30,7 @@ def joins(recordings: Mapping[str, Recording]) -> str:
             (one.at_ns, partition, one.member)
             for partition, every in deliveries_by_partition(recording.rows).items()
             for one in every
+            if one.at_ns <= join.window_end_ns
         )
         lanes.append(
             Lane(
