@@ -200,9 +200,13 @@ def run(
             for name in MEMBERS:
                 group.join(name)
         first.start_producer()
-        for group in (first, second):
+        for peer, group in ((eager, first), (ours, second)):
             if not group.settle(_SETTLES_WITHIN_S):
-                raise GroupError(f"group {group.id} has not settled:\n{group.log(MEMBERS[0])}")
+                delivering = {name: len(rows) for name, rows in group.rows.items()}
+                said = "\n".join(map(group.log, MEMBERS))
+                raise GroupError(
+                    f"{peer.label}: the group has not settled; rows of members: {delivering}\n{said}"
+                )
         titles = (f"eager: stock {client}, sticky", f"cooperative: {client} with kafka-assignors")
         began_ns = time.monotonic_ns()
         watches = [
