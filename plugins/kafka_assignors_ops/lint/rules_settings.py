@@ -267,7 +267,7 @@ def kip848_group(facts: LintFacts) -> Iterator[Found]:
                 f"group.protocol=consumer, and a group under {chosen[0]!r} stays classic, unless its members "
                 "were given stay_classic=False."
             )
-        elif any(said is not None and said.max_warming for said in _warmth(facts).values()):
+        elif _any_warms(_warmth(facts)):
             happens = (
                 f"The broker refuses {enumerated(sources(joined))} with GROUP_ID_NOT_FOUND: they join with "
                 "group.protocol=consumer, and the assignments of the group say what its members shall warm. "
@@ -302,6 +302,10 @@ def _warmth(facts: LintFacts) -> Mapping[str, Warmth | None]:
     return {member.id: as_member(live, member, frozenset()).warmth for member in shown}
 
 
+def _any_warms(warmth: Mapping[str, Warmth | None]) -> bool:
+    return any(said is not None and said.max_warming for said in warmth.values())
+
+
 @rule(
     "cold-handoff",
     Severity.INFO,
@@ -317,7 +321,7 @@ def _warmth(facts: LintFacts) -> Mapping[str, Warmth | None]:
 def cold_handoff(facts: LintFacts) -> Iterator[Found]:
     warmth = _warmth(facts)
     cold = tuple(sorted(member_id for member_id, said in warmth.items() if said is None))
-    if cold and any(said is not None and said.max_warming for said in warmth.values()):
+    if cold and _any_warms(warmth):
         yield Found(cold, f"Partitions move cold when {enumerated(cold)} leads.", None)
 
 
