@@ -195,9 +195,6 @@ def _collided(contents: ArrowFiles) -> Iterator[tuple[int, int]]:
 
 # The processes
 
-_ENDS_S = 10.0
-"""How long a process may take to end after the pool is broken."""
-
 _work: FoldWork
 
 
@@ -211,26 +208,29 @@ def _in_processes(
     others, own = set(multiprocessing.active_children()), set()
     spawn = multiprocessing.get_context("spawn")
     processes = max(1, min(os.cpu_count() or 1, len(files)))
-    with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
-        try:
-            with _alone():
-                folded = [pool.submit(_fold_file, tables, *each) for each in files]
-            own = set(multiprocessing.active_children()) - others
-            for done in as_completed(folded):
-                yield done.result()
-        except BrokenProcessPool:
-            # The pool hears of it a moment before the process has ended, and ends the others by SIGTERM.
-            for process in own:
-                process.join(_ENDS_S)
-                if process.exitcode == -signal.SIGTERM:
-                    work.guard.forget(process.pid)
-            why = "a strategy ended it, or there was too little memory"
-            raise ReplayError(f"a process that replayed groups ended: {why}") from None
-        except BaseException:
-            for process in set(multiprocessing.active_children()) - others:
-                process.kill()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    try:
+        with ProcessPoolExecutor(processes, spawn, _begin, (work,)) as pool:
+            try:
+                with _alone():
+                    folded = [pool.submit(_fold_file, tables, *each) for each in files]
+                own = set(multiprocessing.active_children()) - others
+                for done in as_completed(folded):
+                    yield done.result()
+            except BrokenProcessPool:
+                raise
+            except BaseException:
+                for process in set(multiprocessing.active_children()) - others:
+                    process.kill()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    except BrokenProcessPool:
+        # A broken pool ends its other processes by SIGTERM. All exit codes are known only when it is closed:
+        # before, its own thread may have taken the status of a process and not stored it yet.
+        for process in own:
+            if process.exitcode == -signal.SIGTERM:
+                work.guard.forget(process.pid)
+        why = "a strategy ended it, or there was too little memory"
+        raise ReplayError(f"a process that replayed groups ended: {why}") from None
 
 
 @contextmanager
