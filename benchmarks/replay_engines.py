@@ -1,13 +1,13 @@
 """The replay of this and an earlier commit, on Spark and without it: wall time and CPU time.
 
     python -m benchmarks.replay_engines --before ../checkout
-    python -m benchmarks.replay_engines --before ../checkout --groups 300 --generations 40000 --rounds 3
+    python -m benchmarks.replay_engines --before ../checkout --copies 30 --rounds 3
 
-The histories are the recorded one, with five strategies, and a synthetic fleet, with two. In each round every
-contestant replays every history once, one after the other, so that other load on the machine affects all of
-them equally. The output shows the medians. Ratios are those of the CPU time to that of the earlier commit on
-the same engine. CPU time is that of the whole process tree, including the JVM and its Python workers
-(`benchmarks.process_tree`).
+The histories are the recorded one, with five strategies, and a fleet of copies of it, with two. In each round
+every contestant replays every history once, one after the other, so that other load on the machine affects
+all of them equally. The output shows the medians. Ratios are those of the CPU time to that of the earlier
+commit on the same engine. CPU time is that of the whole process tree, including the JVM and its Python
+workers (`benchmarks.process_tree`).
 
 `--before` is a checkout of another commit, which runs with the packages of this environment.
 """
@@ -75,8 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.replay_engines", description=__doc__)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="of the commit to compare with")
     parser.add_argument("--fleet", metavar="DIR", help="a fleet that is there, in place of a new one")
-    parser.add_argument("--groups", type=int, default=100, help="of the fleet")
-    parser.add_argument("--generations", type=int, default=10_000, help="of the fleet")
+    parser.add_argument("--copies", type=int, default=12, help="of each recorded group, in the fleet")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--timeout", type=float, default=3600, help="of each replay, in seconds")
     given = parser.parse_args()
@@ -91,15 +90,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         fleet = given.fleet or str(Path(folder, "fleet"))
         if given.fleet is None:
-            subprocess.run(
-                [
-                    *(sys.executable, "-m", "spark_validation.fleet", fleet),
-                    *("--groups", str(given.groups), "--generations", str(given.generations)),
-                ],
-                check=True,
-                stdout=subprocess.DEVNULL,
-                cwd=HERE,
-            )
+            write = [sys.executable, "-m", "spark_validation.fleet", fleet, "--copies", str(given.copies)]
+            subprocess.run(write, check=True, cwd=HERE)
         report = Path(folder, "report.json")
         of_history = {
             "recorded": (str(HERE / "spark_validation" / "recorded"), FIVE),

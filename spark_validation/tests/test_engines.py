@@ -15,8 +15,6 @@ from pyspark.sql import SparkSession
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_replay.engine import LOCAL_BYTES, Choice, choose_engine
 from kafka_assignors_replay.result import ReplayError, ReplayOptions
-from spark_validation.fleet import history
-from spark_validation.fleet.profile import FleetOptions
 from spark_validation.tests.groups import Log, write_history
 from spark_validation.tests.replaying import replay, replay_on_both_engines
 from spark_validation.tests.test_bad_histories import bad
@@ -25,7 +23,6 @@ from spark_validation.tests.test_kip848_groups import story
 from tests.test_cli import without_progress
 
 S3 = "s3a://bucket/groups"
-FLEET = FleetOptions(groups=15, generations=300, days=0.05, seed=11)
 
 
 @pytest.mark.parametrize(
@@ -37,13 +34,6 @@ def test_they_report_the_same_of_the_recorded_history(
     spark: SparkSession, recorded: str, strategies: tuple[str, ...], groups: tuple[str, ...] | None
 ) -> None:
     assert replay_on_both_engines(recorded, strategies=strategies, groups=groups).history.records > 0
-
-
-@pytest.mark.exhaustive
-def test_they_report_the_same_of_a_fleet(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "fleet")
-    history.write(spark, FLEET, path)
-    assert replay_on_both_engines(path, strategies=("sticky", "rack-aware-sticky")).history.records > 0
 
 
 @pytest.mark.exhaustive

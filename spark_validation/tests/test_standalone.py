@@ -8,21 +8,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_assignors_replay.schemas import TABLES
-from spark_validation.fleet import history
-from spark_validation.fleet.profile import FleetOptions
 from spark_validation.standalone.comparison import compare
-
-FLEET = FleetOptions(groups=12, generations=200, days=0.05, seed=8)
 
 pytestmark = pytest.mark.exhaustive
 
 
 def test_a_replay_by_spark_submit_on_two_workers_of_which_one_is_killed_is_the_replay_here(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, recorded: str, tmp_path: Path
 ) -> None:
-    path = str(tmp_path / "fleet")
-    history.write(spark, FLEET, path)
-    compared = compare(path, "range,cooperative-sticky", tmp_path, timeout_s=600, kill_a_worker=True)
+    compared = compare(recorded, "range,cooperative-sticky", tmp_path, timeout_s=600, kill_a_worker=True)
     assert compared.tasks_run_again > 0
     assert compared.workers == 2
     assert compared.differing == []
