@@ -35,7 +35,7 @@ def find_chromium() -> str | None:
 class Page:
     """One page of its own browser process, which ends with the `with` block."""
 
-    def __init__(self, executable: str, *, width: int = 1280, height: int = 900) -> None:
+    def __init__(self, executable: str) -> None:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self._process = subprocess.Popen(
             [
@@ -46,7 +46,7 @@ class Page:
                 "--disable-dev-shm-usage",
                 "--disable-background-networking",
                 "--no-first-run",
-                f"--window-size={width},{height}",
+                "--window-size=1280,900",
                 "--remote-debugging-port=0",
                 f"--user-data-dir={self._profile.name}",
                 "about:blank",
@@ -118,12 +118,12 @@ class Page:
             raise RuntimeError(str(reply["exceptionDetails"]))
         return reply["result"].get("value")
 
-    def wait_until(self, condition: str, *, timeout_s: float = HANG_S) -> None:
+    def wait_until(self, condition: str) -> None:
         """Wait until the JavaScript expression `condition` is true."""
-        end = time.monotonic() + timeout_s
+        end = time.monotonic() + HANG_S
         while not self.evaluate(condition):
             if time.monotonic() > end:
-                raise TimeoutError(f"not true within {timeout_s:g} s: {condition}")
+                raise TimeoutError(f"not true within {HANG_S:g} s: {condition}")
             time.sleep(0.05)
 
     def errors(self) -> list[str]:

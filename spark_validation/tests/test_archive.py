@@ -1,11 +1,13 @@
-"""An archive of a topic on a real broker: every record once, in bounded batches, and ready for a replay."""
+"""An archive of a topic on a real broker: every record once, also when the topic or the broker changes."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,17 +15,129 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
+from compat_tests.support.group_records import encode_key
 from compat_tests.support.hang_limit import HANG_S
-from kafka_assignors_cli.app import run
+from compat_tests.support.kafka_cluster import Kafka, KafkaCluster
 from kafka_assignors_replay.archive import run as run_module
 from kafka_assignors_replay.archive.folder import ArchiveError
-from kafka_assignors_replay.archive.run import ArchiveResult, run_archive
+from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, run_archive
+from kafka_assignors_replay.history.consumer_offsets import OffsetCommitKey
 from kafka_assignors_replay.replay import run_replay
-from kafka_assignors_replay.result import ReplayError, ReplayOptions
-from spark_validation.tests.archived_topic import ArchivedTopic
+from kafka_assignors_replay.result import ReplayError, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member
+from spark_validation.tests.replaying import folding_here
+
+COMMIT = encode_key(OffsetCommitKey("g", "orders", 0))
+DAY_MS = 86_400_000
+YEAR_10000_MS = 253_402_300_800_000
+BEFORE_YEAR_1_MS = -62_135_596_800_001
+LEAST, MOST = -(2**63) + 1, 2**63 - 1
+
+
+def history(topic: str = "orders") -> Log:
+    log = Log()
+    log.generation("g", 1, member("a", [topic], {topic: [0, 1]}))
+    log.generation("g", 2, member("a", [topic], {topic: [0]}), member("b", [topic], {topic: [1]}))
+    return log
+
+
+def replay(options: ReplayOptions) -> ReplayResult:
+    with folding_here():
+        return run_replay(options, lambda _: None, engine="local")
+
+
+class ArchivedTopic:
+    """A topic with three partitions that resembles the offsets topic, and a folder for its archive."""
+
+    def __init__(self, kafka: Kafka, archive: Path) -> None:
+        self.kafka, self.archive, self.name = kafka, archive, f"offsets-{time.time_ns()}"
+        self.options = ArchiveOptions(
+            str(archive), kafka.bootstrap, once=True, topic=self.name, max_offsets_per_batch=20
+        )
+        self.written: list[tuple[int, bytes, bytes | None]] = []
+        self.create()
+
+    def create(self) -> None:
+        kafka_takes_every_time = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+        self.kafka.create_topic(self.name, partitions=3, settings=kafka_takes_every_time)
+        # A producer's sequence numbers belong to one topic id, so each topic gets its own producer.
+        self._producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "enable.idempotence": True})
+
+    def write_history(self, log: Log, timestamps_ms: Sequence[int]) -> None:
+        """Write a record of the log at each of these times to partition 0."""
+        for timestamp_ms, record in zip(timestamps_ms, itertools.cycle(log.records), strict=False):
+            where = {"partition": 0, "timestamp": timestamp_ms}
+            self._producer.produce(self.name, record["value"], record["key"], **where)
+        assert self._producer.flush(HANG_S) == 0
+
+    def write(self, records: int) -> None:
+        """Write this many records to each partition: a quarter are records of a group, the rest commits."""
+        generations = [(record["key"], record["value"]) for record in history().records]
+        for number in range(records):
+            for partition in range(3):
+                key, value = generations[number // 4 % 2] if number % 4 == 0 else (COMMIT, b"")
+                self._producer.produce(self.name, value, key, partition=partition)
+                if key != COMMIT:
+                    self.written.append((partition, key, value))
+        assert self._producer.flush(HANG_S) == 0
+
+    def delete_records(self, partition: int, before: int) -> None:
+        """Delete the records of a partition before the offset `before`."""
+        with self.kafka.admin(f"delete records of {self.name}") as admin:
+            for future in admin.delete_records([TopicPartition(self.name, partition, before)]).values():
+                future.result(HANG_S)
+
+    def run(self, **options: object) -> ArchiveResult:
+        return self.follow(lambda step: False, **{"once": True, **options})
+
+    def follow(
+        self,
+        ends: Callable[[ArchiveResult], bool],
+        on_warning: Callable[[str], None] = lambda _: None,
+        **options: object,
+    ) -> ArchiveResult:
+        """Archive until `ends` is true of what the run has done so far."""
+        stop, deadline = threading.Event(), time.monotonic() + HANG_S
+
+        def on_progress(_: str, step: ArchiveResult) -> None:
+            if ends(step) or time.monotonic() > deadline:
+                stop.set()
+
+        given = {"once": False, "interval_seconds": 0.1, **options}
+        return run_archive(replace(self.options, **given), on_progress, on_warning, stop)  # type: ignore[arg-type]
+
+    def archived(self) -> list[tuple[int, bytes, bytes | None]]:
+        rows = pq.read_table(self.archive / "raw").to_pylist()
+        rows.sort(key=lambda row: (row["partition"], row["offset"]))
+        return [(row["partition"], row["key"], row["value"]) for row in rows]
+
+    def expected(self) -> list[tuple[int, bytes, bytes | None]]:
+        return sorted(self.written, key=lambda row: row[0])
+
+
+@pytest.fixture(scope="module")
+def own_kafka(kafka: Kafka) -> Iterator[KafkaCluster]:
+    """A broker that a test may stop: that of all tests, if we started it."""
+    if isinstance(kafka, KafkaCluster):
+        yield kafka
+    else:
+        with KafkaCluster() as cluster:
+            yield cluster
+
+
+@pytest.fixture
+def topic(own_kafka: KafkaCluster, tmp_path: Path) -> Iterator[ArchivedTopic]:
+    """A topic that is deleted after the test."""
+    found = ArchivedTopic(own_kafka, tmp_path / "archive")
+    yield found
+    own_kafka.delete_topic(found.name)
+
+
+@pytest.fixture
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archiver looks for changes of the topic ten times a second, and not once a minute."""
+    monkeypatch.setattr(run_module, "_LOOK_S", 0.1)
 
 
 def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: ArchivedTopic) -> None:
@@ -46,50 +160,35 @@ def test_every_group_record_is_archived_once_in_batches_of_bounded_size(topic: A
     assert topic.archived() == topic.expected()
     assert more.counts.records == 6
 
-    # Records that the broker deletes before the archiver reads them are counted, and the archive continues.
+
+def test_records_deleted_before_they_are_archived_are_named_and_the_others_archived(
+    topic: ArchivedTopic,
+) -> None:
     topic.write(8)
-    admin = AdminClient({"bootstrap.servers": topic.kafka.bootstrap})
-    for future in admin.delete_records([TopicPartition(topic.name, 2, 28)]).values():
-        future.result()
-    topic.written = (
-        [row for row in topic.written if row[0] != 2]
-        + [row for row in topic.written if row[0] == 2][:6]
-        + [row for row in topic.written if row[0] == 2][7:]
-    )
-    gone = topic.run()
-    assert gone.counts.missing == 4
-    assert "4 of 24 offsets had no record any more" in gone.warnings[-1]
-    assert topic.archived() == topic.expected()
-
-
-def test_the_archive_goes_on_until_it_is_told_to_stop(topic: ArchivedTopic) -> None:
-    stop, deadline = threading.Event(), time.monotonic() + HANG_S
-
-    def on_progress(_: str, step: ArchiveResult) -> None:
-        if step.counts.records == 3 and len(topic.written) == 3:
-            topic.write(4)
-        if step.counts.records == 6 or time.monotonic() > deadline:
-            stop.set()
-
-    topic.write(4)
-    options = replace(topic.options, once=False, interval_seconds=0.1)
-    result = run_archive(options, on_progress, lambda _: None, stop)
-    assert topic.archived() == topic.expected()
-    assert result.counts.records == 6
-    assert result.batches >= 2
+    # Below the archived offset: no record is lost.
+    topic.run()
+    topic.delete_records(1, before=4)
+    # Above the archived offset, over more than one batch.
+    topic.write(40)
+    topic.delete_records(2, before=40)
+    found = topic.run()
+    assert [warning for warning in found.warnings if "the log begins at" in warning] == [
+        f"{topic.name}[2]: the log begins at offset 40, and the archive ended at 8: 32 offsets were deleted "
+        "before they were archived; run the archiver without --once, or more often than records are deleted"
+    ]
+    assert "32 of 120 offsets had no record any more" in found.warnings[-1]
+    assert (found.counts.missing, found.complete) == (32, True)
+    assert found.batches > 2
+    kept = [row for row in topic.expected() if row[0] != 2]
+    second = [row for row in topic.expected() if row[0] == 2]
+    assert topic.archived() == kept + second[:2] + second[10:]
 
 
 @pytest.mark.exhaustive
 def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: ArchivedTopic) -> None:
     orders = f"orders-{time.time_ns()}"
     topic.kafka.create_topic(orders, partitions=2)
-    log = Log()
-    log.generation("g", 1, member("a", [orders], {orders: [0, 1]}))
-    log.generation("g", 2, member("a", [orders], {orders: [0]}), member("b", [orders], {orders: [1]}))
-    producer = Producer({"bootstrap.servers": topic.kafka.bootstrap, "enable.idempotence": True})
-    for record in log.records:
-        producer.produce(topic.name, record["value"], record["key"], partition=1)  # type: ignore[arg-type]
-    producer.flush()
+    topic.write_history(history(orders), [1, 2])
     try:
         # Other tests may use the cluster, too, and create topics.
         assert topic.run().topics_changed >= 1
@@ -102,7 +201,7 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Arch
         assert rows[0]["topic_id"] == rows[1]["topic_id"]
 
         options = ReplayOptions(path=str(topic.archive), strategies=("range",))
-        from_archive = run_replay(options, lambda _: None)
+        from_archive = replay(options)
         assert from_archive.groups[0].inferred_topics == ()
         assert from_archive.truth.holds
         assert [group.rebalances for group in from_archive.groups] == [2]
@@ -115,52 +214,124 @@ def test_an_archive_is_replayed_as_it_is_with_the_topics_of_its_time(topic: Arch
     others = pa.array(["another"] * table.num_rows)
     pq.write_table(table.set_column(5, "cluster_id", others), file.with_name("copied.parquet"))
     with pytest.raises(ReplayError, match=r"records of two clusters, .* and .*, lie in one place"):
-        run_replay(options, lambda _: None)
+        replay(options)
     shutil.rmtree(topic.archive / "raw")
     with pytest.raises(ReplayError, match="this archive has no records yet"):
-        run_replay(options, lambda _: None)
-
-
-def test_an_archive_that_cannot_go_on_says_why(topic: ArchivedTopic) -> None:
-    topic.write(4)
-    topic.run()
-    topic.kafka.add_partitions(topic.name, 4)
-    with pytest.raises(ArchiveError, match=r"has other partitions, .* \(its partitions was 3, and is 4\)"):
-        topic.run()
-    topic.kafka.delete_topic(topic.name)
-    topic.kafka.create_topic(topic.name, partitions=3)
-    with pytest.raises(ArchiveError, match="the topic was recreated"):
-        topic.run()
-    (topic.archive / "archive.json").unlink()
-    with pytest.raises(ArchiveError, match=r"(raw|topics).* is there already, and no archive\.json"):
-        topic.run()
+        replay(options)
 
 
 def test_a_topic_that_gets_partitions_while_no_record_comes_ends_the_archiver(
-    topic: ArchivedTopic, monkeypatch: pytest.MonkeyPatch
+    topic: ArchivedTopic, looking_often: None
 ) -> None:
-    monkeypatch.setattr(run_module, "_LOOK_S", 0.1)
-    stop, deadline, grown = threading.Event(), time.monotonic() + HANG_S, threading.Event()
+    grown = threading.Event()
 
-    def on_progress(_: str, step: ArchiveResult) -> None:
+    def grow(step: ArchiveResult) -> bool:
         if step.batches == 1 and not grown.is_set():
             grown.set()
             topic.kafka.add_partitions(topic.name, 4)
-        if time.monotonic() > deadline:
-            stop.set()
+        return False
 
     topic.write(4)
-    options = replace(topic.options, once=False, interval_seconds=0.1)
     with pytest.raises(ArchiveError, match=r"has other partitions, .* \(its partitions was 3, and is 4\)"):
-        run_archive(options, on_progress, lambda _: None, stop)
+        topic.follow(grow)
 
 
-def test_a_cluster_that_does_not_answer_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_topic_that_is_made_anew_while_it_is_archived_ends_the_archiver(topic: ArchivedTopic) -> None:
+    anew = threading.Event()
+
+    def make_anew(step: ArchiveResult) -> bool:
+        if step.counts.records == 3 and not anew.is_set():
+            anew.set()
+            topic.kafka.delete_topic(topic.name)
+            topic.create()
+            topic.write(16)
+        return False
+
+    topic.write(4)
+    before = topic.expected()
+    with pytest.raises(ArchiveError, match=r"recreated, .*; this one stays readable"):
+        topic.follow(make_anew)
+    assert topic.archived() == before
+
+
+@pytest.mark.exhaustive
+def test_a_log_that_lost_records_ends_the_archiver_and_a_restarted_broker_does_not(
+    own_kafka: KafkaCluster, topic: ArchivedTopic
 ) -> None:
-    archive = tmp_path / "archive"
-    cluster = ["--bootstrap-server", "127.0.0.1:1", "--timeout", "2"]
-    assert run(["archive", "--to", str(archive), *cluster, "--once"]) == 2
-    error = capsys.readouterr().err.strip().splitlines()[-1]
-    assert error.startswith("kafka-assignors: error: no answer from 127.0.0.1:1 within 2 s: ")
-    assert not archive.exists()
+    topic.write(8)
+    topic.run()
+    own_kafka.restart(1)
+    topic.write(8)
+    assert topic.run().complete
+    before = topic.expected()
+    assert topic.archived() == before
+
+    own_kafka.lose_log(1, topic.name, 2)
+    topic.write(4)
+    message = (
+        rf"{topic.name}\[2\]: the log ends at offset 4, and .* has it up to 16: the log was truncated "
+        r".* begin another archive; this one stays readable"
+    )
+    for once in (True, False):
+        with pytest.raises(ArchiveError, match=message):
+            topic.run(once=once)
+    # The log grows again, and is not taken for the old one.
+    topic.write(20)
+    message = rf"{topic.name}\[2\]: the records before offset 16 are no longer those that were read"
+    with pytest.raises(ArchiveError, match=message):
+        topic.run()
+    assert topic.archived() == before
+
+
+@pytest.mark.exhaustive
+def test_an_archiver_whose_broker_is_away_goes_on_when_it_is_back(
+    own_kafka: KafkaCluster, topic: ArchivedTopic, looking_often: None
+) -> None:
+    away, warnings = threading.Event(), list[str]()
+
+    def stop_the_broker(step: ArchiveResult) -> bool:
+        if step.batches == 1 and not away.is_set():
+            away.set()
+            own_kafka.stop(1)
+        return step.counts.records == 6
+
+    def start_it_again(text: str) -> None:
+        if "trying again" in text and not warnings:
+            warnings.append(text)
+            own_kafka.start(1)
+            topic.write(4)
+
+    topic.write(4)
+    topic.follow(stop_the_broker, start_it_again, timeout_seconds=2)
+    assert warnings
+    assert topic.archived() == topic.expected()
+
+
+@pytest.mark.exhaustive
+def test_every_time_that_a_producer_may_give_is_archived_and_replayed(topic: ArchivedTopic) -> None:
+    dates_of = {
+        1: "1970-01-01",
+        20_000 * DAY_MS: "2024-10-04",
+        10_000 * DAY_MS: "1997-05-19",
+        -2: "1969-12-31",
+        -DAY_MS: "1969-12-31",
+        YEAR_10000_MS - 1: "9999-12-31",
+        YEAR_10000_MS: "9999-12-31",
+        BEFORE_YEAR_1_MS: "0001-01-01",
+        MOST: "9999-12-31",
+        LEAST: "0001-01-01",
+        5 * DAY_MS: "1970-01-06",
+    }
+    topic.write_history(history(), list(dates_of))
+    found = topic.run(max_offsets_per_batch=1)
+    assert (found.complete, found.counts.records) == (True, len(dates_of))
+    rows = pq.read_table(topic.archive / "raw").to_pylist()
+    rows.sort(key=lambda row: row["offset"])
+    assert [str(row["date"]) for row in rows] == list(dates_of.values())
+    assert [row["timestamp"].date().isoformat() for row in rows] == list(dates_of.values())
+    for source in (
+        {"path": str(topic.archive)},
+        {"bootstrap_servers": topic.kafka.bootstrap, "topic": topic.name},
+    ):
+        options = ReplayOptions(strategies=("range",), **source)  # type: ignore[arg-type]
+        assert replay(options).history.records == len(dates_of)

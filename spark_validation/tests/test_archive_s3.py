@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import signal
-import subprocess
-import sys
-import time
 import uuid
 from collections.abc import Iterator
 
@@ -17,7 +12,6 @@ import pytest
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
 
-from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_replay.archive.folder import Archive, ArchiveError, Folder
 from spark_validation.tests.test_archive_folder import (
     ALL,
@@ -27,8 +21,6 @@ from spark_validation.tests.test_archive_folder import (
     archive_next,
     archived,
 )
-
-KILLS = 3
 
 
 @pytest.fixture
@@ -89,35 +81,3 @@ def test_a_file_that_the_store_does_not_give_is_kept(store: str) -> None:
     with pytest.raises(OSError, match="during GetObject"), Archive.open(Folder(store), IDENTITY):
         pass
     assert Folder(store).names("") == before
-
-
-_WRITER = """
-import sys
-from kafka_assignors_replay.archive.folder import Archive, Folder
-from spark_validation.tests.test_archive_folder import IDENTITY, RECORDS, archive_next, archived
-
-with Archive.open(Folder(sys.argv[1]), IDENTITY) as archive:
-    print("open", flush=True)
-    while archived(archive) < RECORDS:
-        archive_next(archive, 1)
-"""
-
-
-@pytest.mark.exhaustive
-def test_whenever_an_archiver_is_killed_every_record_is_in_one_file(store: str) -> None:
-    rng = random.Random(1)
-    ends = []
-    for kill in range(KILLS + 1):
-        process = subprocess.Popen([sys.executable, "-c", _WRITER, store], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"open\n"
-        if kill < KILLS:
-            time.sleep(rng.random() * 0.05)  # an archiver writes a file in about ten milliseconds
-            process.send_signal(signal.SIGKILL)
-        ends.append(process.wait(HANG_S))
-        process.stdout.close()
-        found = offsets(store)
-        assert found == list(range(len(found)))
-    assert ends[-1] == 0
-    assert -signal.SIGKILL in ends
-    assert found == list(range(RECORDS))

@@ -10,7 +10,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from kafka_assignors_replay.history.generations import TORN
 from kafka_assignors_replay.history.rebalances import RECORDS_LOST
@@ -67,10 +66,11 @@ def recorded(replayed: Replayed, name: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def replayed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+def replayed(tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+    """The replay by the local engine; `test_engines` compares that on Spark with it."""
     path = write_history(tmp_path_factory.mktemp("bad"), bad(), {"orders": 4})
     # All groups are in the sample, so a plain loop checks the result of each.
-    return Replayed(replay(path, "spark", strategies=("sticky",), sample_groups=10))
+    return Replayed(replay(path, strategies=("sticky",), sample_groups=10))
 
 
 def test_sound_groups_are_replayed_as_if_bad_groups_were_absent(replayed: Replayed) -> None:

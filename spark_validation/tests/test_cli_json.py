@@ -1,4 +1,4 @@
-"""`--json FILE` works the same in every command; three commands print JSON by default into a pipe."""
+"""`--json FILE` works the same in every command; two commands print JSON by default into a pipe."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +19,12 @@ from kafka_assignors_ops import groups_command
 from kafka_assignors_replay import archive_command
 from kafka_assignors_replay.archive.run import ArchiveResult
 from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.replaying import folding_here
 from tests.test_cli import COMMAND, GROUP, read_all
 from tests.test_cli_ci_formats import POLICY
 from tests.test_cli_groups import LIVE
 
-pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+pytestmark = pytest.mark.exhaustive  # the same with every PySpark
 
 CLUSTER = ("--bootstrap-server", "b:1")
 
@@ -34,7 +34,7 @@ def archived(_: object) -> ArchiveResult:
 
 
 @pytest.fixture
-def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A directory with an input for each command, and a cluster with one group at any address."""
     monkeypatch.setattr(groups_command, "_connection", lambda _: None)
     monkeypatch.setattr(groups_command, "list_groups", lambda _: (["g"], []))
@@ -49,7 +49,8 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log.generation("payments", 1, member("a", gets={"orders": [0, 1]}))
     log.generation("payments", 2, member("a", gets={"orders": [0]}), member("b", gets={"orders": [1]}))
     write_history(tmp_path / "history", log, {"orders": 2})
-    return tmp_path
+    with folding_here():
+        yield tmp_path
 
 
 ARGUMENTS: dict[str, Sequence[str]] = {
@@ -104,7 +105,7 @@ def test_every_command_declares_the_same_option() -> None:
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)
-def test_json_is_written_to_the_file_beside_the_text_or_alone_to_stdout(
+def test_json_is_written_to_the_file_beside_the_text_or_alone_to_stdout_or_refused(
     command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = [*command.split(), *ARGUMENTS[command]]
@@ -118,13 +119,8 @@ def test_json_is_written_to_the_file_beside_the_text_or_alone_to_stdout(
     assert main([*arguments, "--json", "-"]) == code
     alone = capsys.readouterr().out
     assert values(alone) == values(file.read_text(encoding="utf-8"))
-
-
-@pytest.mark.parametrize("command", ARGUMENTS)
-def test_a_file_that_cannot_be_written_is_refused_before_the_work(
-    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*command.split(), *ARGUMENTS[command], "--json", str(inputs)]) == 2
+    # A file that cannot be written is refused before the work.
+    assert main([*arguments, "--json", str(inputs)]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert f"cannot write {inputs}: Is a directory" in shown.err
@@ -139,22 +135,16 @@ def test_an_error_leaves_the_file_as_it_was(inputs: Path) -> None:
     assert not list(inputs.glob("*.part"))
 
 
-@dataclass(frozen=True)
-class Adaptive:
-    """A command that shows text on a terminal and JSON elsewhere; `words` are part of its text."""
-
-    arguments: Sequence[str]
-    words: str
-
-
-ADAPTIVE = {
-    "assign": Adaptive(("assign", "group.json", "--settle"), "a second run from this result moves nothing"),
-    "strategies": Adaptive(("strategies",), "cooperative-sticky"),
-}
-
-
-def on_terminal(arguments: Sequence[str]) -> str:
-    """The output of the command on a terminal of 80 columns."""
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("assign", "group.json", "--settle"), "a second run from this result moves nothing"),
+        (("strategies",), "cooperative-sticky"),
+    ],
+)
+def test_a_terminal_shows_text_and_a_pipe_gets_json(
+    arguments: Sequence[str], words: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     terminal, stdout = os.openpty()
     with subprocess.Popen(
         [*COMMAND, *arguments], stdout=stdout, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "80"}
@@ -162,68 +152,22 @@ def on_terminal(arguments: Sequence[str]) -> str:
         os.close(stdout)
         shown = read_all(terminal).decode()
         assert process.wait(HANG_S) == 0
-    return shown
-
-
-@pytest.mark.parametrize("command", ADAPTIVE)
-def test_a_terminal_shows_text_and_a_pipe_gets_json(
-    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    adaptive = ADAPTIVE[command]
-    shown = on_terminal(adaptive.arguments)
-    assert adaptive.words in " ".join(shown.split())
+    assert words in " ".join(shown.split())
     assert not is_json(shown)
-    assert main(adaptive.arguments) == 0
+    assert main(arguments) == 0
     piped = capsys.readouterr().out
     assert is_json(piped)
-    assert main([*adaptive.arguments, "--json", "-"]) == 0
+    assert main([*arguments, "--json", "-"]) == 0
     assert capsys.readouterr().out == piped
 
 
-@pytest.mark.parametrize("command", ADAPTIVE)
-def test_help_states_when_text_and_when_json_is_printed(
-    command: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([command, "--help"]) == 0
-    words = " ".join(capsys.readouterr().out.split())
-    assert "A terminal shows a " in words
-    assert "Where stdout is a pipe or a file, and with --json -, " in words
-
-
-def completions(words: str) -> list[str]:
-    """The bash completions after `words`, of which the last is incomplete."""
+def test_bash_completes_strategies() -> None:
+    words = "kafka-assignors replay history -s range,stic"
+    completion = {"_KAFKA_ASSIGNORS_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": "4"}
     done = subprocess.run(
-        COMMAND,
-        env={
-            **os.environ,
-            "_KAFKA_ASSIGNORS_COMPLETE": "complete_bash",
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
-        },
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
+        COMMAND, env={**os.environ, **completion}, capture_output=True, text=True, timeout=HANG_S, check=False
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.split()
-
-
-def test_bash_completes_commands_and_strategies() -> None:
-    assert set(completions("kafka-assignors ")) == {name for name in (*ARGUMENTS, FOLLOWS) if " " not in name}
-    assert completions("kafka-assignors replay history -s range,stic") == ["range,sticky"]
-
-
-def test_the_completion_script_of_bash_is_printed() -> None:
-    done = subprocess.run(
-        ["bash", "-c", '"$@"; exit $?', "bash", *COMMAND, "--show-completion"],
-        capture_output=True,
-        text=True,
-        timeout=HANG_S,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "_KAFKA_ASSIGNORS_COMPLETE=complete_bash" in done.stdout
+    assert (done.returncode, done.stderr, done.stdout.split()) == (0, "", ["range,sticky"])
 
 
 def test_validate_writes_the_reports_of_the_replay_that_it_judges(

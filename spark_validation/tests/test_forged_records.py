@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.wire import ConsumerAssignment, encode_assignment
@@ -163,10 +162,12 @@ def forged() -> Log:
 
 
 @pytest.fixture(scope="module")
-def replay(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Log], Replayed]:
+def replay(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Log], Replayed]:
+    """A replay by the local engine; `test_engines` compares that on Spark with it."""
+
     def run(log: Log) -> Replayed:
         path = write_history(tmp_path_factory.mktemp("forged"), log, {"orders": 4})
-        return Replayed(replay_history(path, "spark", strategies=("cooperative-sticky",), sample_groups=20))
+        return Replayed(replay_history(path, strategies=("cooperative-sticky",), sample_groups=20))
 
     return run
 

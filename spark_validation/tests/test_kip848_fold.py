@@ -30,7 +30,6 @@ from kafka_assignors_replay.history.kip848_fold import (
 )
 from kafka_assignors_replay.history.kip848_records import (
     ConsumerGroupMemberState,
-    GroupEpoch,
     PartitionMetadata,
     ResolvedRegularExpression,
     TopicMetadata,
@@ -418,29 +417,3 @@ def test_tombstones_of_what_is_not_known_do_nothing() -> None:
 def recorded_catalogue(folder: Path) -> Catalogue:
     rows = pq.read_table(folder / "topics.parquet").to_pylist()
     return Catalogue.from_rows({**row, "from": to_micros(row["from"])} for row in rows)
-
-
-def test_every_record_of_a_real_group_is_explained(recorded: str) -> None:
-    folder, log = Path(recorded), Log()
-    rows = sorted(
-        pq.read_table(folder / "raw").to_pylist(), key=lambda row: (row["partition"], row["offset"])
-    )
-    log.records = [row for row in rows if row["key"][2:].startswith(b"\0\x0baudit-trail")]
-    assert len(log.records) == 510
-    generations = fold(log, recorded_catalogue(folder))
-    assert [each.generation for each in generations] == list(range(2, 59))
-    assert {(each.problem, each.lost, each.unknown_topics) for each in generations} == {(None, 0, ())}
-    epochs = [
-        decode_consumer_group_value(ConsumerGroupRecord.METADATA, row["value"])
-        for row in log.records
-        if row["key"][:2] == b"\0\3" and row["value"] is not None
-    ]
-    assert [each.epoch for each in epochs if isinstance(each, GroupEpoch)] == list(range(2, 59))
-    for each in generations:
-        given = [
-            (topic, number)
-            for share in shares(each).values()
-            for topic, numbers in share.items()
-            for number in numbers
-        ]
-        assert len(given) == len(set(given))

@@ -206,11 +206,6 @@ def test_the_savings_of_a_change_are_those_of_the_steady_state() -> None:
             "need a second round. sticky moves equally few, but stops every member in each rebalance.",
         ),
         (
-            (of_g(RECORDED, moved=4), of_g("roundrobin", moved=2)),
-            "roundrobin would have moved 2 partitions where production (range) moved 4 (50% fewer); "
-            "balance is equally good.",
-        ),
-        (
             (
                 of_g(RECORDED, moved=2, load_stddev=1.0, max_over_mean=1.5),
                 of_g("sticky", moved=4, max_over_mean=1.0),
@@ -218,14 +213,6 @@ def test_the_savings_of_a_change_are_those_of_the_steady_state() -> None:
             "A trade-off: sticky would have moved 4 partitions where production (range) moved 2. That buys "
             "better balance: the fullest member would have had 1.00 times the mean instead of 1.50. Worse "
             "than recorded: moved partitions.",
-        ),
-        (
-            (
-                of_g(RECORDED, moved=2, load_stddev=0.5, max_over_mean=1.034),
-                of_g("sticky", moved=1, load_stddev=0.1, max_over_mean=1.031),
-            ),
-            "sticky would have moved 1 partition where production (range) moved 2 (50% fewer); loads would "
-            "have spread by 0.10 partitions instead of 0.50 (standard deviation).",
         ),
         (
             (of_g(RECORDED, moved=2), of_g("sticky", moved=2)),
@@ -260,16 +247,6 @@ def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
         "By the model, 30 partition-seconds in 12 minutes would have been paused instead of 2,400. 2 instead "
         "of 8 partitions would have been consumed across racks; the least is 1."
     )
-
-
-def test_a_finding_says_which_clients_would_stop_all_the_same() -> None:
-    finding = finding_of(of_g(RECORDED, moved=9), of_g("cooperative-sticky", moved=1))
-    of_aiokafka = replace(finding.summary, eager_clients=("aiokafka with kafka-assignors",))
-    assert sentence(replace(finding, summary=of_aiokafka)).endswith(
-        "Unless they use a cooperative consumer, clients of this group (aiokafka with kafka-assignors) are "
-        "eager: they stop in each rebalance under cooperative-sticky too."
-    )
-    assert "eager" not in sentence(finding)
 
 
 def test_totals_sum_up_and_weigh_by_rebalances() -> None:
@@ -383,12 +360,6 @@ def test_the_latest_changes_of_an_owner_are_there_without_a_plot(elements: Eleme
     assert f"2026-03-01 12:07:45{BREAKING_OUT}-3{HOSTILE}-6{HOSTILE}-7" in elements.line
 
 
-def test_scrolling_elements_can_be_scrolled_with_the_keyboard(elements: Elements) -> None:
-    scrolling = [each for _, each in elements.tags if each.get("class") == "scroll"]
-    assert scrolling
-    assert all(each.get("tabindex") == "0" for each in scrolling)
-
-
 def test_the_page_asks_for_nothing_and_forbids_what_it_did_not_bring(elements: Elements) -> None:
     [policy] = [
         meta for meta in elements.named("meta") if meta.get("http-equiv") == "Content-Security-Policy"
@@ -398,11 +369,6 @@ def test_the_page_asks_for_nothing_and_forbids_what_it_did_not_bring(elements: E
     assert "unsafe-inline" not in policy["content"].partition("script-src")[2].partition(";")[0]
     assert not any("src" in attributes for _, attributes in elements.tags)
     assert [link for link in elements.named("link") if link.get("href") != "data:,"] == []
-
-
-def test_every_table_says_what_it_is_and_every_head_what_it_heads(elements: Elements) -> None:
-    assert len(elements.named("table")) == len(elements.named("caption")) >= 8
-    assert all(head.get("scope") in ("col", "row", "colgroup") for head in elements.named("th"))
 
 
 def test_the_tables_say_all_without_javascript(elements: Elements) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from kafka_assignors_cli import main
 from spark_validation.tests.groups import Log, member, write_history
+from spark_validation.tests.replaying import folding_here
 from tests.test_cli import without_progress
 
 pytestmark = pytest.mark.exhaustive
@@ -34,32 +34,9 @@ def three_generations() -> Log:
     return log
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_spark(spark: SparkSession) -> None:
-    """Start Spark once: all runs of the command in this process use the active session."""
-
-
 @pytest.fixture
 def history(tmp_path: Path) -> str:
     return write_history(tmp_path / "history", three_generations(), {"orders": 6})
-
-
-@pytest.fixture
-def undecodable(tmp_path: Path) -> str:
-    log = three_generations()
-    log.append(log.records[0]["key"], b"\x00\x03\xff")  # type: ignore[arg-type]
-    return write_history(tmp_path / "history", log, {"orders": 6})
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line with which `replay` refuses these arguments."""
-    capsys.readouterr()
-    assert main(["replay", *arguments, "--engine", "local"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    [line] = [line for line in without_progress(err).splitlines() if ": engine: " not in line]
-    assert line.startswith("kafka-assignors: error: ")
-    return line.removeprefix("kafka-assignors: error: ")
 
 
 def test_the_command_prints_tables_and_a_verdict_and_writes_both_reports(
@@ -67,7 +44,8 @@ def test_the_command_prints_tables_and_a_verdict_and_writes_both_reports(
 ) -> None:
     report, document = tmp_path / "out" / "report.html", tmp_path / "out" / "report.json"
     arguments = [history, "--strategy", "range,cooperative-sticky", "--report", str(report)]
-    assert main(["replay", *arguments, "--json", str(document)]) == 0
+    with folding_here():
+        assert main(["replay", *arguments, "--json", str(document), "--engine", "local"]) == 0
     out, err = capsys.readouterr()
     for part in (
         "Every group under every strategy",
@@ -91,21 +69,18 @@ def test_the_command_prints_tables_and_a_verdict_and_writes_both_reports(
 
 
 def test_a_replay_of_a_single_mode_and_group_counts_records_that_do_not_decode(
-    undecodable: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    log = three_generations()
+    log.append(log.records[0]["key"], b"\x00\x03\xff")  # type: ignore[arg-type]
+    undecodable = write_history(tmp_path / "history", log, {"orders": 6})
     asked = ["-s", "sticky", "--mode", "one-step", "-g", HOSTILE, "--engine", "local"]
-    assert main(["replay", undecodable, *asked]) == 0
+    with folding_here():
+        assert main(["replay", undecodable, *asked]) == 0
     out = capsys.readouterr().out
     assert "one-step" in out
     assert "steady-state" not in out
     assert "1 undecodable record, by partition/offset: 7/3 (" in out
-
-
-def test_an_unknown_mode_comes_with_the_known_ones(history: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        refusal(capsys, history, "--mode", "rolout")
-        == "there is no mode 'rolout': known are one-step, steady-state"
-    )
 
 
 def test_a_missing_java_is_named(history: str, tmp_path: Path) -> None:

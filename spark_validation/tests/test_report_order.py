@@ -40,25 +40,6 @@ def test_the_first_list_has_ten_changes_and_the_table_behind_it_has_all() -> Non
     assert first.count('<tr> <th scope="row">') == 12
 
 
-def test_a_trade_off_is_in_the_first_list_with_its_cost() -> None:
-    recorded = verdict("costly", RECORDED, moved=50, rack_misses=3)
-    changed = verdict("costly", "sticky", moved=9, rack_misses=7)
-    first = section(html_report(result_of(recorded, changed)), "verdict")
-    seen = without_closed_expanders(first)
-    assert '<li class="trade">' in seen
-    assert '<span class="delta not-ok">+4</span> rack misses' in seen
-
-
-def test_a_change_of_the_consumer_alone_is_neither_a_gain_nor_a_trade_off() -> None:
-    result = result_of(
-        verdict("g", RECORDED, moved=3, paused_s=240.0),
-        verdict("g", "cooperative-sticky", moved=3, paused_s=30.0),
-    )
-    eager = replace(result.groups[0], eager_clients=("aiokafka",))
-    first = section(html_report(replace(result, groups=(eager,))), "verdict")
-    assert "<li><details>" in first
-
-
 def test_a_check_that_passes_is_a_figure_and_one_that_fails_is_open_and_comes_first() -> None:
     result = sample()
     passing = html_report(result)

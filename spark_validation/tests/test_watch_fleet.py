@@ -85,14 +85,6 @@ def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() ->
     assert found.beyond_limit == 0
 
 
-def test_groups_that_do_not_match_are_not_followed() -> None:
-    fleet = followed(matching=lambda name: name.startswith("o"))
-    feed(fleet, joined("one", "two"))
-    found = fleet.snapshot(0)
-    assert [group.group for group in found.groups] == ["one"]
-    assert found.beyond_limit == 0
-
-
 def test_a_group_with_members_is_never_forgotten_and_an_empty_one_is() -> None:
     fleet = followed()
     log = joined("stable", "empty")
@@ -179,21 +171,6 @@ def test_an_error_in_one_group_leaves_the_others_alone(monkeypatch: pytest.Monke
     feed(fleet, joined("bad"))
     assert groups(fleet)["bad"].counts.generations == 2
     assert groups(fleet)["good"].counts.generations == 2
-
-
-def test_a_group_of_ten_thousand_members_is_a_group() -> None:
-    names = [f"member-{number:05}" for number in range(10_000)]
-    log = Log()
-    for number, first in ((1, names[0]), (2, "new")):
-        members = (member(name, gets={"orders": [at]}) for at, name in enumerate([first, *names[1:]]))
-        log.generation("huge", number, *members)
-    fleet = followed()
-    feed(fleet, log)
-    found = groups(fleet)["huge"]
-    assert found.last is not None
-    assert (found.last.members, found.last.imbalance, found.last.idle_members) == (10_000, 1.0, 0)
-    assert (found.counts.rebalances, found.counts.moved, found.counts.least_moved) == (2, 0, 0)
-    assert found.counts.causes == {"join": 2, "departure": 1}
 
 
 def test_a_snapshot_in_the_middle_of_a_rebalance_is_of_before_or_after_it() -> None:

@@ -19,11 +19,3 @@ def test_the_picture_is_of_the_table_as_it_is() -> None:
     shown = texts(PICTURE.read_text(encoding="utf-8"))
     assert shown == texts(picture()), "run: make watch-picture"
     assert "checkout" in shown
-
-
-def test_the_picture_loads_nothing() -> None:
-    svg = PICTURE.read_text(encoding="utf-8")
-    assert "@font-face" not in svg
-    assert "<script" not in svg
-    assert "href" not in svg
-    assert svg.count("url(") == svg.count("url(#")
