@@ -14,8 +14,7 @@ from kafka_assignors_replay.history.consumer_offsets import (
     decode_group_metadata,
     decode_key,
 )
-from spark_validation.recording import kip848
-from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Act
+from spark_validation.recording.groups import GROWTHS, TOPICS, Act
 from spark_validation.recording.record import main
 
 TIMESTAMP = pa.timestamp("us", "UTC")
@@ -26,8 +25,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("recording") / "recorded"
     out.mkdir()
     (out / "of-an-earlier-recording").touch()
-    # With this seed the first act is due after 19 of the 45 seconds, which is early enough on a busy machine.
-    options = ["--minutes", "0.75", "--seed", "67", "--groups", "checkout"]
+    # With this seed the first act is due after 19 of the 30 seconds, which is early enough on a busy machine.
+    options = ["--minutes", "0.5", "--seed", "67", "--groups", "checkout"]
     assert main([*options, "--out", str(out)]) == 0
     return out
 
@@ -64,42 +63,11 @@ def test_the_catalogue_has_every_topic_before_and_after_it_grew(recorded: Path) 
     assert first["orders"]["replica_racks"][:3] == [["a", "b"], ["b", "c"], ["c", "a"]]
 
 
-def test_recorded_events_are_in_order_of_time_and_name_their_acts(recorded: Path) -> None:
+def test_events_are_in_order_of_time_and_an_earlier_recording_is_replaced(recorded: Path) -> None:
     events = json.loads((recorded / "events.json").read_text())
     assert [event["at_ms"] for event in events] == sorted(event["at_ms"] for event in events)
     whats = {event["what"] for event in events if event["group"] == "checkout"}
     assert "start" in whats
     assert whats & set(Act)
-
-
-def test_an_earlier_recording_is_replaced(recorded: Path) -> None:
     assert not (recorded / "of-an-earlier-recording").exists()
     assert "| checkout |" in (recorded / "README.md").read_text()
-
-
-def test_an_unknown_group_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        main(["--groups", "chekout"])
-    assert exit_.value.code == 2
-    assert "no group chekout; there are billing, " in capsys.readouterr().err
-
-
-def test_every_group_is_named_once() -> None:
-    names = [group.name for group in GROUPS]
-    assert len(names) == len(set(names)) >= 12
-    assert all(set(role.topics) | set(role.other_topics) <= set(TOPICS) for g in GROUPS for role in g.roles)
-
-
-def test_a_recording_of_kip848_groups_is_a_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # One short scene stands for the four, which take five minutes.
-    for scene in ("_pods", "_patterns", "_again"):
-        monkeypatch.setattr(kip848, scene, lambda *_: None)
-    monkeypatch.setattr(kip848, "_moved", lambda members: members.join("moved-1", "moved", "orders"))
-    folder = tmp_path / "history"
-
-    kip848.record(folder)
-
-    files = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-    assert files == {"raw/part-0.parquet", "topics.parquet"}
-    keys = map(decode_key, pq.read_table(folder / "raw")["key"].to_pylist())
-    assert {key.group for key in keys} == {"moved"}

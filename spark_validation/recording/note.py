@@ -14,10 +14,9 @@ from importlib import metadata
 from confluent_kafka import libversion
 
 from compat_tests.support.jvm import classpath, java_home_binary
-from spark_validation.recording.groups import Act, Group
+from kafka_assignors_replay.history.records import RecordKind, decode_record
+from spark_validation.recording.groups import Group
 from spark_validation.recording.offsets_topic import GroupRecords
-from spark_validation.recording.play import Happening
-from spark_validation.recording.summary import Summary
 
 __all__ = ["readme"]
 
@@ -26,20 +25,14 @@ _PACKAGES = ("aiokafka", "kafka-python", "confluent-kafka", "kafka-assignors", "
 
 
 def readme(
-    groups: Sequence[Group],
-    happenings: Sequence[Happening],
-    records: GroupRecords,
-    summary: Summary,
-    started: datetime,
-    minutes: float,
-    seed: int,
+    groups: Sequence[Group], records: GroupRecords, started: datetime, minutes: float, seed: int
 ) -> str:
     """The README as Markdown."""
     return f"""\
 # A recorded history of consumer groups
 
 Written by `make record` (`spark_validation/recording/record.py --minutes {minutes:g} --seed {seed}`) on
-{started:%Y-%m-%d}, from {started:%H:%M} UTC on: {summary.groups} groups of real consumers on a cluster of
+{started:%Y-%m-%d}, from {started:%H:%M} UTC on: {len(groups)} groups of real consumers on a cluster of
 three brokers, recorded as the brokers wrote them to `__consumer_offsets`. The seed fixes what is done to
 which group and in which order; what the groups make of it, their member ids and the exact times differ from
 run to run.
@@ -58,19 +51,11 @@ for whose assignors it runs), a hyphen and its group.
 
 ## Contents
 
-{len(records.rows)} records, {summary.generations} generations of classic groups.
+{len(records.rows)} records.
 
-| group | generations | empty | what it is |
-|---|--:|--:|---|
-{_group_rows(groups, summary)}
-
-Generations by the client that led them:
-
-| protocol | led by | generations |
-|---|---|--:|
-{_leader_rows(summary)}
-
-What was done to the groups: {_acts(happenings)}. Members that ended unasked: {_died(happenings)}.
+| group | generations | what it is |
+|---|--:|---|
+{_group_rows(groups, records)}
 
 ## Versions
 
@@ -80,29 +65,12 @@ What was done to the groups: {_acts(happenings)}. Members that ended unasked: {_
 """
 
 
-def _group_rows(groups: Sequence[Group], summary: Summary) -> str:
-    generations = summary.by_group()
-    rows = []
-    for group in groups:
-        count: object = generations[group.name]
-        if group.name in summary.consumer_protocol:
-            count = f"({summary.consumer_protocol[group.name]} records)"
-        rows.append(f"| {group.name} | {count} | {summary.empty[group.name] or ''} | {group.shape} |")
-    return "\n".join(rows)
-
-
-def _leader_rows(summary: Summary) -> str:
-    rows = sorted(summary.by_leader().items())
-    return "\n".join(f"| {protocol} | {client} | {count} |" for (protocol, client), count in rows)
-
-
-def _acts(happenings: Sequence[Happening]) -> str:
-    counts = Counter(happening.what for happening in happenings)
-    return ", ".join(f"{act.value} {counts[act.value]}" for act in Act if counts[act.value])
-
-
-def _died(happenings: Sequence[Happening]) -> int:
-    return sum(happening.what == "died" for happening in happenings)
+def _group_rows(groups: Sequence[Group], records: GroupRecords) -> str:
+    decoded = [decode_record(key, value) for *_, key, value in records.rows]
+    generations = Counter(each.group for each in decoded if each.kind is RecordKind.GENERATION)
+    of_kip848 = Counter(each.group for each in decoded if each.kind is RecordKind.KIP848)
+    counts = {**generations, **{group: f"({records} records)" for group, records in of_kip848.items()}}
+    return "\n".join(f"| {group.name} | {counts.get(group.name, 0)} | {group.shape} |" for group in groups)
 
 
 def _version_rows() -> str:

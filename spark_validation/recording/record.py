@@ -28,7 +28,6 @@ from spark_validation.recording.groups import GROUPS, GROWTHS, TOPICS, Group, re
 from spark_validation.recording.note import readme
 from spark_validation.recording.offsets_topic import GroupRecords, read_group_records
 from spark_validation.recording.play import Happening, Stage, play
-from spark_validation.recording.summary import Summary, summarize
 
 _PATIENCE = {
     "broker.session.timeout.ms": 30_000,
@@ -69,10 +68,9 @@ def record(out: Path, groups: Sequence[Group], minutes: float, seed: int, logs: 
         asyncio.run(play(stage, groups, GROWTHS, catalogue, minutes * 60, seed))
         print("reading the records ...", file=sys.stderr)
         records = read_group_records(kafka.bootstrap)
-    summary = summarize((key, value) for _, _, _, key, value in records.rows)
-    note = readme(groups, stage.happenings, records, summary, started, minutes, seed)
+    note = readme(groups, records, started, minutes, seed)
     _write(out, records, catalogue, stage.happenings, note)
-    _tell(summary, out)
+    print(f"{len(records.rows)} records of groups in {out}")
 
 
 def _write(
@@ -89,13 +87,6 @@ def _write(
         if out.exists():
             shutil.rmtree(out)
         fresh.rename(out)
-
-
-def _tell(summary: Summary, out: Path) -> None:
-    size = sum(file.stat().st_size for file in out.rglob("*") if file.is_file())
-    print(f"{summary.generations} generations of {summary.groups} groups, {size / 1e6:.2f} MB in {out}")
-    for (protocol, client), count in sorted(summary.by_leader().items()):
-        print(f"{count:6}  {protocol}, led by {client}")
 
 
 def _parser() -> argparse.ArgumentParser:
