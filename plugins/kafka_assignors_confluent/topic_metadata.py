@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka_assignors.group import Topic, is_topic_name
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 _TOPICS_AT_ONCE = 200
 """How many topics one request asks for."""
+
+_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,16 @@ def describe_topics(connection: Connection, names: Iterable[str]) -> DescribedTo
     refused = {name: "no topic can have this name" for name in names if not is_topic_name(name)}
     described = DescribedTopics(refused=refused)
     possible = [name for name in names if name not in refused]
+    deadline = time.monotonic() + connection.timeout_s
     for start in range(0, len(possible), _TOPICS_AT_ONCE):
         batch = TopicCollection(possible[start : start + _TOPICS_AT_ONCE])
-        futures = connection.admin.describe_topics(batch, request_timeout=connection.timeout_s)
-        for name, result in connection.gather(futures).items():
+        ask = partial(connection.admin.describe_topics, batch, request_timeout=connection.timeout_s)
+        results = connection.gather(ask())
+        # A controller that goes fails at once what is on its way to it. The next metadata name another one.
+        while any(map(is_timeout, results.values())) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_S)
+            results = connection.gather(ask())
+        for name, result in results.items():
             if not isinstance(result, KafkaError):
                 described.found[name] = result
             elif result.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:

@@ -42,6 +42,7 @@ _STATES = {
 def list_groups(connection: Connection) -> tuple[list[str], list[str]]:
     """The ids of the consumer groups that this principal may see, and why some may be missing.
 
+    A group whose coordinator moves at this moment may be missing without a reason: no broker lists it.
     `ClusterError` if no broker lists its groups.
     """
     future = connection.admin.list_consumer_groups(request_timeout=connection.timeout_s)
