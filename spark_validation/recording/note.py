@@ -51,7 +51,7 @@ for whose assignors it runs), a hyphen and its group.
 
 ## Contents
 
-{len(records.rows)} records.
+{records.table.num_rows} records.
 
 | group | generations | what it is |
 |---|--:|---|
@@ -66,7 +66,7 @@ for whose assignors it runs), a hyphen and its group.
 
 
 def _group_rows(groups: Sequence[Group], records: GroupRecords) -> str:
-    decoded = [decode_record(key, value) for *_, key, value in records.rows]
+    decoded = [decode_record(row["key"], row["value"]) for row in records.table.to_pylist()]
     generations = Counter(each.group for each in decoded if each.kind is RecordKind.GENERATION)
     of_kip848 = Counter(each.group for each in decoded if each.kind is RecordKind.KIP848)
     counts = {**generations, **{group: f"({records} records)" for group, records in of_kip848.items()}}

@@ -322,18 +322,11 @@ async def _traffic(bootstrap: str, seed: int) -> None:
 
 async def _report_progress(stage: Stage, seconds: float) -> None:
     start = time.monotonic()
-    # A terminal shows one line that is overwritten, a log gets a line every 30 seconds.
-    every_s, opening, ending = (1, "\r", "  ") if sys.stderr.isatty() else (30, "", "\n")
     while True:
-        passed = time.monotonic() - start
         acts = sum(happening.what in set(Act) for happening in stage.happenings)
-        progress = f"{_clock(passed)} of {_clock(seconds)}: {stage.members} members, {acts} acts"
-        print(f"{opening}{progress}", end=ending, file=sys.stderr, flush=True)
-        await asyncio.sleep(every_s)
-
-
-def _clock(seconds: float) -> str:
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+        passed = f"{time.monotonic() - start:.0f} of {seconds:.0f} s"
+        print(f"{passed}: {stage.members} members, {acts} acts", file=sys.stderr, flush=True)
+        await asyncio.sleep(30)
 
 
 def _member(config: MemberConfig) -> list[str]:

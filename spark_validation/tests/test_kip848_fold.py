@@ -225,25 +225,12 @@ def a_static_member_returns() -> Log:
     return log
 
 
-def test_a_static_member_that_comes_back_writes_its_generation_again() -> None:
-    first, again = fold(a_static_member_returns())
-    assert (first.generation, shares(first)) == (2, {"a": LOW, "b": HIGH})
-    assert (again.generation, shares(again)) == (2, {"a2": LOW, "b": HIGH})
-    assert again.facts == ()
-
-
 def test_a_static_member_that_returns_with_another_subscription_makes_a_further_epoch() -> None:
     log = a_static_member_returns()
     log.assigns("g", 3, {"a2": PAYMENTS, "b": ALL}, a2=new_member(["payments"], instance="pod-0"))
     generations = fold(log)
     assert [each.generation for each in generations] == [2, 2, 3]
     assert generations[-1].facts == ()
-
-
-def test_a_static_member_that_does_not_return_has_expired() -> None:
-    log = a_static_member_leaves()
-    log.assigns("g", 3, {"b": ALL})
-    assert fold(log)[-1].facts == ((Cause.EXPIRY, "a"),)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+
 from kafka_assignors_replay.history.generations import OwnershipFold
 from kafka_assignors_replay.history.rebalances import Generation
 from spark_validation.tests.groups import LOW, START
@@ -45,26 +47,22 @@ def test_a_static_member_that_restarts_goes_on_with_what_it_had() -> None:
     assert spans(*records) == {(0, "pod", 1, 5)}
 
 
-def test_no_partition_is_owned_in_a_group_that_is_empty_or_does_not_decode() -> None:
-    a = had("a", {"orders": [0]})
-    assert spans(generation(1, a), generation(2), generation(5, a), generation(6, a)) == {
-        (0, "a", 1, 2),
-        (0, "a", 5, 6),
-    }
-    assert spans(generation(1, a), generation(2, a, decodes=False), generation(5, a)) >= {(0, "a", 1, 2)}
+A = had("a", {"orders": [0]})
+ANEW = replace(generation(1, A, incarnation=2), timestamp=START + timedelta(seconds=5))
+ANEW_LATER = replace(generation(2, A, incarnation=2), timestamp=START + timedelta(seconds=6))
 
 
-def test_no_partition_is_owned_across_lost_records() -> None:
-    a = had("a", {"orders": [0]})
-    records = (generation(1, a), generation(2, a), replace(generation(8, a), lost=5), generation(9, a))
-    assert spans(*records) == {(0, "a", 1, 2), (0, "a", 8, 9)}
-
-
-def test_a_group_made_anew_shares_nothing_with_the_old_one() -> None:
-    a = had("a", {"orders": [0]})
-    anew = replace(generation(1, a, incarnation=2), timestamp=START + timedelta(seconds=9))
-    later = replace(generation(2, a, incarnation=2), timestamp=START + timedelta(seconds=12))
-    assert spans(generation(1, a), generation(4, a), anew, later) == {(0, "a", 1, 4), (0, "a", 9, 12)}
+@pytest.mark.parametrize(
+    "between",
+    [
+        (generation(2), generation(5, A), generation(6, A)),
+        (generation(2, A), replace(generation(5, A), lost=2), generation(6, A)),
+        (generation(2, A), ANEW, ANEW_LATER),
+    ],
+    ids=["empty", "lost records", "made anew"],
+)
+def test_no_partition_is_owned_across_what_is_missing(between: tuple[Generation, ...]) -> None:
+    assert spans(generation(1, A), *between) == {(0, "a", 1, 2), (0, "a", 5, 6)}
 
 
 def test_only_the_last_records_are_drawn_and_a_span_begins_no_earlier() -> None:

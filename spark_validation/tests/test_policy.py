@@ -96,10 +96,6 @@ def test_every_metric_is_a_figure_of_a_verdict_and_can_be_judged(metric: str) ->
     assert only_group(made, metric=metric, max=1e9).verdict is HOLDS
 
 
-def test_a_rule_may_be_about_what_production_did() -> None:
-    assert only_group(strategy="recorded", max=40).value == 40
-
-
 # What is not judged
 
 
@@ -152,10 +148,6 @@ def test_the_last_pattern_that_matches_decides() -> None:
     assert groups("*", "!*", "pay*") == {"payments"}
 
 
-def test_a_rule_whose_groups_are_all_taken_out_is_not_judged() -> None:
-    assert judged({"groups": ["payments", "!pay*"]}).reason == "no group is left after those taken out"
-
-
 def test_a_group_of_which_too_little_was_replayed_is_not_judged() -> None:
     # The sample lacks one of eleven rebalances.
     assert outcome() is HOLDS
@@ -199,17 +191,6 @@ def test_the_policy_is_violated_if_a_rule_is_and_not_judged_before_it_holds() ->
 
 
 # What a policy requires
-
-
-def test_a_policy_names_what_has_to_be_replayed() -> None:
-    rules = [
-        {**RULE, "relative_to": "recorded"},
-        {**RULE, "strategy": "range", "relative_to": "sticky", "mode": "one-step"},
-        {**RULE, "strategy": "recorded", "relative_to": "least"},
-    ]
-    policy = read_policy({"rule": rules})
-    assert policy.strategies == ("cooperative-sticky", "range", "sticky")
-    assert policy.modes == (Mode.ONE_STEP, Mode.STEADY_STATE)
 
 
 def test_a_rule_is_about_the_steady_state_of_all_groups_and_has_a_number_for_a_name() -> None:

@@ -45,13 +45,6 @@ def rows() -> Rows:
     return replayed(*JOIN_AND_LEAVE)
 
 
-def test_every_rebalance_has_a_row_for_each_strategy_in_each_mode_and_for_what_was_recorded(
-    rows: Rows,
-) -> None:
-    modes = [mode.value for mode in Mode]
-    assert rows.keys() == {(s, m, g) for s in (*NAMES, RECORDED) for m in modes for g in (1, 2, 3)}
-
-
 def test_a_join_moves_what_balance_asks_for_and_a_leave_moves_nothing_of_those_who_stay(rows: Rows) -> None:
     for name in (*NAMES, RECORDED):
         joined, left = measured(rows[name, "one-step", 2]), measured(rows[name, "one-step", 3])
@@ -144,11 +137,6 @@ def test_rack_misses_stand_beside_the_fewest_at_the_best_balance() -> None:
     assert rows["rack-aware-sticky", 2] == (0, 0, 2)
 
 
-def test_without_racks_there_are_no_rack_misses_to_speak_of(rows: Rows) -> None:
-    found = measured(rows["sticky", "steady-state", 2])
-    assert (found.rack_misses, found.least_rack_misses) == (None, None)
-
-
 def test_a_strategy_of_the_broker_pauses_what_moves_until_the_next_heartbeat() -> None:
     @dataclass(frozen=True)
     class OfTheBroker(Strategy):
@@ -181,12 +169,6 @@ def test_a_steady_state_starts_again_from_the_record_after_a_rebalance_that_cann
     assert rows[RECORDED, "steady-state", 7].problem is not None
     assert ("range", "steady-state", 7) not in rows
     assert measured(rows["range", "steady-state", 8]).moved == 4
-
-
-def test_a_topic_without_an_entry_takes_its_count_from_the_record_and_is_marked() -> None:
-    rows = replayed(*JOIN_AND_LEAVE, catalogue=Catalogue(()))
-    assert {tuple(row.inferred_topics) for row in rows.values()} == {("orders",)}
-    assert measured(rows["sticky", "one-step", 2]).partitions == 4
 
 
 def test_a_count_that_cannot_be_inferred_is_not_guessed() -> None:

@@ -21,7 +21,6 @@ from kafka_assignors_replay.report.findings import (
     find,
     headline,
     leading_mode,
-    period,
     sentence,
     totals,
 )
@@ -148,20 +147,6 @@ def test_gains_come_before_larger_trade_offs() -> None:
     assert headline(found) == "1 would gain from another strategy, 1 would trade one figure for another"
 
 
-@pytest.mark.parametrize(
-    ("days", "words"),
-    [
-        (0.0, "in 1 minute"),
-        (12 / 1440, "in 12 minutes"),
-        (5.2 / 24, "in 5 hours"),
-        (1.0, "a day"),
-        (30.0, "a day"),
-    ],
-)
-def test_a_history_of_less_than_a_day_is_not_called_a_day(days: float, words: str) -> None:
-    assert period(days) == words
-
-
 def test_groups_come_in_the_order_of_what_a_change_saves_a_day() -> None:
     def pair(group: str, moved: int, paused_s: float, rack_misses: int) -> tuple[Verdict, Verdict]:
         return (
@@ -249,15 +234,6 @@ def test_a_finding_says_what_pauses_and_racks_would_gain() -> None:
     )
 
 
-def test_totals_sum_up_and_weigh_by_rebalances() -> None:
-    one = verdict("one", "range", moved=3, max_over_mean=1.0)
-    many = replace(verdict("many", "range", moved=4, max_over_mean=2.0), rebalances=30, could_stay=300)
-    [total] = totals(result_of(one, many), Mode.STEADY_STATE)
-    assert (total.groups, total.verdict.rebalances, total.verdict.moved) == (2, 40, 7)
-    assert total.verdict.max_over_mean == pytest.approx(1.75)
-    assert total.verdict.stickiness == pytest.approx((0.97 * 100 + 0.96 * 300) / 400)
-
-
 class Elements(HTMLParser):
     """Every start tag of a document with its attributes, and the text outside scripts and styles."""
 
@@ -302,22 +278,6 @@ def test_names_are_text_wherever_they_stand(elements: Elements) -> None:
     assert elements.named("img") == []
     assert all(re.match(r"#|\./javascript%3Atables/", link["href"] or "") for link in elements.named("a"))
     assert not any(name.startswith("on") for _, attributes in elements.tags for name in attributes)
-
-
-def test_the_report_says_who_made_the_groups_rebalance_and_by_which_thresholds(elements: Elements) -> None:
-    for words in (
-        "The clients and deployments that made their group rebalance most often.",
-        "crash loop",
-        "flapping",
-        "session expired",
-        "2 × all members (at most 4)",
-        "back_again_s 300.0",
-        "leave82",  # cells of the table of causes: eight generations of two groups
-        # The parameters of the model of pauses:
-        "heartbeat_interval_s 3.0",
-        "second_round_heartbeats 0.44",
-    ):
-        assert words in elements.line
 
 
 def test_given_a_time_to_restore_the_reports_say_what_warm_handoff_saves(
@@ -385,15 +345,6 @@ def test_the_tables_say_all_without_javascript(elements: Elements) -> None:
     ):
         assert words in elements.line
     assert "1 rebalances: no catalogue entry" not in elements.line
-
-
-@pytest.mark.parametrize("modes", [(Mode.ONE_STEP,), (Mode.STEADY_STATE,), tuple(Mode)])
-def test_any_choice_of_modes_can_be_reported(modes: tuple[Mode, ...]) -> None:
-    text = Elements(html_report(sample(modes=modes))).text
-    assert ("One step" in text, "Steady state" in text) == (
-        Mode.ONE_STEP in modes,
-        Mode.STEADY_STATE in modes,
-    )
 
 
 def test_a_result_without_verdicts_can_be_reported() -> None:

@@ -41,15 +41,13 @@ def test_bars_have_one_scale_that_the_longest_bar_or_stroke_fills() -> None:
     assert [(bar.width, bar.least_at, bar.look) for bar in drawn] == [(500, 1000, 0), (250, 0, 1), (0, 0, 2)]
 
 
-def test_bars_of_groups_that_never_moved_anything_are_empty() -> None:
+def test_nothing_that_moved_and_rebalances_of_one_moment_can_be_drawn() -> None:
     assert [bar.width for bar in plots.bars([verdict("g", "range")], NAMES)] == [0]
-
-
-def test_a_strategy_has_one_look_whether_or_not_the_others_are_in_the_plot() -> None:
-    [bar] = plots.bars([verdict("g", "sticky", moved=1)], NAMES)
-    plot = plots.moved_over_time(rows("sticky", (0, 1), (9, 1)), NAMES)
-    assert plot is not None
-    assert [line.look for line in plot.lines] == [bar.look] == [2]
+    assert plots.moved_over_time([], NAMES) is None
+    for draw in (plots.moved_over_time, plots.balance_over_time):
+        plot = draw(rows("range", (0, 0)), NAMES)
+        assert plot is not None
+        assert [line.path[:3] for line in plot.lines] == ["M0 "]
 
 
 def test_moves_are_summed_up_to_a_line_of_steps() -> None:
@@ -57,25 +55,6 @@ def test_moves_are_summed_up_to_a_line_of_steps() -> None:
     assert plot is not None
     assert plot.ticks == ("4", "2", "0")
     assert [line.path for line in plot.lines] == ["M0 750H500V250H1000"]
-
-
-def test_balance_begins_at_one() -> None:
-    perfect = [
-        measured(row, max_over_mean=value)
-        for row, value in zip(rows("range", (0, 0), (10, 0)), (1.0, 1.3), strict=True)
-    ]
-    plot = plots.balance_over_time(perfect, NAMES)
-    assert plot is not None
-    assert plot.ticks == ("1.4", "1.2", "1.0")
-    assert [line.path for line in plot.lines] == ["M0 1000H1000V250H1000"]
-
-
-@pytest.mark.parametrize("draw", [plots.moved_over_time, plots.balance_over_time])
-def test_rebalances_of_one_moment_can_be_drawn(draw: object) -> None:
-    assert callable(draw)
-    plot = draw(rows("range", (0, 0)), NAMES)
-    assert [line.path[:3] for line in plot.lines] == ["M0 "]
-    assert draw([], NAMES) is None
 
 
 def test_rebalances_of_one_thousandth_are_one_dot_and_one_step() -> None:
@@ -116,14 +95,6 @@ def test_an_owner_is_a_line_for_each_span_with_a_gap_at_its_end() -> None:
         "a": "M0 0.5h498M0 2.5h998",
         "b": "M0 1.5h1M500 0.5h498",
     }
-
-
-def test_members_have_different_looks_until_colours_and_stripes_are_used_up() -> None:
-    plot = plots.ownership([span(f"{number:02}", 0, number, number + 1) for number in range(25)])
-    assert plot is not None
-    seen = [(owner.look, owner.stripe) for owner in plot.owners]
-    assert len(set(seen)) == 24
-    assert seen[24] == seen[0]
 
 
 @pytest.mark.parametrize(

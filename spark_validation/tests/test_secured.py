@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.sql import SparkSession
 
 from compat_tests.support.hang_limit import HANG_S
 from compat_tests.support.secured_cluster import Principal, Right, SecuredCluster
@@ -17,8 +16,9 @@ from kafka_assignors_replay.archive.run import ArchiveOptions, ArchiveResult, ru
 from kafka_assignors_replay.replay import run_replay
 from kafka_assignors_replay.result import ReplayError, ReplayOptions, ReplayResult
 from spark_validation.tests.groups import Log, member
+from spark_validation.tests.replaying import folding_here
 
-pytestmark = pytest.mark.exhaustive  # takes minutes, and is the same with every PySpark
+pytestmark = pytest.mark.exhaustive  # no Spark: a replay of a cluster is one of a temporary archive
 
 RECORDS = "records"
 READ = Right("Read", "Topic", RECORDS)
@@ -68,20 +68,17 @@ def replayed(who: Principal) -> ReplayResult:
         strategies=("range",),
         sample_groups=0,
     )
-    return run_replay(options, lambda _: None)
+    with folding_here():
+        return run_replay(options, lambda _: None, engine="local")
 
 
-def test_an_archive_needs_to_read_its_topic_and_no_group(
-    spark: SparkSession, secured: SecuredCluster, tmp_path: Path
-) -> None:
+def test_an_archive_needs_to_read_its_topic_and_no_group(secured: SecuredCluster, tmp_path: Path) -> None:
     found = archived(secured.principal(READ, CONFIGS, ORDERS), tmp_path)
     assert (found.complete, found.counts.records, found.topics_changed) == (True, 6, 2)
     assert not any("not known" in warning for warning in found.warnings)
 
 
-def test_an_archive_says_which_right_would_show_more(
-    spark: SparkSession, secured: SecuredCluster, tmp_path: Path
-) -> None:
+def test_an_archive_says_which_right_would_show_more(secured: SecuredCluster, tmp_path: Path) -> None:
     found = archived(secured.principal(READ), tmp_path)
     assert (found.complete, found.counts.records, found.topics_changed) == (True, 6, 1)
     assert any(str(CONFIGS) in warning for warning in found.warnings)
@@ -89,7 +86,7 @@ def test_an_archive_says_which_right_would_show_more(
 
 @pytest.mark.parametrize("rights", [(), (Right("Describe", "Topic", RECORDS),)], ids=["none", "describe"])
 def test_without_the_right_to_read_it_is_named(
-    spark: SparkSession, secured: SecuredCluster, tmp_path: Path, rights: tuple[Right, ...]
+    secured: SecuredCluster, tmp_path: Path, rights: tuple[Right, ...]
 ) -> None:
     who = secured.principal(*rights, ORDERS)
     with pytest.raises(ArchiveError, match=f"this principal needs {READ}"):
@@ -98,7 +95,7 @@ def test_without_the_right_to_read_it_is_named(
         replayed(who)
 
 
-def test_a_replay_needs_to_read_its_topic_and_no_group(spark: SparkSession, secured: SecuredCluster) -> None:
+def test_a_replay_needs_to_read_its_topic_and_no_group(secured: SecuredCluster) -> None:
     found = replayed(secured.principal(READ, ORDERS))
     assert found.warnings == ()
     assert {group.group: group.replayed_rebalances for group in found.groups} == {
@@ -109,9 +106,7 @@ def test_a_replay_needs_to_read_its_topic_and_no_group(spark: SparkSession, secu
     assert found.history.skipped_numbers == MOST
 
 
-def test_a_replay_goes_on_without_a_hidden_topic_and_names_it(
-    spark: SparkSession, secured: SecuredCluster
-) -> None:
+def test_a_replay_goes_on_without_a_hidden_topic_and_names_it(secured: SecuredCluster) -> None:
     found = replayed(secured.principal(READ))
     (warning,) = found.warnings
     assert "'orders'" in warning
@@ -119,19 +114,13 @@ def test_a_replay_goes_on_without_a_hidden_topic_and_names_it(
     assert {topic for group in found.groups for topic in group.inferred_topics} == {"orders"}
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_the_reason(
-    spark: SparkSession, secured: SecuredCluster, tmp_path: Path, mechanism: str
+def test_a_wrong_password_is_the_reason_and_the_right_one_opens(
+    secured: SecuredCluster, tmp_path: Path
 ) -> None:
-    who = secured.with_properties(secured.superuser(mechanism), sasl__password="wrong")
-    for fails, kind in (
-        (lambda: archived(who, tmp_path), ArchiveError),
-        (lambda: replayed(who), ReplayError),
-    ):
-        with pytest.raises(kind, match=r"Authentication failed.*look at the user and the password"):
-            fails()
-
-
-def test_a_right_password_opens(spark: SparkSession, secured: SecuredCluster) -> None:
-    for mechanism in ("PLAIN", "SCRAM-SHA-512"):
-        assert replayed(secured.superuser(mechanism)).warnings == ()
+    right = secured.superuser("PLAIN")
+    wrong = secured.with_properties(right, sasl__password="wrong")
+    with pytest.raises(ArchiveError, match=r"Authentication failed.*look at the user and the password"):
+        archived(wrong, tmp_path)
+    with pytest.raises(ReplayError, match=r"Authentication failed.*look at the user and the password"):
+        replayed(wrong)
+    assert replayed(right).warnings == ()

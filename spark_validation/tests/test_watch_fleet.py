@@ -85,28 +85,22 @@ def test_groups_beyond_the_limit_are_counted_and_come_in_when_there_is_room() ->
     assert found.beyond_limit == 0
 
 
-def test_a_group_with_members_is_never_forgotten_and_an_empty_one_is() -> None:
+def test_a_group_with_members_is_never_forgotten_and_an_empty_or_dead_one_is_seen_for_a_while() -> None:
     fleet = followed()
-    log = joined("stable", "empty")
+    log = joined("stable", "empty", "dead")
     log.generation("empty", 3)
+    log.tombstone("dead")
     feed(fleet, log)
+    fleet.evict(DEAD_KEPT_S - 1)
+    assert groups(fleet)["dead"].state == "dead"
+    fleet.evict(DEAD_KEPT_S + 1)
+    assert "dead" not in groups(fleet)
     fleet.evict(EMPTY_KEPT_S - 1)
     assert set(groups(fleet)) == {"stable", "empty"}
     fleet.evict(10_000_000)
     assert set(groups(fleet)) == {"stable"}
-
-
-def test_the_end_of_a_group_is_seen_before_it_is_forgotten() -> None:
-    fleet = followed()
-    log = joined("g")
-    log.tombstone("g")
-    feed(fleet, log)
-    fleet.evict(DEAD_KEPT_S - 1)
-    assert groups(fleet)["g"].state == "dead"
-    fleet.evict(DEAD_KEPT_S + 1)
-    assert groups(fleet) == {}
-    feed(fleet, joined("g"))
-    assert groups(fleet)["g"].counts.generations == 2
+    feed(fleet, joined("dead"))
+    assert groups(fleet)["dead"].counts.generations == 2
 
 
 def test_clocks_that_jump_decide_nothing() -> None:

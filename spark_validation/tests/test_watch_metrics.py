@@ -92,12 +92,6 @@ def test_every_metric_of_the_table_is_there_with_its_type_help_and_labels(
         assert all(set(sample.labels) == labels for sample in family.samples)
 
 
-def test_no_series_comes_twice() -> None:
-    families = parse_text(as_text(scrape_of(*NAMES)))
-    series = [(each.name, *sorted(each.labels.items())) for family in families for each in family.samples]
-    assert len(set(series)) == len(series)
-
-
 def test_names_follow_the_conventions() -> None:
     for metric in METRICS:
         assert re.fullmatch(r"kafka_assignors_(group|watch)_[a-z]+(_[a-z]+)*", metric.name)
