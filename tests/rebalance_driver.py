@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec
+
 from kafka_assignors.rebalance import MemberState, Settings, events
 from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partitions
 from kafka_assignors.strategy import RebalanceProtocol
 
-__all__ = ["COOPERATIVE", "EAGER", "SETTINGS", "Driver", "orders"]
+__all__ = ["COOPERATIVE", "EAGER", "Driver", "orders", "scene", "settled"]
+
+P = ParamSpec("P")
 
 COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER
 SETTINGS = Settings(session_timeout=45, rebalance_timeout=300, max_poll_interval=300)
@@ -70,3 +77,19 @@ class Driver:
     def heartbeat(self, answer: MembershipError, sent_at: float | None = None) -> tuple[Action, ...]:
         at = self.now if sent_at is None else sent_at
         return self.tell(events.HeartbeatAnswered(self.member.membership, answer, at))
+
+
+def scene(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test that runs in an event loop of its own."""
+
+    @functools.wraps(test)
+    def run(*arguments: P.args, **named: P.kwargs) -> None:
+        asyncio.run(asyncio.wait_for(test(*arguments, **named), 60))
+
+    return run
+
+
+async def settled() -> None:
+    """Let all tasks run until they wait."""
+    for _ in range(12):
+        await asyncio.sleep(0)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from kafka_assignors.claims import NAMED_PARTITIONS
 from kafka_assignors.group import Group, InvalidGroupError, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.messages import EncodedAssignments, JoinedMember, encode_assignments, read_members
@@ -125,19 +124,6 @@ def test_the_leader_assigns_the_rest_and_names_the_member(
     found = joined(group)
     assert counts(found.assignments) == expected
     assert [one.startswith(finding or "") for one in found.findings] == [True] * (finding is not None)
-
-
-def test_claims_that_do_not_count_are_listed_up_to_a_bound() -> None:
-    (dropped,) = NOT_THERE.claims.dropped
-    assert (dropped.member_id, dropped.partitions) == ("a", (-7, 4, 99))
-    (dropped,) = FALSE_MILLION.claims.dropped
-    assert (dropped.count, len(dropped.partitions)) == (MILLION, NAMED_PARTITIONS)
-
-
-@pytest.mark.parametrize("name", ["cooperative-sticky", "priority"])
-def test_a_million_claims_of_one_member_are_shared(name: str) -> None:
-    group = group_of(member("a", *range(MILLION)), member("b"), partitions=MILLION)
-    assert loads(load_strategy(name), group) == {"a": MILLION // 2, "b": MILLION // 2}
 
 
 def test_a_member_id_that_appears_twice_is_refused() -> None:

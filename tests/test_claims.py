@@ -39,21 +39,11 @@ def reasons(claims: Claims) -> dict[str, tuple[tuple[int, ...], str]]:
 
 
 class TestClaimsThatCount:
-    def test_two_of_the_same_generation_count_for_neither(self) -> None:
-        claims = judge(member("a", [0, 1]), member("b", [1, 2]))
-        assert prior(claims) == {"a": [0], "b": [2]}
-        assert unowned(claims) == [1, 3, 4, 5]
-        assert reasons(claims).keys() == {"a", "b"}
-
     def test_a_newer_third_wins_over_two_that_cancel_out(self) -> None:
         claims = judge(member("a", [0]), member("b", [0]), member("c", [0], generation=4))
         assert prior(claims) == {"c": [0]}
         newer = (0,), "a member claims them in a later generation"
         assert reasons(claims) == {"a": newer, "b": newer}
-
-    def test_partitions_that_an_eager_member_revoked_count_as_claims(self) -> None:
-        revoked = Member("a", frozenset({"orders"}), owned={"orders": [1]}, generation=3, revoked=True)
-        assert prior(judge(revoked)) == {"a": [1]}
 
     @pytest.mark.parametrize("owned", [[3, 1, 0], (3, 1, 0), range(3, -1, -2), range(0, 4, 3)])
     def test_claims_come_in_any_order_and_leave_ascending(self, owned: Sequence[int]) -> None:
@@ -111,14 +101,6 @@ class TestFaultyMembers:
         assert all(len(claim.partitions) <= NAMED_PARTITIONS for claim in claims.dropped)
         assert all(claim.member_id == "faulty" for claim in claims.dropped)
 
-    @pytest.mark.parametrize(("generation", "topics"), [(99, "orders"), (3, "payments")])
-    def test_of_a_long_claim_that_is_dropped_as_a_whole_the_first_partitions_are_named(
-        self, generation: int, topics: str
-    ) -> None:
-        (dropped,) = judge(member("faulty", range(MILLION), generation, topics)).dropped
-        assert dropped.count == MILLION
-        assert dropped.partitions == tuple(range(NAMED_PARTITIONS))
-
     def test_dropped_claims_do_not_depend_on_the_order_of_members(self) -> None:
         members = [member("a", [0, 9]), member("b", [0, 1]), member("c", [1, 1], 9), member("d", [5], -1)]
         assert judge(*members).dropped == judge(*reversed(members)).dropped
@@ -154,10 +136,3 @@ class TestOfAGroup:
         assert group == fresh == other
         assert repr(group) == repr(fresh) == repr(other)
         assert other.claims == judged
-
-    def test_a_group_with_other_members_has_other_claims(self) -> None:
-        group = Group.of([Topic("orders", 3)], [member("a", [0, 1])])
-        assert group.claims.unowned == {"orders": [2]}
-        without = replace(group, members={"b": member("b", [2])})
-        assert without.claims.owners == {"b": {"orders": [2]}}
-        assert list(without.claims.unowned["orders"]) == [0, 1]

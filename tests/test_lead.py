@@ -16,7 +16,6 @@ import pytest
 
 from kafka_assignors.assignor import Assignor
 from kafka_assignors.group import Assignment, Group, Topic
-from kafka_assignors.leader import InvalidAssignmentError
 from kafka_assignors.messages import EncodedAssignments, JoinedMember, JoinGroupResponse, LastAssignment
 from kafka_assignors.rebalance import MemberState, Settings, lease
 from kafka_assignors.rebalance.events import NO_MEMBERSHIP, Membership
@@ -124,21 +123,6 @@ def test_topics_of_the_group_are_watched_before_they_are_read_and_the_assignment
     assert partitions_of(outcome) == {"a": {"orders": [0, 1, 2]}, "b": {"bills": [0, 1], "orders": [3]}}
 
 
-def test_the_assignment_is_that_of_the_assignor_byte_for_byte() -> None:
-    assignor = OfTests(CooperativeSticky())
-    direct = assignor.encode_assignments(assignor.read_members(PAIR), TOPICS, 7)
-    assert lead(Client(), assignor, *PAIR) == direct
-
-
-def test_a_member_whose_bytes_do_not_decode_is_named_and_gets_nothing(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    outcome = lead(Client(), OfTests(CooperativeSticky()), PAIR[0], JoinedMember("evil", None, b"\xff"))
-    assert partitions_of(outcome) == {"a": {"orders": [0, 1, 2, 3]}, "evil": {}}
-    (warning,) = caplog.messages
-    assert "member 'evil' gets no partitions, what it joined with does not decode" in warning
-
-
 @pytest.mark.parametrize(("rack", "follows"), [(None, False), ("east", True)])
 def test_racks_are_followed_if_the_strategy_uses_them_and_a_member_has_one(
     rack: str | None, follows: bool
@@ -174,25 +158,12 @@ class Raises(CooperativeSticky):
         raise ZeroDivisionError("a fault of the strategy")
 
 
-class Forgets(CooperativeSticky):
-    name = "forgets"
-
-    def assign(self, group: Group) -> Assignment:
-        return Assignment({member: {"orders": (9,)} for member in group.members})
-
-
 def test_what_a_strategy_raises_is_logged_with_its_name_and_raised(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ZeroDivisionError):
         lead(Client(), OfTests(Raises()), joining(Raises(), "a"))
     (record,) = caplog.records
     assert record.getMessage() == "strategy 'raises' failed in group 'g'"
     assert record.exc_info is not None
-
-
-def test_an_invalid_assignment_names_the_member_and_the_strategy(caplog: pytest.LogCaptureFixture) -> None:
-    with pytest.raises(InvalidAssignmentError, match=r"forgets.*'a'"):
-        lead(Client(), OfTests(Forgets()), joining(Forgets(), "a"))
-    assert caplog.messages == []
 
 
 # ---- a group that goes on without its leader

@@ -9,7 +9,6 @@ import pytest
 
 from kafka_assignors.group import Assignment, Group, Member, Topic, TopicPartitions
 from kafka_assignors.leader import InvalidAssignmentError, check_assignment, lead
-from kafka_assignors.strategies import CooperativeSticky, RackAwareSticky, Sticky
 from kafka_assignors.strategy import RebalanceProtocol, Strategy
 
 COOPERATIVE, EAGER = RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER
@@ -48,12 +47,6 @@ class TestWithholding:
         assert led.target == of_orders(a=[0], b=[1])
         assert led.withheld == {"b": {"orders": [1]}}
 
-    def test_members_that_exchange_partitions_wait_for_each_other(self) -> None:
-        group = orders(3, member("a", 0, 2), member("b", 1))
-        led = lead(Always(of_orders(a=[1, 2], b=[0])), group, COOPERATIVE)
-        assert led.assignment == of_orders(a=[2], b=[])
-        assert led.withheld == {"a": {"orders": [1]}, "b": {"orders": [0]}}
-
     def test_a_range_of_partitions_is_split_like_a_list(self) -> None:
         answer = Assignment({"a": {}, "b": {"orders": range(3)}})
         led = lead(Always(answer), orders(3, member("a", 1), member("b")), COOPERATIVE)
@@ -81,26 +74,6 @@ class TestWithholding:
     def test_an_eager_group_withholds_nothing(self) -> None:
         led = lead(Always(of_orders(a=[], b=[0])), orders(1, member("a", 0), member("b")), EAGER)
         assert led.assignment is led.target
-
-
-class Reversed(CooperativeSticky):
-    """Changes the assignment of its base class."""
-
-    def assign(self, group: Group) -> Assignment:
-        first, second = sorted(group.members)
-        target = super().assign(group).members
-        return Assignment({first: target[second], second: target[first]})
-
-
-class TestTarget:
-    def test_a_strategy_that_builds_on_judged_claims_says_the_same_with_and_without_them(self) -> None:
-        group = orders(5, member("a", 0, 1, generation=2), member("b", 1, 2), member("c"))
-        for strategy in (Sticky(), CooperativeSticky(), RackAwareSticky()):
-            assert lead(strategy, group, EAGER).target == strategy.assign(group)
-
-    def test_a_subclass_that_changes_the_assignment_is_asked(self) -> None:
-        group = orders(4, member("a", 0, 1), member("b", 2, 3))
-        assert lead(Reversed(), group, EAGER).target == of_orders(a=[2, 3], b=[0, 1])
 
 
 class TestCheck:

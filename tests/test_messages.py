@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -90,13 +89,6 @@ def test_the_last_assignment_of_an_eager_member_arrives_as_revoked_with_its_gene
     assert (member.generation, member.revoked) == (7, True)
 
 
-def test_member_data_are_told_instance_and_rack() -> None:
-    data = subscription_bytes(Told(), ["orders"], NEVER_ASSIGNED, instance_id="pod-0", rack="a")
-    (member,) = read_members(Told(), [JoinedMember("m", "pod-0", data)]).members
-    assert member.data == b"pod-0 in a"
-    assert member.instance_id == "pod-0"
-
-
 # ---- leaders
 
 
@@ -129,13 +121,6 @@ def test_of_a_member_with_more_topics_than_a_group_can_have_only_those_of_others
     assert group.findings[0].startswith("member 'many' subscribes to 50001 topics, which is more than 50000")
 
 
-def test_topics_without_metadata_are_one_finding() -> None:
-    data = encode_subscription(Subscription(version=0, topics=("orders", "gone", "hidden")))
-    group = read_members(Range(), [JoinedMember("m", None, data)])
-    (finding,) = encode_assignments(Range(), group, [ORDERS], 1).findings
-    assert finding.startswith("2 subscribed topics get no consumer, the first being 'gone'")
-
-
 def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     names = [f"topic-{number}" for number in range(1000)]
     claims = {name: [0] for name in names}
@@ -146,13 +131,6 @@ def test_a_member_that_claims_many_topics_is_one_finding() -> None:
     ).findings
     assert len(findings) == 1
     assert "'liar' claims 1000 partitions of 'topic-0' and 999 other topics" in findings[0]
-
-
-def test_assignments_are_written_so_that_the_oldest_client_reads_them() -> None:
-    data = encode_assignments(
-        Range(), read_members(Range(), [joined(Range(), "m")]), [Topic("orders", 1)], 1
-    ).assignments["m"]
-    assert data == struct.pack(">hih6siii", 0, 1, 6, b"orders", 1, 0, 0)
 
 
 # ---- arguments
@@ -172,12 +150,6 @@ def test_what_is_no_strategy_is_refused_with_what_it_lacks(given: object, messag
         require_strategy(given)
 
 
-@pytest.mark.parametrize("value", ["", 3, b"a", ["a"]])
-def test_a_rack_is_a_name_or_none(value: object) -> None:
-    with pytest.raises(TypeError, match="rack must be a non-empty str or None"):
-        optional_name("rack", value)
-
-
 def test_a_rack_fits_into_what_is_sent() -> None:
     assert optional_name("rack", "ä" * 16_383) == "ä" * 16_383
     for unsendable in ("ä" * 16_384, "\ud800"):
@@ -192,17 +164,6 @@ def own(partitions: TopicPartitions, *, leader: str = "boss") -> OwnAssignment:
     """How a member that subscribes to `COUNTS` and to a topic without metadata reads this assignment."""
     data = encode_assignment(ConsumerAssignment(1, partitions))
     return read_assignment(data, leader, frozenset({*COUNTS, "created"}), COUNTS.get)
-
-
-def test_an_assignment_that_fits_is_taken_as_it_is() -> None:
-    assigned = own({"orders": [0, 3], "payments": [1]})
-    assert sorted(assigned.pairs) == [("orders", 0), ("orders", 3), ("payments", 1)]
-    assert assigned.findings == ()
-    assert not assigned.lacks_metadata
-
-
-def test_a_member_that_was_left_out_has_an_empty_assignment() -> None:
-    assert read_assignment(b"", "boss", frozenset({"orders"}), COUNTS.get) == OwnAssignment({}, (), False)
 
 
 def test_partitions_of_topics_that_were_not_subscribed_are_a_finding_that_names_the_leader() -> None:

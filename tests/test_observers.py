@@ -140,15 +140,6 @@ def test_a_member_that_unsubscribes_during_a_rebalance_does_not_count_the_time_u
     assert member.ended == [(1.0, FAILED, -1), (2.0, ASSIGNED, 1)]
 
 
-def test_events_that_are_no_rebalance_are_none() -> None:
-    member = Member().joined()
-    told = len(member.recorder.told)
-    member.handle(
-        events.HeartbeatAnswered(FIRST, MembershipError.NONE, 6.0), events.CommitRequested(ORDERS_0)
-    )
-    assert len(member.recorder.told) == told
-
-
 @pytest.mark.parametrize(
     ("asked", "name"),
     [

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from types import SimpleNamespace
-from typing import Any, ParamSpec
+from typing import Any
 
 import pytest
 
@@ -17,63 +16,15 @@ from kafka_assignors.rebalance.error_codes import commit_error, membership_error
 from kafka_assignors.rebalance.events import Action, Event, Membership, MembershipError, Partition, Partitions
 from kafka_assignors.rebalance.observer import Observers
 from kafka_assignors.rebalance.session_commits import MOST_PARTITIONS, SessionCommits
-from tests.rebalance_driver import COOPERATIVE, EAGER, Driver, orders
-
-P = ParamSpec("P")
-A1, A2 = Membership("a", 1), Membership("a", 2)
+from tests.rebalance_driver import COOPERATIVE, Driver, orders, scene, settled
 
 
-class TestCommits:
-    """The machine: partitions alone, and one request at a time."""
-
-    def committing(self, *owned: int) -> Driver:
-        """A commit of all owned partitions was sent in generation 1."""
-        driver = Driver().owning(*owned)
-        assert driver.tell(events.CommitRequested(orders(*owned))) == ()
-        assert self.sent(driver) == events.SendCommit(A1, orders(*owned))
-        return driver
-
-    def sent(self, driver: Driver, *fitting: int) -> Action:
-        (action,) = driver.tell(events.CommitsCanBeSent(orders(*(fitting or range(9)))))
-        return action
-
-    def test_a_commit_requested_during_the_sync_waits_for_its_end(self) -> None:
-        driver = Driver().owning(0)
-        driver.rejoined(2)
-        driver.tell(events.CommitRequested(orders(0)))
-        assert not driver.member.can_commit
-        driver.assigned(0)
-        assert self.sent(driver) == events.SendCommit(A2, orders(0))
-
-    def test_a_commit_refused_during_a_join_waits_for_the_end_of_the_join(self) -> None:
-        driver = self.committing(0)
-        driver.rejoin()
-        driver.tell(events.CommitAnswered(A1, MembershipError.ILLEGAL_GENERATION, orders(0)))
-        assert not driver.member.can_commit
-
-    def test_a_commit_that_met_a_rebalance_waits_for_the_next_sync(self) -> None:
-        driver = self.committing(0)
-        driver.tell(events.CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
-        assert driver.member.must_join
-        assert not driver.member.can_commit
-        driver.joined(2)
-        driver.assigned(0)
-        assert self.sent(driver) == events.SendCommit(A2, orders(0))
-
-    def test_a_commit_of_the_listener_before_a_join_does_not_wait_for_that_join(self) -> None:
-        driver = Driver(protocol=EAGER).owning(0)
-        driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS)
-        assert driver.tell(events.AboutToJoin(EAGER)) == (events.Revoke(orders(0)),)
-        driver.tell(events.CommitRequested(orders(0)))
-        self.sent(driver)
-        driver.tell(events.CommitAnswered(A1, MembershipError.REBALANCE_IN_PROGRESS, orders(0)))
-        assert self.sent(driver) == events.SendCommit(A1, orders(0))
-
-    def test_a_commit_of_a_recreated_topic_is_refused(self) -> None:
-        driver = Driver().owning(0, 1)
-        driver.tell(events.CommitRequested(orders(0, 1)))
-        assert driver.tell(events.TopicsRecreated(orders(0))) == (events.CommitRefused(orders(0)),)
-        assert self.sent(driver) == events.SendCommit(A1, orders(1))
+def test_a_commit_of_a_recreated_topic_is_refused() -> None:
+    driver = Driver().owning(0, 1)
+    driver.tell(events.CommitRequested(orders(0, 1)))
+    assert driver.tell(events.TopicsRecreated(orders(0))) == (events.CommitRefused(orders(0)),)
+    sent = driver.tell(events.CommitsCanBeSent(orders(0, 1)))
+    assert sent == (events.SendCommit(Membership("a", 1), orders(1)),)
 
 
 TRANSIENT, FINAL, MEMBERSHIP = (7, 14, 15, 16), (-1, 3, 12, 24, 28, 29, 30, 35, 97), (22, 25, 27, 82)
@@ -255,23 +206,8 @@ class Committer:
         await settled()
 
 
-async def settled() -> None:
-    for _ in range(12):
-        await asyncio.sleep(0)
-
-
 def of(offset: int, *numbers: int) -> dict[Partition, int]:
     return dict.fromkeys(sorted(orders(*numbers)), offset)
-
-
-def scene(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """A test that runs in an event loop of its own."""
-
-    @functools.wraps(test)
-    def run(*arguments: P.args, **named: P.kwargs) -> None:
-        asyncio.run(test(*arguments, **named))
-
-    return run
 
 
 async def error_of(commit: asyncio.Future[None]) -> type[BaseException] | None:
@@ -282,103 +218,6 @@ async def error_of(commit: asyncio.Future[None]) -> type[BaseException] | None:
 
 class TestCommitsOfASession:
     """Which offset is written, and what each caller is told."""
-
-    @pytest.mark.parametrize("how", ["superseded", "abandoned", "lost"])
-    @scene
-    async def test_what_ends_while_the_connection_is_being_opened_is_never_written(self, how: str) -> None:
-        client = Committer(0, ready=False)
-        first = await client.begins(1, 0)
-        if how == "superseded":
-            second = client.commit(2, 0)
-        elif how == "abandoned":
-            first.cancel()
-        else:
-            client.do(client.driver.heartbeat(MembershipError.UNKNOWN_MEMBER_ID))
-        await settled()
-        await client.connects()
-        assert client.written == ([of(2, 0)] if how == "superseded" else [])
-        if how == "superseded":
-            await client.answers()
-            assert (await error_of(first), await error_of(second)) == (None, None)
-        elif how == "lost":
-            assert await error_of(first) is CommitFailed
-
-    @scene
-    async def test_no_commit_waits_for_a_connection_when_another_one_is_open(self) -> None:
-        client = Committer(0, ready=False)
-        commit = await client.begins(1, 0)
-        client.ready = True  # To another coordinator, say.
-        client.do(client.driver.heartbeat(MembershipError.NONE))
-        assert client.written == [of(1, 0)]
-        await client.connects()
-        await client.answers()
-        assert await error_of(commit) is None
-        assert client.written == [of(1, 0)]
-
-    @pytest.mark.parametrize("code", [22, 25, 82], ids=["generation", "member", "fenced"])
-    @scene
-    async def test_a_late_response_about_an_earlier_generation_does_not_cost_the_membership(
-        self, code: int
-    ) -> None:
-        client = Committer(0)
-        commit = await client.begins(1, 0)
-        client.do(client.driver.heartbeat(MembershipError.REBALANCE_IN_PROGRESS))
-        client.driver.joined(2)
-        client.do(client.driver.assigned(0))
-        client.handle(events.ListenerReturned())
-        await client.answers(code)
-        assert (client.member.membership.generation, client.member.owned) == (2, orders(0))
-        assert client.written == [of(1, 0), of(1, 0)]
-        await client.answers()
-        assert await error_of(commit) is None
-
-    @scene
-    async def test_a_commit_is_tried_again_when_the_later_one_was_abandoned_before_it_was_written(
-        self,
-    ) -> None:
-        client = Committer(0)
-        first = await client.begins(1, 0)
-        second = await client.begins(2, 0)
-        second.cancel()
-        await settled()
-        await client.closes()
-        assert client.written == [of(1, 0), of(1, 0)]
-        await client.answers()
-        assert await error_of(first) is None
-
-    @pytest.mark.parametrize("when", ["while it is sent", "afterwards"])
-    @scene
-    async def test_no_commit_is_tried_again_when_a_later_one_may_have_been_accepted(self, when: str) -> None:
-        client = Committer(0, 1)
-        held = await client.begins(0, 1)
-        first, second = client.commit(1, 0), client.commit(2, 0)
-        await settled()
-        await client.answers()
-        assert client.written[1:] == [of(2, 0)]
-        client.ready = False
-        if when == "afterwards":
-            await client.closes()
-            second.cancel()
-            await settled()
-        else:
-            second.cancel()
-            await client.closes()
-        await client.connects()
-        assert await error_of(held) is None
-        assert await error_of(first) is CommitFailed
-        assert len(client.written) == 2
-
-    @scene
-    async def test_a_partition_that_failed_for_good_fails_the_commit_in_the_request_alone(self) -> None:
-        client = Committer(0, 1)
-        held = await client.begins(0, 1)
-        first, second = client.commit(1, 0), client.commit(2, 0)
-        await settled()
-        await client.answers()
-        await client.answers(12)
-        assert client.written == [of(0, 1), of(2, 0), of(1, 0)]
-        await client.answers()
-        assert [await error_of(one) for one in (held, first, second)] == [None, None, ClientError]
 
     @scene
     async def test_beside_partitions_that_failed_or_were_accepted_the_others_are_tried_again(self) -> None:
@@ -415,21 +254,6 @@ class TestCommitsOfASession:
         await client.closes()
         assert await error_of(commit) is ClientError
         assert not client.member.commits
-
-    @scene
-    async def test_commits_of_many_partitions_go_in_requests_of_whole_commits_and_take_turns(self) -> None:
-        numbers = range(2 * MOST_PARTITIONS)
-        client = Committer(*numbers, ready=False)
-        half = [*numbers][: MOST_PARTITIONS - 1]
-        commits = [client.commit(1, *half), client.commit(2, *numbers[-2:]), client.commit(3, 0)]
-        await settled()
-        await client.connects()
-        assert len(client.written[0]) == MOST_PARTITIONS - 1
-        assert client.written[0]["orders", 0] == 3
-        await client.answers()
-        assert client.written[1] == of(2, *numbers[-2:])
-        await client.answers()
-        assert [await error_of(one) for one in commits] == [None] * 3
 
     @scene
     async def test_a_request_may_have_the_most_partitions_and_no_more(self) -> None:

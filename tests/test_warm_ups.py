@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +15,7 @@ from kafka_assignors.rebalance.events import Partitions, RejoinRequested
 from kafka_assignors.rebalance.observer import Observers, RebalanceObserver, WarmUpOutcome
 from kafka_assignors.rebalance.warm_ups import WarmUps
 from kafka_assignors.wire.warm_sections import Unit, WarmList
+from tests.rebalance_driver import scene, settled
 
 NOTHING: Partitions = frozenset()
 
@@ -78,6 +79,7 @@ class Client(RebalanceObserver):
     def __init__(self, member: Any = None) -> None:
         self.member = member or in_a_group()
         self.calls: dict[Unit, Call] = {}
+        self.fails: set[Unit] = set()
         self.joins = 0
         self.outcomes: list[tuple[Partitions, WarmUpOutcome]] = []
         self.told: list[Partitions] = []
@@ -94,8 +96,10 @@ class Client(RebalanceObserver):
 
     def warm_up(self, partitions: Partitions) -> Call:
         (one,) = partitions
-        self.calls[(one,)] = Call(self.told)
-        return self.calls[(one,)]
+        call = self.calls[(one,)] = Call(self.told)
+        if (one,) in self.fails:
+            call.over.set_exception(RuntimeError("no disk"))
+        return call
 
     def warmed(self, *, partitions: Partitions, outcome: WarmUpOutcome, **_: Any) -> None:
         self.outcomes.append((partitions, outcome))
@@ -113,260 +117,225 @@ def listed(warm: WarmUps, *numbers: int, generation: int = 1) -> None:
     warm.assigned(generation, WarmList(7, tuple(map(unit, numbers))), NOTHING)
 
 
-async def settled() -> None:
-    for _ in range(10):
-        await asyncio.sleep(0)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 60))  # type: ignore[arg-type]
-
-
-def test_the_member_joins_again_when_everything_is_ready() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0, 1, 2)
+@scene
+async def test_the_member_joins_again_when_everything_is_ready() -> None:
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0, 1, 2)
+    await settled()
+    assert list(client.calls) == [unit(0), unit(1)]
+    for number in (0, 1, 2):
+        client.calls[unit(number)].over.set_result(None)
         await settled()
-        assert list(client.calls) == [unit(0), unit(1)]
-        for number in (0, 1, 2):
-            client.calls[unit(number)].over.set_result(None)
-            await settled()
-        assert client.joins == 1
-        assert [outcome for _, outcome in client.outcomes] == [WarmUpOutcome.READY] * 3
-
-    run(test)
+    assert client.joins == 1
+    assert [outcome for _, outcome in client.outcomes] == [WarmUpOutcome.READY] * 3
 
 
-def test_what_is_ready_is_reported_soon_although_something_is_still_warming(
+@scene
+async def test_what_is_ready_is_reported_soon_although_something_is_still_warming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def test() -> None:
-        monkeypatch.setattr(warm_ups, "COALESCE_S", 0.01)
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0, 1)
-        await settled()
-        client.calls[unit(0)].over.set_result(None)
-        await settled()
-        assert client.joins == 0
-        while not client.joins:
-            await asyncio.sleep(0.01)
-        warmth = warm.announced(frozenset({"t"}))
-        assert warmth is not None
-        assert (warmth.ready, warmth.warming) == ({"t": [0]}, {"t": [1]})
-
-    run(test)
+    monkeypatch.setattr(warm_ups, "COALESCE_S", 0.01)
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0, 1)
+    await settled()
+    client.calls[unit(0)].over.set_result(None)
+    await settled()
+    assert client.joins == 0
+    while not client.joins:
+        await asyncio.sleep(0.01)
+    warmth = warm.announced(frozenset({"t"}))
+    assert warmth is not None
+    assert (warmth.ready, warmth.warming) == ({"t": [0]}, {"t": [1]})
 
 
-def test_calls_that_ignore_their_cancellation_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@scene
+async def test_calls_that_ignore_their_cancellation_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Call, "cancel", lambda self: None)
-
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client, timeout_s=0.01)
-        listed(warm, 0, 1, 2)
-        while len(client.outcomes) < 3:
-            await asyncio.sleep(0.01)
-        assert client.calls.keys() == {unit(0), unit(1)}
-        assert client.outcomes[2] == (frozenset(unit(2)), WarmUpOutcome.FAILED)
-        client.calls[unit(0)].over.set_result(None)
-        listed(warm, 3, generation=2)
-        await settled()
-        assert unit(3) in client.calls
-
-    run(test)
+    client = Client()
+    warm = member_of(client, timeout_s=0.01)
+    listed(warm, 0, 1, 2)
+    while len(client.outcomes) < 3:
+        await asyncio.sleep(0.01)
+    assert client.calls.keys() == {unit(0), unit(1)}
+    assert client.outcomes[2] == (frozenset(unit(2)), WarmUpOutcome.FAILED)
+    client.calls[unit(0)].over.set_result(None)
+    listed(warm, 3, generation=2)
+    await settled()
+    assert unit(3) in client.calls
 
 
-def test_failure_and_timeout_count_as_ready_and_are_told_apart() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client, timeout_s=0.01)
-        listed(warm, 0, 1)
-        await settled()
-        client.calls[unit(0)].over.set_exception(RuntimeError("no disk"))
-        while not client.joins:
-            await asyncio.sleep(0.01)
-        assert client.outcomes == [
-            (frozenset(unit(0)), WarmUpOutcome.FAILED),
-            (frozenset(unit(1)), WarmUpOutcome.TIMED_OUT),
-        ]
-        assert client.calls[unit(1)].was_cancelled
-
-    run(test)
+@scene
+async def test_failure_and_timeout_count_as_ready_and_are_told_apart() -> None:
+    client = Client()
+    client.fails = {unit(0)}
+    warm = member_of(client, timeout_s=0.01)
+    listed(warm, 0, 1)
+    while not client.joins:
+        await asyncio.sleep(0.01)
+    assert client.outcomes == [
+        (frozenset(unit(0)), WarmUpOutcome.FAILED),
+        (frozenset(unit(1)), WarmUpOutcome.TIMED_OUT),
+    ]
+    assert client.calls[unit(1)].was_cancelled
 
 
-def test_what_is_not_listed_any_more_is_cancelled_and_the_listener_is_told() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0, 1)
-        await settled()
-        listed(warm, 1, generation=2)
-        await settled()
-        assert client.calls[unit(0)].was_cancelled
-        assert client.told == [frozenset(unit(0))]
-        assert client.outcomes == [(frozenset(unit(0)), WarmUpOutcome.CANCELLED)]
-        assert not client.calls[unit(1)].was_cancelled
-
-    run(test)
+@scene
+async def test_what_is_not_listed_any_more_is_cancelled_and_the_listener_is_told() -> None:
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0, 1)
+    await settled()
+    listed(warm, 1, generation=2)
+    await settled()
+    assert client.calls[unit(0)].was_cancelled
+    assert client.told == [frozenset(unit(0))]
+    assert client.outcomes == [(frozenset(unit(0)), WarmUpOutcome.CANCELLED)]
+    assert not client.calls[unit(1)].was_cancelled
 
 
-def test_the_listener_is_told_that_what_it_has_warmed_does_not_come() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0, 1, 2)
-        await settled()
-        client.calls[unit(0)].over.set_result(None)
-        client.calls[unit(1)].over.set_result(None)
-        await settled()
-        warm.assigned(2, WarmList(7, (unit(2),)), frozenset(unit(1)))
-        assert warm.is_warming(frozenset(unit(0)))
-        await settled()
-        assert client.told == [frozenset(unit(0))]
-        assert not warm.is_warming(frozenset(unit(0)))
-        client.member = in_a_group(in_group=False)
-        warm.look()
-        await settled()
-        assert client.told == [frozenset(unit(0)), frozenset(unit(2))]
-
-    run(test)
+@scene
+async def test_the_listener_is_told_that_what_it_has_warmed_does_not_come() -> None:
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0, 1, 2)
+    await settled()
+    client.calls[unit(0)].over.set_result(None)
+    client.calls[unit(1)].over.set_result(None)
+    await settled()
+    warm.assigned(2, WarmList(7, (unit(2),)), frozenset(unit(1)))
+    assert warm.is_warming(frozenset(unit(0)))
+    await settled()
+    assert client.told == [frozenset(unit(0))]
+    assert not warm.is_warming(frozenset(unit(0)))
+    client.member = in_a_group(in_group=False)
+    warm.look()
+    await settled()
+    assert client.told == [frozenset(unit(0)), frozenset(unit(2))]
 
 
-def test_what_is_cancelled_before_its_call_begins_is_not_called() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0)
-        warm.cancel_all()
-        await settled()
-        assert not client.calls
-        listed(warm, 0, generation=2)
-        await settled()
-        assert [*client.calls] == [unit(0)]
-
-    run(test)
+@scene
+async def test_what_is_cancelled_before_its_call_begins_is_not_called() -> None:
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0)
+    warm.cancel_all()
+    await settled()
+    assert not client.calls
+    listed(warm, 0, generation=2)
+    await settled()
+    assert [*client.calls] == [unit(0)]
 
 
-def test_what_is_assigned_while_it_warms_is_cancelled_by_a_close_and_told_once() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0)
-        await settled()
-        warm.assigned(2, WarmList(7), frozenset(unit(0)))
-        client.member = in_a_group(in_group=False, closing=True)
-        warm.look()
-        assert client.calls[unit(0)].was_cancelled
-        client.calls[unit(0)].was_cancelled = False
-        warm.look()
-        assert not client.calls[unit(0)].was_cancelled
-        await settled()
-        assert client.told == [frozenset(unit(0))]
-
-    run(test)
+@scene
+async def test_what_is_assigned_while_it_warms_is_cancelled_by_a_close_and_told_once() -> None:
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0)
+    await settled()
+    warm.assigned(2, WarmList(7), frozenset(unit(0)))
+    client.member = in_a_group(in_group=False, closing=True)
+    warm.look()
+    assert client.calls[unit(0)].was_cancelled
+    client.calls[unit(0)].was_cancelled = False
+    warm.look()
+    assert not client.calls[unit(0)].was_cancelled
+    await settled()
+    assert client.told == [frozenset(unit(0))]
 
 
-def test_another_listener_gets_a_list_of_its_own() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        warm.cancel_all()
-        assert client.joins == 0
-        listed(warm, 0)
-        await settled()
-        warm.cancel_all()
-        await settled()
-        assert client.calls[unit(0)].was_cancelled
-        assert client.joins == 1
-
-    run(test)
+@scene
+async def test_another_listener_gets_a_list_of_its_own() -> None:
+    client = Client()
+    warm = member_of(client)
+    warm.cancel_all()
+    assert client.joins == 0
+    listed(warm, 0)
+    await settled()
+    warm.cancel_all()
+    await settled()
+    assert client.calls[unit(0)].was_cancelled
+    assert client.joins == 1
 
 
 @pytest.mark.parametrize("change", ["closing", "in_group", "topics"])
-def test_a_close_a_loss_and_the_end_of_a_subscription_cancel(change: str) -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0)
-        await settled()
-        warm.look()
-        assert not client.calls[unit(0)].was_cancelled
-        gone: Any = {"closing": True, "in_group": False, "topics": frozenset()}[change]
-        client.member = in_a_group(**{change: gone})
-        warm.look()
-        assert client.calls[unit(0)].was_cancelled
-
-    run(test)
+@scene
+async def test_a_close_a_loss_and_the_end_of_a_subscription_cancel(change: str) -> None:
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0)
+    await settled()
+    warm.look()
+    assert not client.calls[unit(0)].was_cancelled
+    gone: Any = {"closing": True, "in_group": False, "topics": frozenset()}[change]
+    client.member = in_a_group(**{change: gone})
+    warm.look()
+    assert client.calls[unit(0)].was_cancelled
 
 
-def test_a_report_that_the_leader_overlooks_is_repeated_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        monkeypatch.setattr(warm_ups, "REPORT_AGAIN_S", 0.001)
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0)
-        await settled()
-        client.calls[unit(0)].over.set_result(None)
-        await settled()
-        assert client.joins == 1
-        for generation in range(2, 20):
-            warm.announced(frozenset({"t"}))
-            listed(warm, 0, generation=generation)
-            await asyncio.sleep(0.1)
-        assert client.joins == 1 + warm_ups.MOST_REPORTS
-
-    run(test)
-
-
-def test_assigned_partitions_wait_for_the_end_of_their_warm_up() -> None:
-    async def test() -> None:
-        client = Client()
-        warm = member_of(client)
-        listed(warm, 0)
-        await settled()
-        partitions = frozenset(unit(0))
-        warm.assigned(2, WarmList(7), partitions)
-        over = asyncio.ensure_future(warm.over(partitions))
-        await settled()
-        assert warm.is_warming(partitions)
-        assert not over.done()
-        client.calls[unit(0)].over.set_result(None)
-        await over
-        assert not client.calls[unit(0)].was_cancelled
-
-    run(test)
+@scene
+async def test_a_report_that_the_leader_overlooks_is_repeated_a_few_times(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(warm_ups, "REPORT_AGAIN_S", 0.001)
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0)
+    await settled()
+    client.calls[unit(0)].over.set_result(None)
+    await settled()
+    assert client.joins == 1
+    for generation in range(2, 20):
+        warm.announced(frozenset({"t"}))
+        listed(warm, 0, generation=generation)
+        await asyncio.sleep(0.1)
+    assert client.joins == 1 + warm_ups.MOST_REPORTS
 
 
-def test_a_drain_ends_when_nothing_is_owned_or_with_its_timeout() -> None:
-    async def test() -> None:
-        client = Client(in_a_group(owned=frozenset(unit(0))))
-        warm = member_of(client)
-        assert await warm.drain(0.01) is False
-        draining = asyncio.ensure_future(warm.drain(None))
-        await settled()
-        warmth = warm.announced(frozenset({"t"}))
-        assert warmth is not None
-        assert warmth.draining
-        client.member = in_a_group()
-        warm.look()
-        assert await draining is True
+@scene
+async def test_assigned_partitions_wait_for_the_end_of_their_warm_up() -> None:
+    client = Client()
+    warm = member_of(client)
+    listed(warm, 0)
+    await settled()
+    partitions = frozenset(unit(0))
+    warm.assigned(2, WarmList(7), partitions)
+    over = asyncio.ensure_future(warm.over(partitions))
+    await settled()
+    assert warm.is_warming(partitions)
+    assert not over.done()
+    client.calls[unit(0)].over.set_result(None)
+    await over
+    assert not client.calls[unit(0)].was_cancelled
 
-    run(test)
+
+@scene
+async def test_a_drain_ends_when_nothing_is_owned_or_with_its_timeout() -> None:
+    client = Client(in_a_group(owned=frozenset(unit(0))))
+    warm = member_of(client)
+    assert await warm.drain(0.01) is False
+    draining = asyncio.ensure_future(warm.drain(None))
+    await settled()
+    warmth = warm.announced(frozenset({"t"}))
+    assert warmth is not None
+    assert warmth.draining
+    client.member = in_a_group()
+    warm.look()
+    assert await draining is True
 
 
-def test_a_drain_that_cannot_work_ends_at_once_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
-    async def test() -> None:
-        owned = frozenset(unit(0))
-        assert await member_of(Client(in_a_group(static=True, owned=owned))).drain(None) is False
-        warm = member_of(Client(in_a_group(owned=owned)))
-        draining = asyncio.ensure_future(warm.drain(None))
-        await settled()
-        warm.assigned(2, None, frozenset(unit(0)))
-        warm.look()
-        assert await draining is False
-
-    run(test)
+@scene
+async def test_a_drain_that_cannot_work_ends_at_once_with_the_reason(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    owned = frozenset(unit(0))
+    assert await member_of(Client(in_a_group(static=True, owned=owned))).drain(None) is False
+    warm = member_of(Client(in_a_group(owned=owned)))
+    draining = asyncio.ensure_future(warm.drain(None))
+    await settled()
+    warm.assigned(2, None, frozenset(unit(0)))
+    warm.look()
+    assert await draining is False
     assert "a static member keeps its assignment" in caplog.text
     assert "its leader knows nothing of warm handoff" in caplog.text
