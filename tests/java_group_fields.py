@@ -26,17 +26,10 @@ from kafka_assignors_replay.history.kip848_records import (
 )
 
 __all__ = [
-    "SCHEMAS",
-    "Array",
-    "FieldType",
-    "Nullable",
-    "Struct",
-    "as_base64",
     "consumer_group_fields",
     "consumer_group_value",
     "encode_consumer_group_fields",
     "encode_consumer_group_value",
-    "nullable_int32s",
     "read_fields",
 ]
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import base64
+import json
 import tracemalloc
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from compat_tests.support.group_records import RecordWriter, encode_group_metadata, encode_key
+from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors.wire import (
     ConsumerAssignment,
@@ -37,19 +37,7 @@ from kafka_assignors_replay.history.consumer_offsets import (
     decode_key,
 )
 from kafka_assignors_replay.history.kip848_records import (
-    ConsumerGroupMemberState,
     decode_consumer_group_value,
-)
-from tests.java_group_fields import (
-    SCHEMAS,
-    Array,
-    FieldType,
-    Nullable,
-    Struct,
-    as_base64,
-    consumer_group_value,
-    encode_consumer_group_fields,
-    nullable_int32s,
 )
 from tests.joining import Talkative
 
@@ -99,39 +87,13 @@ generations = st.builds(
     ).map(tuple),
     int64s,
 )
-topic_ids = st.binary(min_size=16, max_size=16).map(
-    lambda data: base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-)
-values_of_type: dict[FieldType, st.SearchStrategy[Any]] = {
-    RecordWriter.int8: st.sampled_from([int(state) for state in ConsumerGroupMemberState]),
-    RecordWriter.int32: int32s,
-    RecordWriter.int64: int64s,
-    RecordWriter.int32s: st.lists(int32s, max_size=8),
-    nullable_int32s: st.none() | st.lists(int32s, max_size=8),
-    RecordWriter.uuid: topic_ids,
-    RecordWriter.string: names,
-    RecordWriter.nullable_string: st.none() | names,
-    RecordWriter.strings: st.lists(names),
-    as_base64: st.binary().map(lambda data: base64.b64encode(data).decode()),
+_LINES = (Path(__file__).parent / "data" / "java_bytes.jsonl").read_text(encoding="ascii").splitlines()
+BY_JAVA = [sample for sample in map(json.loads, _LINES) if sample["kind"] == "consumer_group"]
+of_consumer_groups = {
+    record: st.sampled_from([bytes.fromhex(one["hex"]) for one in BY_JAVA if one["version"] == record])
+    for record in ConsumerGroupRecord
 }
-
-
-def values_of(type: FieldType) -> st.SearchStrategy[Any]:
-    """Values of a type of Java's schemas. No topic has its partitions twice."""
-    if isinstance(type, Struct):
-        optional = {} if type.tagged is None else {type.tagged[0]: values_of(type.tagged[1])}
-        fields = {name: values_of(field) for name, field in type.fields.items()}
-        return st.fixed_dictionaries(fields, optional=optional)
-    if isinstance(type, Nullable):
-        return st.none() | values_of(type.struct)
-    if isinstance(type, Array):
-        once = isinstance(type.element, Struct) and "partitions" in type.element.fields
-        unique_by = (lambda topic: topic["topicId"]) if once else None
-        return st.lists(values_of(type.element), max_size=4, unique_by=unique_by)
-    return values_of_type[type]
-
-
-of_consumer_groups = {record: values_of(schema) for record, schema in SCHEMAS.items()}
+"""Values of records of KIP-848 groups, as Java writes them."""
 
 contexts = st.builds(MemberContext, st.frozensets(names), claims, st.integers(-1, 2**31 - 1), rack=racks)
 
@@ -158,17 +120,6 @@ def test_every_key_reads_back(key: GroupMetadataKey) -> None:
 @given(generations)
 def test_every_generation_reads_back(value: GroupMetadata) -> None:
     assert decode_group_metadata(encode_group_metadata(value)) == value
-
-
-@pytest.mark.parametrize("record", ConsumerGroupRecord)
-def test_every_value_of_a_consumer_group_reads_back(record: ConsumerGroupRecord) -> None:
-    @unhurried
-    @given(of_consumer_groups[record])
-    def reads_back(fields: dict[str, Any]) -> None:
-        data = encode_consumer_group_fields(record, fields)
-        assert decode_consumer_group_value(record, data) == consumer_group_value(record, fields)
-
-    reads_back()
 
 
 @unhurried
@@ -217,12 +168,7 @@ def damaged(draw: st.DrawFn) -> bytes:
             assignments.map(encode_assignment),
             keys.map(encode_key),
             generations.map(encode_group_metadata),
-            st.one_of(
-                *(
-                    fields.map(partial(encode_consumer_group_fields, record))
-                    for record, fields in of_consumer_groups.items()
-                )
-            ),
+            st.one_of(*of_consumer_groups.values()),
             st.builds(
                 lambda name, context: encode_member(Talkative(name, b"data"), context, held=False),
                 st.sampled_from(NAMES),
@@ -242,48 +188,43 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(data[: draw(st.integers(0, len(data)))]) + draw(st.binary(max_size=4))
 
 
-@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
-@settings(unhurried, max_examples=300)
+@settings(unhurried, max_examples=1000)
 @given(arbitrary | damaged())
 @example(b"")
-def test_no_bytes_raise_anything_but_a_protocol_error(decode: Callable[[bytes], object], data: bytes) -> None:
-    error = None
-    try:
-        decode(data)
-    except ProtocolError as raised:
-        error = raised
-    if error is not None:
-        assert error.field
-        assert error.problem in str(error)
-        assert 0 <= error.offset <= len(data) + 10  # "user data" adds ten bytes in front
+def test_no_bytes_raise_anything_but_a_protocol_error(data: bytes) -> None:
+    for name, decode in DECODERS.items():
+        error = None
+        try:
+            decode(data)
+        except ProtocolError as raised:
+            error = raised
+        if error is not None:
+            assert error.field, name
+            assert error.problem in str(error), name
+            assert 0 <= error.offset <= len(data) + 10, name  # "user data" adds ten bytes in front
 
 
-@pytest.mark.parametrize("decode", DECODERS.values(), ids=DECODERS.keys())
-@settings(unhurried, max_examples=60)
+@settings(unhurried, max_examples=300)
 @given(arbitrary | damaged() | st.integers(0, 3).map(lambda fill: bytes([fill]) * 4000))
-def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(
-    decode: Callable[[bytes], object], data: bytes
-) -> None:
-    tracemalloc.start()
-    try:
-        decode(data)
-    except ProtocolError:
-        pass
-    finally:
-        _, peak_bytes = tracemalloc.get_traced_memory()
-        tracemalloc.stop()
-    assert peak_bytes <= 20_000 + 80 * len(data)
+def test_no_bytes_make_a_decoder_allocate_far_beyond_their_size(data: bytes) -> None:
+    for name, decode in DECODERS.items():
+        tracemalloc.start()
+        try:
+            decode(data)
+        except ProtocolError:
+            pass
+        finally:
+            _, peak_bytes = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+        assert peak_bytes <= 20_000 + 80 * len(data), name
 
 
 WHOLE: dict[str, tuple[st.SearchStrategy[bytes], Callable[[bytes], object]]] = {
     "record key": (keys.map(encode_key), decode_key),
     "group metadata": (generations.map(encode_group_metadata), decode_group_metadata),
     **{
-        record.name: (
-            fields.map(partial(encode_consumer_group_fields, record)),
-            partial(decode_consumer_group_value, record),
-        )
-        for record, fields in of_consumer_groups.items()
+        record.name: (written, partial(decode_consumer_group_value, record))
+        for record, written in of_consumer_groups.items()
     },
 }
 

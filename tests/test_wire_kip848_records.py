@@ -111,20 +111,6 @@ def test_tagged_fields_of_a_later_broker_are_skipped(
     assert decode_consumer_group_value(record, bytes.fromhex(data)) == value
 
 
-def test_a_tagged_field_that_does_not_end_where_it_says_is_refused() -> None:
-    data = bytes.fromhex("0000 00000007 01 0009 fffffffffffffffb 00")
-    with pytest.raises(ProtocolError, match="has 9 bytes, but 8 bytes are read") as error:
-        decode_consumer_group_value(ConsumerGroupRecord.METADATA, data)
-    assert (error.value.field, error.value.offset) == ("tagged_fields[0].data", 9)
-
-
-def test_a_count_that_the_bytes_left_cannot_hold_is_refused_before_the_first_element() -> None:
-    data = bytes.fromhex("0000 ffffffff0f 2aec4051b6f74981b972a25a9a5a71fd 01 00")
-    with pytest.raises(ProtocolError, match="claims 4294967294 elements") as error:
-        decode_consumer_group_value(ConsumerGroupRecord.TARGET_ASSIGNMENT_MEMBER, data)
-    assert (error.value.field, error.value.offset) == ("topic_partitions", 2)
-
-
 def test_a_topic_that_is_named_twice_is_refused() -> None:
     topic = f"{TOPIC_ID} 01 00"
     with pytest.raises(ProtocolError, match=f"{TOPIC} is there twice") as error:
@@ -139,23 +125,3 @@ def test_a_state_that_this_release_does_not_know_reads_as_unknown() -> None:
     value = decode_consumer_group_value(ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT, data)
     assert isinstance(value, CurrentAssignment)
     assert value.state is ConsumerGroupMemberState.UNKNOWN
-
-
-@pytest.mark.parametrize(
-    ("record", "data"),
-    [
-        (ConsumerGroupRecord.TARGET_ASSIGNMENT_METADATA, "0000 00000007 01 00 03 000000"),
-        # All fields null or empty, then three bytes of a struct that needs more.
-        (ConsumerGroupRecord.MEMBER_METADATA, "0000 00 00 01 01 01 00 00000001 00 01 00 03 01 0000"),
-        # A topic without partitions, whose epochs claim nine elements in one byte.
-        (
-            ConsumerGroupRecord.CURRENT_MEMBER_ASSIGNMENT,
-            f"0000 00000007 00000006 00 02 {'11' * 16} 01 01 00 01 0a 01 00",
-        ),
-    ],
-)
-def test_broken_bytes_of_a_tagged_field_that_no_replay_needs_are_refused(
-    record: ConsumerGroupRecord, data: str
-) -> None:
-    with pytest.raises(ProtocolError):
-        decode_consumer_group_value(record, bytes.fromhex(data))

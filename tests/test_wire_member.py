@@ -2,7 +2,6 @@
 
 import pytest
 
-from kafka_assignors.group import Member
 from kafka_assignors.strategy import MemberContext
 from kafka_assignors.wire import (
     ProtocolError,
@@ -21,42 +20,6 @@ CONTEXT = MemberContext(frozenset({"orders", "audit"}), {"orders": [3, 1], "gone
 
 def named(name: str) -> Talkative:
     return Talkative(name, b"hello")
-
-
-@pytest.mark.parametrize("name", STATEFUL)
-def test_a_member_that_holds_its_partitions_arrives_whole(name: str) -> None:
-    data = encode_member(named(name), CONTEXT, held=True)
-    assert decode_member(named(name), "m-1", data, "pod-0") == Member(
-        id="m-1",
-        topics=CONTEXT.topics,
-        instance_id="pod-0",
-        rack="r1",
-        owned={"orders": (1, 3)},
-        generation=7,
-        revoked=False,
-        data=b"hello",
-    )
-
-
-@pytest.mark.parametrize("name", STATEFUL)
-def test_an_eager_member_never_uses_the_field_for_held_partitions(name: str) -> None:
-    assert decode_subscription(encode_member(named(name), CONTEXT, held=False)).owned == {}
-
-
-@pytest.mark.parametrize("name", STATEFUL)
-def test_a_revoked_claim_needs_no_field_of_a_later_version(name: str) -> None:
-    data = encode_subscription(
-        Subscription(0, ("orders",), encode_user_data(named(name), CONTEXT, held=False))
-    )
-    member = decode_member(name, "m-1", data)
-    assert (member.owned, member.generation, member.revoked) == ({"orders": (1, 3)}, 7, True)
-
-
-def test_the_topics_are_sent_in_order() -> None:
-    assert decode_subscription(encode_member(named("range"), CONTEXT, held=False)).topics == (
-        "audit",
-        "orders",
-    )
 
 
 def test_held_partitions_win_over_those_in_the_user_data() -> None:

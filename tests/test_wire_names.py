@@ -58,11 +58,3 @@ def test_an_assignment_has_the_same_bytes_with_shared_names(partitions: dict[str
     first, second = (encode_assignment(assignment, names=names) for _ in range(2))
     assert first == second == encode_assignment(assignment)
     assert decode_assignment(first).partitions == {topic: tuple(ps) for topic, ps in partitions.items()}
-
-
-def test_members_with_the_same_subscription_share_one_set_of_topics() -> None:
-    names = Names()
-    data = encode_subscription(Subscription(0, ("a", "bb", "a")))
-    first, second = (decode_member("range", member_id, data, names=names) for member_id in "xy")
-    assert first.topics is second.topics
-    assert first.topics == {"a", "bb"}

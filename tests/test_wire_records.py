@@ -6,7 +6,6 @@ of Java's generated classes, in every version, are in `test_java_bytes`.
 
 from __future__ import annotations
 
-import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,6 @@ from compat_tests.support.group_records import encode_group_metadata, encode_key
 from kafka_assignors.wire import (
     ProtocolError,
     decode_assignment,
-    decode_member,
     decode_subscription,
     encode_assignment,
     encode_subscription,
@@ -81,50 +79,6 @@ def test_other_kinds_of_records_are_told_apart_and_not_looked_into(kind: int) ->
 # Values.
 
 
-@pytest.mark.parametrize("record", GENERATIONS, ids=where)
-def test_a_generation_reads_as_the_broker_dumps_it(record: Json) -> None:
-    value = decode_group_metadata(bytes.fromhex(record["value"]))
-    dumped = record["dumped_value"]["data"]
-    assert record["dumped_value"]["version"] == str(value.version)
-    assert dumped == {
-        "protocolType": value.protocol_type,
-        "generation": value.generation,
-        "protocol": value.protocol,
-        "leader": value.leader,
-        "currentStateTimestamp": value.state_timestamp_ms,
-        "members": [dumped_member(member) for member in value.members],
-    }
-    assert encode_group_metadata(value) == bytes.fromhex(record["value"])
-
-
-def dumped_member(member: GroupMember) -> Json:
-    subscription = decode_subscription(member.subscription)
-    assignment = decode_assignment(member.assignment)
-    return {
-        "memberId": member.member_id,
-        "groupInstanceId": member.instance_id,
-        "clientId": member.client_id,
-        "clientHost": member.client_host,
-        "rebalanceTimeout": member.rebalance_timeout_ms,
-        "sessionTimeout": member.session_timeout_ms,
-        "subscription": {
-            "topics": list(subscription.topics),
-            "userData": base64.b64encode(subscription.user_data).decode(),
-            "ownedPartitions": dumped_partitions(subscription.owned),
-            "generationId": subscription.generation,
-            "rackId": subscription.rack,
-        },
-        "assignment": {
-            "assignedPartitions": dumped_partitions(assignment.partitions),
-            "userData": base64.b64encode(assignment.user_data).decode(),
-        },
-    }
-
-
-def dumped_partitions(partitions: Any) -> list[Json]:
-    return [{"topic": topic, "partitions": list(numbers)} for topic, numbers in partitions.items()]
-
-
 def test_the_broker_and_its_clients_wrote_the_very_bytes_that_we_write() -> None:
     members = [
         member
@@ -138,28 +92,6 @@ def test_the_broker_and_its_clients_wrote_the_very_bytes_that_we_write() -> None
         # The order of topics in an assignment has no meaning; here it is the leader's.
         assignment = decode_assignment(member.assignment)
         assert sorted(encode_assignment(assignment)) == sorted(member.assignment)
-
-
-def test_every_member_that_the_broker_stored_can_be_read() -> None:
-    claims = 0
-    for record in GENERATIONS:
-        value = decode_group_metadata(bytes.fromhex(record["value"]))
-        for stored in value.members:
-            member = decode_member(
-                value.protocol or "", stored.member_id, stored.subscription, stored.instance_id
-            )
-            assert (
-                not member.revoked
-            )  # librdkafka sends held partitions, Java's range and round robin no claim
-            assert member.generation < value.generation
-            claims += bool(member.owned)
-    assert claims >= 4
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_an_empty_group_has_no_protocol_no_leader_and_no_members(version: int) -> None:
-    empty = GroupMetadata(version, "consumer", 3, None, None, ())
-    assert decode_group_metadata(encode_group_metadata(empty)) == empty
 
 
 @pytest.mark.parametrize("version", [5, 32767, -1])
@@ -183,15 +115,3 @@ def test_tagged_fields_cannot_reach_beyond_the_record() -> None:
     with pytest.raises(ProtocolError) as error:
         decode_group_metadata(data[:-1] + b"\x01\x00\x05abcd")
     assert (error.value.field, error.value.offset) == ("tagged_fields[0].data", len(data) + 2)
-
-
-@pytest.mark.parametrize("version", range(5))
-def test_more_members_than_bytes_are_refused(version: int) -> None:
-    data = encode_group_metadata(generation(version))
-    if version < 4:
-        claim = data[:-4] + b"\x7f\xff\xff\xff"
-    else:
-        claim = data[:-2] + b"\x80\x80\x80\x80\x08" + data[-1:]
-    with pytest.raises(ProtocolError, match=r"members at byte \d+: claims 2147483647 elements") as error:
-        decode_group_metadata(claim)
-    assert error.value.field == "members"

@@ -34,11 +34,6 @@ def eager_member(name: str, user_data: bytes) -> Member:
 CONTEXT = MemberContext(ORDERS, {"orders": [3, 1], "audit": [0], "gone": []}, 7)
 
 
-@pytest.mark.parametrize("name", ["range", "roundrobin"])
-def test_strategies_without_memory_write_nothing_as_java(name: str) -> None:
-    assert encode_user_data(Talkative(name), CONTEXT) == b""
-
-
 @pytest.mark.parametrize("name", ["sticky", "of-our-own"])
 def test_a_newcomer_has_nothing_to_say(name: str) -> None:
     assert encode_user_data(Talkative(name), MemberContext(ORDERS)) == b""
@@ -154,8 +149,3 @@ def test_member_data_cannot_read_beyond_their_length() -> None:
     with pytest.raises(ProtocolError) as error:
         eager_member("of-our-own", data)
     assert error.value.field == "user_data.body.data"
-
-
-def test_user_data_of_others_under_a_name_of_ours_mean_nothing() -> None:
-    member = eager_member("of-our-own", b"any bytes")
-    assert (member.owned, member.generation, member.data) == ({}, -1, b"")
