@@ -17,9 +17,8 @@ duality of linear programming for an assignment with convex costs: R. K. Ahuja, 
 "Network Flows" (1993), chapters 9 and 14.) A price is a list of numbers, one for each criterion, and lists
 are added and compared.
 
-`check` verifies a certificate by these two rules alone. `prove` looks for the prices of any assignment; where
-no prices exist, it finds a chain of members that pass partitions on and so improve the assignment. Neither
-depends on the solver.
+`check` verifies a certificate by these two rules alone. `prices_of` looks for prices of any assignment; if
+that is not the best, `check` refuses them. Neither depends on the solver.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from math import lcm
 
 from kafka_assignors.criteria import PLAIN, Criteria, Scale, require_criteria
@@ -35,7 +33,7 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.leader import check_assignment
 from tests.exact_score import Partition, misses, owners_of, prior_owners, readers
 
-__all__ = ["Certificate", "CertificateError", "HandOver", "Improvement", "check", "prove"]
+__all__ = ["Certificate", "CertificateError", "check", "prices_of"]
 
 Price = tuple[int | Fraction, ...]
 """A number for each criterion, compared like words in a dictionary."""
@@ -52,28 +50,6 @@ class Certificate:
 
 class CertificateError(ValueError):
     """The certificate does not prove the assignment to be the best; the message says which rule it breaks."""
-
-
-@dataclass(frozen=True, slots=True)
-class HandOver:
-    """A member passes one partition on to another."""
-
-    topic: str
-    partition: int
-    giver: str
-    taker: str
-
-
-@dataclass(frozen=True, slots=True)
-class Improvement:
-    """Why an assignment is not the best: these steps, taken together, make it better.
-
-    `change` says by how much each of the criteria changes; the first that is not 0 is negative.
-    """
-
-    criteria: Criteria
-    steps: tuple[HandOver, ...]
-    change: Price
 
 
 class _Judged:
@@ -132,91 +108,43 @@ def check(group: Group, assignment: Assignment, certificate: Certificate) -> Non
                 )
 
 
-def prove(
+def prices_of(
     group: Group, assignment: Assignment, criteria: Criteria, *, scale: Scale = PLAIN
-) -> Certificate | Improvement:
-    """A certificate that no assignment of the group is better by these criteria, or steps to one that is.
+) -> Certificate:
+    """The prices that prove the assignment, if it is the best.
 
     To pass a partition on is an edge between two members; its length is the cost of the partition at the
     taker less its cost at the giver. A member's price is the length of its shortest path to a member that
-    takes one more partition, plus the growth of the taker's squared load. If the price is below what the
-    member saves by giving a partition up, the path is an improvement; so is a circle of negative length.
-    Shortest paths are found in rounds (R. Bellman, "On a routing problem", 1958).
+    takes one more partition, plus the growth of the taker's squared load. If the assignment is not the best,
+    a price is below what the member saves by giving a partition up, or a circle of negative length lets the
+    prices fall without end. Shortest paths are found in rounds (R. Bellman, "On a routing problem", 1958).
     """
-    return _Search(_Judged(group, assignment, criteria, scale)).run()
+    judged = _Judged(group, assignment, criteria, scale)
+    # The first number of a price counts fractions of a squared load, so that all numbers are whole.
+    parts = lcm(*map(scale.capacity, group.members))
 
+    def whole(price: Price) -> Price:
+        return int(price[0] * parts), *map(int, price[1:])
 
-class _Search:
-    """Lowers the prices round by round; each starts at the growth of the member's own load.
-
-    The first number of a price counts fractions of a squared load, so that all numbers are whole.
-    """
-
-    def __init__(self, judged: _Judged) -> None:
-        self._judged = judged
-        self._parts = lcm(*(judged.scale.capacity(member_id) for member_id in judged.group.members))
-        self._one_more = {one: self._whole(judged.bound(one, 1)) for one in judged.loads}
-        self._saved = {one: self._whole(judged.bound(one, -1)) for one, load in judged.loads.items() if load}
-        self._prices = dict(self._one_more)
-        self._next: dict[str, str] = {}
-        """The taker on the shortest path of each giver."""
-        self._edges: dict[str, dict[str, tuple[Price, Partition]]] = {one: {} for one in judged.loads}
-        for partition in judged.kinds():
-            giver = judged.owners[partition]
-            here = self._whole(judged.cost(partition, giver))
-            for taker in judged.readers[partition]:
-                there = self._whole(judged.cost(partition, taker))
-                length = tuple(more - less for more, less in zip(there, here, strict=True))
-                known = self._edges[giver].get(taker)
-                if taker != giver and (known is None or length < known[0]):
-                    self._edges[giver][taker] = length, partition
-
-    def _whole(self, price: Price) -> tuple[int, ...]:
-        return int(price[0] * self._parts), *map(int, price[1:])
-
-    def _price(self, whole: Price) -> Price:
-        return Fraction(whole[0], self._parts), *whole[1:]
-
-    def run(self) -> Certificate | Improvement:
-        while self._round():
-            for start in self._saved:
-                if found := self._improvement(start):
-                    return found
-        judged = self._judged
-        prices = {member_id: self._price(price) for member_id, price in self._prices.items()}
-        return Certificate(judged.criteria, prices, judged.scale)
-
-    def _round(self) -> bool:
-        """Look at each edge once, with the prices of the last round; whether any price has fallen."""
-        before, self._prices = self._prices, dict(self._prices)
-        for giver, edges in self._edges.items():
-            for taker, (length, _) in edges.items():
-                price = _sum(before[taker], length)
-                if price < self._prices[giver]:
-                    self._prices[giver] = price
-                    self._next[giver] = taker
-        return before != self._prices
-
-    def _improvement(self, start: str) -> Improvement | None:
-        """The path from a member, or the circle that it leads to, if that makes the assignment better."""
-        way = [start]
-        while taker := self._next.get(way[-1]):
-            if taker in way:
-                circle = way[way.index(taker) :]
-                return self._steps([*circle, taker], self._whole((0,) * len(self._judged.criteria)))
-            way.append(taker)
-        if self._prices[start] >= self._saved[start]:
-            return None
-        growth = zip(self._one_more[way[-1]], self._saved[start], strict=True)
-        return self._steps(way, tuple(more - less for more, less in growth))
-
-    def _steps(self, way: list[str], change: Price) -> Improvement:
-        steps = []
-        for giver, taker in pairwise(way):
-            length, partition = self._edges[giver][taker]
-            change = _sum(change, length)
-            steps.append(HandOver(*partition, giver, taker))
-        return Improvement(self._judged.criteria, tuple(steps), self._price(change))
+    edges: dict[tuple[str, str], Price] = {}
+    for partition in judged.kinds():
+        giver = judged.owners[partition]
+        here = whole(judged.cost(partition, giver))
+        for taker in judged.readers[partition]:
+            there = whole(judged.cost(partition, taker))
+            length = tuple(more - less for more, less in zip(there, here, strict=True))
+            edges[giver, taker] = min(length, edges.get((giver, taker), length))
+    prices = {member_id: whole(judged.bound(member_id, 1)) for member_id in group.members}
+    before: dict[str, Price] = {}
+    # The shortest path passes each member once at most, unless there is a circle of negative length.
+    for _ in range(len(prices) + 1):
+        if prices == before:
+            break
+        before = dict(prices)
+        for (giver, taker), length in edges.items():
+            prices[giver] = min(prices[giver], _sum(before[taker], length))
+    counted = {member_id: (Fraction(price[0], parts), *price[1:]) for member_id, price in prices.items()}
+    return Certificate(judged.criteria, counted, scale)
 
 
 def _sum(one: Price, other: Price) -> Price:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kafka_assignors.criteria import Criteria, Scale
 from kafka_assignors.group import NO_GENERATION, Assignment, Group
 from kafka_assignors_strategies.composed import Composed
-from kafka_assignors_strategies.rules.priority import LevelByPriority, one_by_one
 from kafka_assignors_strategies.rules.rule import Problem
 from tests.exact_oracle import assert_best
 
@@ -56,15 +54,3 @@ def _in_floats(scale: Scale) -> Scale:
         for id, capacity in scale.capacities.items()
     }
     return Scale(capacities, scale.already)
-
-
-def layers(strategy: Composed, group: Group) -> Iterator[Reduced]:
-    """The classes of a strategy by priority, each with the loads of those before it in its scale."""
-    problem, balance, criteria = strategy.problem(group), strategy._balance(), strategy._criteria()
-    assert isinstance(balance, LevelByPriority)
-    parts, classes = balance._by_class(problem)
-    whole = claimed_group(parts)
-    for solved, scale in one_by_one(parts, classes, problem.fixed_loads, criteria):
-        names = {name for held in solved.members.values() for name in held}
-        topics = {name: topic for name, topic in whole.topics.items() if name in names}
-        yield Reduced(Group(topics, whole.members), solved, criteria, scale)

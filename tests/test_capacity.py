@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kafka_assignors.announcements import MOST_CAPACITY, Facts, Supposed, decode_facts, encode_facts
-from kafka_assignors.criteria import FEWEST_MOVES, Scale
+from kafka_assignors.announcements import MOST_CAPACITY, Facts, decode_facts, encode_facts
+from kafka_assignors.criteria import Scale
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.quality import measure
-from kafka_assignors.solver import least_moved
 from kafka_assignors.strategies import Capacity, MemberContext, load_strategy
 from kafka_assignors.strategy import RebalanceProtocol
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules import FewestMoves, FewestRackMisses, KeepTogether, LevelByCapacity
-from tests.reduced import reduced_form
 
 ORDERS = frozenset({"orders"})
 
@@ -68,41 +65,12 @@ class TestAGroup:
         )
         assert Capacity().findings(group_of(announcing("m1", 1), announcing("m2", 3))) == ()
 
-    @pytest.mark.parametrize(
-        "data",
-        [
-            b"\xff",
-            b"\x00\x01\x01\x03\x01\x00",  # a capacity of 0
-            b"\x00\x01\x01\x03\x03\x91\x4e\x00",
-            encode_facts(Facts(capacity=10_000))[:-1],
-            b"\x00\x01" + b"\xff" * 60_000,
-        ],
-    )
-    def test_counts_a_member_whose_data_do_not_decode_as_1_and_names_it(self, data: bytes) -> None:
-        group = group_of(replace(announcing("bad", None), data=data), announcing("good", 3))
-        assert loads(group, Capacity().assign(group)) == {"bad": 3, "good": 9}
-        unreadable, silent = Capacity().findings(group)
-        assert unreadable.startswith(
-            "member 'bad' counts as one that announced nothing, its data do not decode"
-        )
-        assert "'bad'" in silent
-
     def test_with_the_widest_range_of_capacities_is_assigned_exactly(self) -> None:
         group = group_of(announcing("m1", 1), announcing("m2", MOST_CAPACITY), partitions=5001)
         # 5001 or 5000 and 1: 5001² / 10000 is just more than 5000² / 10000 + 1
         assert loads(group, Capacity().assign(group)) == {"m1": 1, "m2": 5000}
         group = group_of(announcing("m1", 1), announcing("m2", MOST_CAPACITY), partitions=5000)
         assert loads(group, Capacity().assign(group)) == {"m1": 0, "m2": 5000}
-
-    def test_moves_only_what_a_member_of_greater_capacity_lacks(self) -> None:
-        group = group_of(
-            announcing("m1", 1, range(6)), announcing("m2", 1, range(6, 12)), announcing("m3", 2)
-        )
-        assignment = Capacity().assign(group)
-        assert loads(group, assignment) == {"m1": 3, "m2": 3, "m3": 6}
-        assert measure(group, assignment, scale=Capacity().balance_scale(group)).moved == 6
-        assert least_moved(group, scale=Capacity().balance_scale(group)) == 6
-        assert least_moved(group) == 4
 
 
 def test_quality_compares_loads_with_shares() -> None:
@@ -121,17 +89,6 @@ class TestARule:
 
     RULES = (LevelByCapacity(), FewestMoves(), FewestRackMisses())
 
-    def test_counts_what_is_settled_already(self) -> None:
-        members = [
-            Member(name, frozenset({"a", "b"}), data=encode_facts(Facts(capacity=capacity)))
-            for name, capacity in (("m1", 1), ("m2", 3))
-        ]
-        group = Group.of([Topic("a", 4), Topic("b", 4)], members)
-        composed = Composed("mine", self.RULES)
-        problem = composed.problem(group).fix({"m1": {"a": [0, 1]}})
-        assignment = problem.in_original_group(LevelByCapacity().balance(problem, FEWEST_MOVES))
-        assert loads(group, assignment) == {"m1": 2, "m2": 6}
-
     def test_goes_with_topics_that_stay_together(self) -> None:
         members = [
             Member(name, frozenset({"a", "b"}), data=encode_facts(Facts(capacity=capacity)))
@@ -140,20 +97,6 @@ class TestARule:
         group = Group.of([Topic("a", 4), Topic("b", 4)], members)
         composed = Composed("mine", (KeepTogether([["a", "b"]]), *self.RULES))
         assert loads(group, composed.assign(group)) == {"m1": 2, "m2": 6}
-
-    def test_is_proven_beside_the_capacities(self) -> None:
-        group = group_of(
-            announcing("m1", 1, range(6)), announcing("m2", 2, range(6, 12)), announcing("m3", 4)
-        )
-        reduced = reduced_form(Composed("mine", self.RULES), group)
-        assert [reduced.scale.capacity(name) for name in group.members] == [1, 2, 4]
-        reduced.assert_best()
-
-    def test_goes_by_what_is_supposed_of_members_that_announce_nothing(self) -> None:
-        supposes = (Supposed("large-*", Facts(capacity=2)),)
-        strategy = Composed("what-if", (LevelByCapacity(), FewestMoves()), supposes=supposes)
-        group = group_of(Member("large-1", ORDERS), Member("small-1", ORDERS))
-        assert loads(group, strategy.assign(group)) == {"large-1": 8, "small-1": 4}
 
 
 def test_capacity_runs_under_either_protocol() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import random
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -14,7 +16,7 @@ from kafka_assignors.criteria import PLAIN, Criteria, Criterion, traded
 from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.solver import solve
 from kafka_assignors.strategies.range_roundrobin import Range
-from tests.certificate import Certificate, CertificateError, HandOver, Improvement, check, prove
+from tests.certificate import Certificate, CertificateError, check, prices_of
 from tests.exact_comparison import ORDERS
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
@@ -34,35 +36,27 @@ def test_the_assignments_of_the_solver_are_proven(criteria: Criteria, limits: Li
         group = random_group(rng, limits)
         scale = random_scale(rng, group) if number % 2 else PLAIN
         assignment = solve(group, group.claims, criteria=criteria, scale=scale)
-        certificate = prove(group, assignment, criteria, scale=scale)
-        assert isinstance(certificate, Certificate)
-        check(group, assignment, certificate)
+        check(group, assignment, prices_of(group, assignment, criteria, scale=scale))
 
 
 @pytest.mark.parametrize("criteria", CRITERIA, ids=str)
-def test_any_assignment_is_either_the_best_or_improved_by_exactly_what_is_said(criteria: Criteria) -> None:
-    improved = 0
+def test_an_assignment_is_proven_if_the_exact_solver_finds_no_better_one_and_else_refused(
+    criteria: Criteria,
+) -> None:
+    outcomes: Counter[bool] = Counter()
     for number in range(150):
         rng = random.Random(f"any/{number}")
         group = random_group(rng)
         scale = random_scale(rng, group) if number % 3 == 0 else PLAIN
         oracle = Oracle(group, scale)
         assignment = Range().assign(group)
-        owners = dict(owners_of(group, assignment))
-        reached = score(group, owners, oracle.prior, scale).by(criteria)
-        proof = prove(group, assignment, criteria, scale=scale)
-        if isinstance(proof, Certificate):
-            check(group, assignment, proof)
-            assert reached == oracle.best(criteria).by(criteria)
-            continue
-        for step in proof.steps:
-            assert owners[step.topic, step.partition] == step.giver
-            owners[step.topic, step.partition] = step.taker
-        better = score(group, owners, oracle.prior, scale).by(criteria)
-        assert better < reached
-        assert proof.change == tuple(after - before for before, after in zip(reached, better, strict=True))
-        improved += 1
-    assert improved > 50
+        reached = score(group, owners_of(group, assignment), oracle.prior, scale).by(criteria)
+        is_best = reached == oracle.best(criteria).by(criteria)
+        with contextlib.nullcontext() if is_best else pytest.raises(CertificateError):
+            check(group, assignment, prices_of(group, assignment, criteria, scale=scale))
+        outcomes[is_best] += 1
+    assert outcomes[True]
+    assert outcomes[False] > 50
 
 
 # Three members, of whom the first and the last share no topic
@@ -83,13 +77,6 @@ BY_ALL = (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
 PROOF = Certificate(BY_ALL, dict.fromkeys(("m1", "m2", "m3"), (5, 0, 0)))
 
 
-def test_an_improvement_lists_each_step_between_members() -> None:
-    assert prove(CHAIN, FAIR, BY_ALL) == PROOF
-    assert prove(CHAIN, LOPSIDED, BY_ALL) == Improvement(
-        BY_ALL, (HandOver("orders", 0, "m1", "m2"), HandOver("payments", 0, "m2", "m3")), (-2, 0, 0)
-    )
-
-
 @pytest.mark.parametrize(
     ("prices", "why"),
     [
@@ -106,16 +93,6 @@ def test_wrong_prices_prove_nothing(prices: dict[str, tuple[int, ...]], why: str
         check(CHAIN, FAIR, replace(PROOF, prices={**PROOF.prices, **prices}))
     with pytest.raises(CertificateError):
         check(CHAIN, LOPSIDED, PROOF)
-
-
-def test_no_prices_at_all_can_prove_what_is_not_the_best() -> None:
-    """Every price within the bounds of a lopsided assignment breaks the rule of some partition."""
-    for m1 in range(5, 8):
-        for m2 in range(3, 6):
-            for m3 in range(1, 4):
-                prices = {"m1": (m1,), "m2": (m2,), "m3": (m3,)}
-                with pytest.raises(CertificateError):
-                    check(CHAIN, LOPSIDED, Certificate((Criterion.BALANCE,), prices))
 
 
 def test_the_judge_shares_no_code_with_the_solver() -> None:

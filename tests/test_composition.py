@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
-from kafka_assignors.announcements import Facts, Supposed, decode_facts, encode_facts, facts_of
-from kafka_assignors.group import MOST_WEIGHT, Group, InvalidGroupError, Member, Topic
-from kafka_assignors.leader import check_assignment, lead
-from kafka_assignors.strategies import CooperativeSticky, MemberContext, RackAwareSticky, RebalanceProtocol
+from kafka_assignors.announcements import Facts, Supposed, encode_facts, facts_of
+from kafka_assignors.group import Group, Member, Topic
+from kafka_assignors.strategies import CooperativeSticky, MemberContext, RackAwareSticky
 from kafka_assignors_strategies import CoPartitioned
 from kafka_assignors_strategies.composed import Composed, RuleOrderError
 from kafka_assignors_strategies.rules import (
-    Balance,
     FewestMoves,
     FewestRackMisses,
     KeepTogether,
@@ -27,7 +24,7 @@ from kafka_assignors_strategies.rules import (
 )
 from tests.any_group import groups
 from tests.exact_score import owners_of
-from tests.reduced import claimed_group, reduced_form
+from tests.reduced import reduced_form
 
 
 class TestPlainRules:
@@ -40,9 +37,6 @@ class TestPlainRules:
         # If movement comes first, a replica in another rack moves no partition, so no member rejoins for it.
         assert racks_first.follows_racks()
         assert not sticky.follows_racks()
-
-    def test_without_racks_among_the_wishes_racks_are_not_looked_at(self) -> None:
-        assert not Composed("acme", (LevelPartitions(), FewestMoves())).follows_racks()
 
 
 class TestOrder:
@@ -129,13 +123,6 @@ class TestTogether:
             "topics that stay together differ in partitions: 'a' 6, 'b' 4",
         ]
 
-    def test_where_no_member_reads_all_of_a_set_its_topics_are_like_any_other(self) -> None:
-        group = Group.of(
-            [Topic("a", 2), Topic("b", 2)], [Member("m1", frozenset("a")), Member("m2", frozenset("b"))]
-        )
-        assert self.strategy.assign(group) == CooperativeSticky().assign(group)
-        assert "do not stay together" in self.strategy.findings(group)[0]
-
 
 class TestWeights:
     def test_tasks_weigh_what_their_partitions_weigh_together(self) -> None:
@@ -147,53 +134,11 @@ class TestWeights:
         shares = sorted(str(dict(held)) for held in strategy.assign(group).members.values())
         assert shares == ["{'a': [0, 1], 'b': [0, 1]}", "{'a': [2], 'b': [2]}"]
 
-    @pytest.mark.parametrize("balance", [LevelByWeight(), LevelPartitions()])
-    @given(weights=st.lists(st.sampled_from([None, 0, 1, MOST_WEIGHT]), min_size=6, max_size=6))
-    def test_tasks_of_the_greatest_weights_are_assigned(
-        self, balance: Balance, weights: list[int | None]
-    ) -> None:
-        group = Group.of(
-            [Topic("a", 3, weights=tuple(weights[:3])), Topic("b", 3, weights=tuple(weights[3:]))],
-            [Member("m1", frozenset("ab")), Member("m2", frozenset("ab"))],
-        )
-        strategy = Composed("acme", (KeepTogether([["a", "b"]]), balance))
-        assert lead(strategy, group, RebalanceProtocol.EAGER).target.members.keys() == {"m1", "m2"}
-
 
 class TestProblem:
     @staticmethod
     def problem(group: Group) -> Problem:
         return Problem(group, facts_of(group))
-
-    @given(groups)
-    def test_pieces_and_what_is_settled_come_back_as_the_partitions_they_stand_for(
-        self, group: Group
-    ) -> None:
-        problem = self.problem(group)
-        name = min(group.topics)
-        readers = frozenset(problem.readers(name))
-        if not readers:
-            return
-        units = [((name, partition),) for partition in range(group.topics[name].partitions)]
-        cut = len(units) // 2
-        pieces = [
-            Piece(f"{name}/{part}", chosen, readers)
-            for part, chosen in (("low", units[:cut]), ("high", units[cut:]))
-            if chosen
-        ]
-        problem = problem.replace_topics([name], pieces).fix(
-            {min(readers): {f"{name}/high": [0]}} if cut < len(units) else {}
-        )
-        claims = claimed_group(problem).claims
-        assert claims.owners == problem.claims.owners
-        assert {name: [*free] for name, free in claims.unowned.items()} == {
-            name: [*free] for name, free in problem.claims.unowned.items()
-        }
-        assignment = problem.in_original_group(CooperativeSticky().assign(claimed_group(problem)))
-        check_assignment(group, assignment)
-        if cut < len(units):
-            assert cut in assignment.members[min(readers)][name]
-            assert problem.fixed_loads[min(readers)] == 1
 
     def test_a_unit_is_near_a_rack_that_is_near_all_of_it_and_weighs_what_all_of_it_weighs(self) -> None:
         group = Group.of(
@@ -214,11 +159,6 @@ class TestProblem:
 
 
 class TestWhatMembersAnnounce:
-    def test_facts_and_a_digest_of_the_rules(self) -> None:
-        strategy = Composed("acme", (LevelPartitions(),), Facts(capacity=3))
-        facts = decode_facts(strategy.member_data(MemberContext(frozenset("a"))))
-        assert facts == Facts(capacity=3, rules=strategy.digest())
-
     def test_members_with_other_rules_are_named(self) -> None:
         ours, others = CoPartitioned([["a", "b"]]), CoPartitioned([["a", "c"]])
         data = {"m1": ours, "m2": others, "m3": others}
@@ -257,21 +197,3 @@ class TestSupposed:
             "pod-1-5c": Facts(capacity=2, rules="ab"),
         }
         assert strategy.digest() != Composed("acme", (LevelPartitions(),)).digest()
-
-
-class TestWeightsOfTopics:
-    @pytest.mark.parametrize("weights", [(1,), (1, -1), (1, 2**63)])
-    def test_weights_that_are_none_are_refused(self, weights: tuple[int, ...]) -> None:
-        with pytest.raises(InvalidGroupError):
-            Topic("a", 2, weights=weights)
-
-    def test_hostile_data_of_a_member_change_nothing_for_the_others(self) -> None:
-        strategy = CoPartitioned([["a", "b"]])
-        good = encode_facts(Facts(capacity=2))
-        for data in (b"\xff" * 65_536, b"\0\1\xff\xff\xff\xff\x0f", good[:-1]):
-            group = Group.of(
-                [Topic("a", 4), Topic("b", 4)],
-                [Member("m1", frozenset("ab"), data=data), Member("m2", frozenset("ab"))],
-            )
-            assert [strategy.assign(group).load(m) for m in ("m1", "m2")] == [4, 4]
-            assert strategy.findings(group)[0].startswith("member 'm1' counts as one that announced nothing")

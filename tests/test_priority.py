@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_assignors.announcements import Facts, encode_facts
 from kafka_assignors.criteria import MOVES_THEN_RACKS, Scale
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies import CooperativeSticky
@@ -18,16 +17,13 @@ from kafka_assignors_strategies import Priority
 from kafka_assignors_strategies.composed import Composed
 from kafka_assignors_strategies.rules import (
     FewestMoves,
-    FewestRackMisses,
     KeepTogether,
     LevelByPriority,
-    StandbyLast,
 )
 from tests.exact_comparison import plain
 from tests.exact_groups import random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Partition, owners_of, score
-from tests.reduced import layers
 
 TOPICS = [Topic("alerts", 2), Topic("orders", 4)]
 EVERYTHING = frozenset({"alerts", "orders"})
@@ -55,33 +51,13 @@ class TestClasses:
         strategy = Composed("mine", (rule, FewestMoves()))
         assert sorted(strategy.assign(group).load(id) for id in "ab") == [3, 3]
 
-    def test_tasks_have_the_highest_of_their_topics_priorities(self) -> None:
-        together = KeepTogether([["alerts", "orders"]])
-        strategy = Composed("mine", (together, LevelByPriority([["alerts"]]), FewestMoves()))
-        group = Group.of([*TOPICS, Topic("views", 6)], [owning(id, EVERYTHING | {"views"}) for id in "ab"], 4)
-        found = plain(strategy.assign(group))
-        assert all(set(share["alerts"]) <= set(share["orders"]) for share in found.values())
-        # Two tasks contain an alert and two do not, so each class is balanced by itself.
-        assert [len(found[id]["alerts"]) for id in "ab"] == [1, 1]
-        assert [strategy.assign(group).load(id) for id in "ab"] == [6, 6]
-
     def test_without_classes_it_is_cooperative_sticky(self) -> None:
         for number in range(40):
             group = random_group(random.Random(f"without/{number}"))
             assert plain(Priority().assign(group)) == plain(CooperativeSticky().assign(group))
 
-    def test_unknown_topics_do_not_matter(self) -> None:
-        group = Group.of(TOPICS, self.SETTLED, 4)
-        named = [["no-such"], ["alerts", ("none", [7]), ("orders", [99])]]
-        assert plain(Priority(named).assign(group)) == plain(Priority([["alerts"]]).assign(group))
-
 
 class TestFindings:
-    def test_without_classes_it_says_that_nothing_comes_first(self) -> None:
-        group = Group.of(TOPICS, [owning("a")], 4)
-        (finding,) = Priority().findings(group)
-        assert finding.startswith("no topic comes before others")
-
     @pytest.mark.parametrize(
         ("first", "finding"),
         [
@@ -103,12 +79,6 @@ class TestFindings:
     ) -> None:
         found = Priority(first).findings(Group.of(TOPICS, [owning("a")], 4))
         assert list(found) == ([finding] if finding else [])
-
-    def test_topics_joined_by_another_rule_are_not_missing(self) -> None:
-        together = KeepTogether([["alerts", "orders"]])
-        strategy = Composed("mine", (together, LevelByPriority([["alerts", ("orders", [3])]])))
-        found = strategy.findings(Group.of(TOPICS, [owning("a"), owning("b")], 4))
-        assert not [one for one in found if "priority" in one]
 
 
 class TestWhatIsRefused:
@@ -224,23 +194,6 @@ class TestWhateverTheGroup:
             assert ours.by(MOVES_THEN_RACKS) == oracle.best(MOVES_THEN_RACKS).by(MOVES_THEN_RACKS)
             for owner in here.values():
                 already[owner] += 1
-
-    @given(cases(), st.booleans())
-    def test_each_class_is_proven_beside_other_rules_and_wishes(
-        self, case: tuple[Group, Priority], racks_first: bool
-    ) -> None:
-        group, strategy = case
-        names = sorted(group.topics)
-        restricting = [KeepTogether([names[:2]])] if len(names) > 1 else []
-        wishes = (FewestRackMisses(), FewestMoves()) if racks_first else (FewestMoves(),)
-        ids = sorted(group.members)
-        standby = {id: encode_facts(Facts(standby=number % 3 == 0)) for number, id in enumerate(ids)}
-        members = [replace(member, data=standby[member.id]) for member in group.members.values()]
-        rules = (*restricting, StandbyLast(), strategy.rules[0], *wishes)
-        composed = Composed("mine", rules)
-        group = Group.of(group.topics.values(), members, group.generation)
-        for layer in layers(composed, group):
-            layer.assert_best()
 
 
 def test_a_member_that_subscribes_to_what_a_rule_makes_gets_nothing_by_it() -> None:

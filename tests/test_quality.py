@@ -54,9 +54,6 @@ class TestMovement:
         quality = measure(group(2, {"a": [0, 1], "b": [1]}), assignment(a=[0], b=[1]))
         assert (quality.kept, quality.moved, quality.forced) == (1, 0, 1)
 
-    def test_ranges_and_lists_are_the_same_partitions(self) -> None:
-        assert measure(group(3, {"a": range(3)}), assignment(a=[0, 1, 2])).kept == 3
-
 
 class TestRacks:
     def test_a_miss_is_a_partition_without_a_replica_in_the_members_rack(self) -> None:

@@ -13,20 +13,17 @@ from kafka_assignors.criteria import MOVES_THEN_RACKS, RACKS_THEN_MOVES, Criteri
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.quality import measure
 from kafka_assignors.solver import solve
-from kafka_assignors.strategies import Criterion, MemberContext, RackAwareSticky, Trade
+from kafka_assignors.strategies import MemberContext, RackAwareSticky
 from kafka_assignors_strategies.composed import Composed, RuleOrderError
 from kafka_assignors_strategies.rules import (
     FewestMoves,
     FewestRackMisses,
     LevelPartitions,
     RackTrade,
-    StandbyLast,
 )
-from tests.exact_comparison import plain
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_score import Score, owners_of, prior_owners, score
-from tests.reduced import reduced_form
 
 LARGER = Limits(members=25, topics=15, partitions=12)
 RATIOS = tuple(map(Fraction, ("1/100", "1/3", "1/2", "1", "3/2", "2", "5/2", "3", "7", "100")))
@@ -66,14 +63,6 @@ def test_no_assignment_costs_less() -> None:
     assert misses_decided > 24
 
 
-class TestLimits:
-    def test_the_limits_themselves_are_the_two_orders(self) -> None:
-        assert traded(0) is MOVES_THEN_RACKS
-        assert traded(math.inf) is RACKS_THEN_MOVES
-        assert RackAwareSticky(math.inf).criteria == RackAwareSticky().criteria
-        assert RackAwareSticky(0).criteria == (Criterion.BALANCE, Criterion.MOVEMENT, Criterion.RACKS)
-
-
 # ---- four members in a ring: each has to pass on its partition to read everything in its own rack
 
 RACKS = "abcd"
@@ -107,13 +96,6 @@ class TestWhatItDecides:
         quality = measure(group, RackAwareSticky(moves_per_miss).assign(group))
         assert (quality.moved, quality.rack_misses) == (moved, misses)
 
-    def test_at_one_or_less_nothing_moves_for_racks_alone(self) -> None:
-        group = ring(4, missing=4)
-        assert measure(group, RackAwareSticky(1).assign(group)).moved == 0
-        assert not RackAwareSticky(1).follows_racks()
-        assert measure(group, RackAwareSticky(1.01).assign(group)).moved == 4
-        assert RackAwareSticky(1.01).follows_racks()
-
 
 class TestWhatIsRefused:
     @pytest.mark.parametrize(
@@ -123,28 +105,12 @@ class TestWhatIsRefused:
         with pytest.raises(InvalidTradeError):
             RackTrade(number)  # type: ignore[arg-type]
 
-    def test_a_tenth_is_a_tenth(self) -> None:
-        assert RackTrade(0.1) == RackTrade(Fraction(1, 10))
-        assert RackTrade(0.1).criteria() == (Trade(moves=1, misses=10), Criterion.MOVEMENT)
-
     @pytest.mark.parametrize("also", [FewestMoves(), FewestRackMisses()])
     def test_rules_for_movement_or_racks_are_refused_beside_the_trade(
         self, also: FewestMoves | FewestRackMisses
     ) -> None:
         with pytest.raises(RuleOrderError, match="'trade' weighs movement and racks"):
             Composed("mine", (LevelPartitions(), RackTrade(3), also))
-
-    def test_the_rack_trade_is_a_rule_like_others(self) -> None:
-        group = ring(4)
-        composed = Composed("mine", (LevelPartitions(), RackTrade(5)))
-        assert plain(composed.assign(group)) == plain(RackAwareSticky(5).assign(group))
-        assert composed.follows_racks()
-
-    def test_composed_with_rules_about_who_may_have_what_it_is_proven_of_what_they_leave(self) -> None:
-        strategy = Composed("mine", (StandbyLast(), LevelPartitions(), RackTrade(5)))
-        reduced = reduced_form(strategy, ring(4))
-        assert reduced.criteria == (Criterion.BALANCE, Trade(moves=5, misses=1), Criterion.MOVEMENT)
-        reduced.assert_best()
 
 
 class TestMembersThatDiffer:
@@ -169,13 +135,3 @@ class TestMembersThatDiffer:
         (of_default,) = RackAwareSticky().findings(group)
         assert "'a' runs 'rack-aware-sticky' with 'moves_per_miss=2'" in of_default
         assert RackAwareSticky().findings(Group.of([Topic("orders", 2)], members[1:])) == ()
-
-    def test_with_bytes_that_mean_nothing_are_named_and_harmless(self) -> None:
-        members = [
-            Member("a", frozenset({"orders"}), data=b"\x00\x01\xff"),
-            Member("b", frozenset({"orders"})),
-        ]
-        group = Group.of([Topic("orders", 2)], members)
-        (finding,) = RackAwareSticky().findings(group)
-        assert finding.startswith("member 'a' counts as one that announced nothing")
-        assert RackAwareSticky(3).assign(group).load("a") == 1

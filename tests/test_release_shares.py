@@ -83,10 +83,6 @@ def test_a_rounding_comes_back_unchanged(topics: list[TopicShares]) -> None:
     assert round_shares(again) == given
 
 
-def test_a_share_gets_its_first_partition() -> None:
-    assert round_shares([TopicShares(12, {0: 100, 1: 9900}, {1: 12})]) == [{0: 1, 1: 11}]
-
-
 def test_scaled_shares_keep_their_proportions() -> None:
     assert scaled({0: 8000, 1: 8000}) == {0: 5000, 1: 5000}
     assert scaled({0: 1, 1: 1, 2: 1}) == {0: 3334, 1: 3333, 2: 3333}

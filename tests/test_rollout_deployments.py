@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
 
@@ -13,30 +14,178 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.strategies import CooperativeSticky, Sticky, Strategy
+from kafka_assignors.announcements import Facts, encode_facts
+from kafka_assignors.group import Group, Member, Topic, TopicPartitions
+from kafka_assignors.leader import lead
+from kafka_assignors.strategies import RebalanceProtocol
 from kafka_assignors_strategies import Rollout
-from tests.deployments import (
-    SCENES,
-    Deployment,
-    Pod,
-    aborted,
-    blue_green,
-    crash,
-    new_pod,
-    old_pods,
-    surge,
-    unavailable,
-)
+
+_MOST_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A member: its announcement, subscription and owned partitions."""
+
+    name: str
+    release: str
+    topics: frozenset[str]
+    draining: bool = False
+    owned: TopicPartitions = field(default_factory=dict)
+    generation: int = -1
+
+    def member(self) -> Member:
+        """The pod as a member of a group."""
+        data = encode_facts(Facts(self.release, draining=self.draining))
+        return Member(self.name, self.topics, owned=self.owned, generation=self.generation, data=data)
+
+    @property
+    def load(self) -> int:
+        """The number of partitions that the pod owns."""
+        return sum(map(len, self.owned.values()))
+
+
+class Deployment:
+    """A group under `rollout`, and the moves of its partitions since the last call of `settled`."""
+
+    def __init__(self, topics: Mapping[str, int]) -> None:
+        self.topics = [Topic(name, partitions) for name, partitions in topics.items()]
+        self.pods: dict[str, Pod] = {}
+        self.generation = 0
+        self.handed_over = 0
+        self.taken_from_live = 0
+        self.greatest_load = 0
+        self._owner: dict[tuple[str, int], str] = {}
+
+    # ---- changes
+
+    def join(self, *pods: Pod) -> None:
+        """Let these pods join at the same time."""
+        self.pods |= {pod.name: pod for pod in pods}
+        self.rebalance()
+
+    def leave(self, *names: str) -> None:
+        """Let these pods leave at the same time: they stop in an orderly way, or their sessions expire."""
+        for name in names:
+            del self.pods[name]
+        self.rebalance()
+
+    def change(self, *pods: Pod) -> None:
+        """Let these pods announce new facts and join again."""
+        for pod in pods:
+            before = self.pods[pod.name]
+            self.pods[pod.name] = replace(pod, owned=before.owned, generation=before.generation)
+        self.rebalance()
+
+    def rebalance(self) -> None:
+        """Run rounds until no partition is withheld: the cooperative protocol needs two."""
+        before = dict(self._owner)
+        rounds = (self._round() for _ in range(_MOST_ROUNDS))
+        assert not self.pods or not all(rounds), "something is still withheld"
+        for partition, earlier in before.items():
+            if self._owner[partition] != earlier:
+                self.handed_over += 1
+                self.taken_from_live += earlier in self.pods and not self.pods[earlier].draining
+        self.greatest_load = max([self.greatest_load, *(pod.load for pod in self.pods.values())])
+
+    def _round(self) -> bool:
+        """Whether a partition is withheld after one more round."""
+        members = [pod.member() for pod in self.pods.values()]
+        group = Group.of(self.topics, members, self.generation)
+        led = lead(Rollout(), group, RebalanceProtocol.COOPERATIVE)
+        self.generation += 1
+        for name, owned in led.assignment.members.items():
+            self.pods[name] = replace(self.pods[name], owned=owned, generation=self.generation)
+            for topic, partitions in owned.items():
+                self._owner.update(dict.fromkeys(((topic, partition) for partition in partitions), name))
+        return bool(led.withheld)
+
+    # ---- state and counts
+
+    def settled(self) -> None:
+        """Reset the counts."""
+        self.handed_over = self.taken_from_live = self.greatest_load = 0
+
+    def loads(self, release: str | None = None) -> list[int]:
+        """The loads of all pods, or of those of one release, ascending."""
+        return sorted(pod.load for pod in self.pods.values() if release in (None, pod.release))
+
+    @property
+    def partitions(self) -> int:
+        return sum(topic.partitions for topic in self.topics)
+
+
+# ---- scenes: the changes of a group that starts with `pods` pods of release 1
+
+
+def old_pods(deployment: Deployment, pods: int) -> list[str]:
+    """Join pods of release 1, reset the counts, and return the names of the pods."""
+    topics = frozenset(topic.name for topic in deployment.topics)
+    deployment.join(*(Pod(f"1-{number:03}", "1", topics) for number in range(pods)))
+    deployment.settled()
+    return [f"1-{number:03}" for number in range(pods)]
+
+
+def new_pod(deployment: Deployment, number: int) -> Pod:
+    """A pod of release 2, which subscribes to all topics."""
+    name = f"2-{number:03}"  # Among equal members the lower id wins, here the older pod.
+    return Pod(name, "2", frozenset(topic.name for topic in deployment.topics))
+
+
+def surge(deployment: Deployment, pods: int, at_a_time: int = 1, *, draining: bool = False) -> Iterator[None]:
+    """New pods start before old ones stop: `maxSurge: <at_a_time>, maxUnavailable: 0`. Yields after steps."""
+    old = old_pods(deployment, pods)
+    for first in range(0, pods, at_a_time):
+        numbers = range(pods)[first : first + at_a_time]
+        deployment.join(*(new_pod(deployment, number) for number in numbers))
+        yield
+        if draining:
+            deployment.change(*(replace(deployment.pods[old[number]], draining=True) for number in numbers))
+            yield
+        deployment.leave(*(old[number] for number in numbers))
+        yield
+
+
+def unavailable(deployment: Deployment, pods: int, at_a_time: int = 1) -> Iterator[None]:
+    """Old pods stop before new ones start: `maxSurge: 0, maxUnavailable: <at_a_time>`."""
+    old = old_pods(deployment, pods)
+    for first in range(0, pods, at_a_time):
+        numbers = range(pods)[first : first + at_a_time]
+        deployment.leave(*(old[number] for number in numbers))
+        yield
+        deployment.join(*(new_pod(deployment, number) for number in numbers))
+        yield
+
+
+def blue_green(deployment: Deployment, pods: int) -> Iterator[None]:
+    """All new pods start; then all old ones stop."""
+    old = old_pods(deployment, pods)
+    deployment.join(*(new_pod(deployment, number) for number in range(pods)))
+    yield
+    deployment.leave(*old)
+    yield
+
+
+def aborted(deployment: Deployment, pods: int) -> Iterator[None]:
+    """Half of a surge, and then a rollback: pods of release 1 replace the new ones."""
+    steps = surge(deployment, pods)
+    for _ in range(2 * (pods // 2)):
+        yield next(steps)
+    topics = frozenset(topic.name for topic in deployment.topics)
+    for number in range(pods // 2):
+        deployment.join(Pod(f"3-{number:03}", "1", topics))
+        yield
+        deployment.leave(f"2-{number:03}")
+        yield
+
+
+# ---- tests
 
 topics_of = st.lists(st.integers(1, 20), min_size=1, max_size=4).map(
     lambda counts: {f"t{number}": count for number, count in enumerate(counts)}
 )
 pods_of = st.integers(1, 9)
 FEW = settings(max_examples=40, deadline=None)
-
-
-def started(topics: Mapping[str, int], strategy: Strategy | None = None) -> Deployment:
-    return Deployment(strategy or Rollout(), topics)
 
 
 def is_level(deployment: Deployment) -> bool:
@@ -57,7 +206,7 @@ HANDING_OVER: dict[str, Callable[[Deployment, int], Iterator[None]]] = {
 def test_each_partition_moves_once_and_never_from_a_live_pod(
     scene: Callable[[Deployment, int], Iterator[None]], topics: Mapping[str, int], pods: int
 ) -> None:
-    deployment = started(topics)
+    deployment = Deployment(topics)
     pods = min(pods, deployment.partitions)
     for _ in scene(deployment, pods):
         assert deployment.greatest_load <= ceil(deployment.partitions / pods)
@@ -71,7 +220,7 @@ def test_each_partition_moves_once_and_never_from_a_live_pod(
 def test_where_old_pods_go_first_only_the_last_newcomers_take_from_live_pods(
     topics: Mapping[str, int], times: int, at_a_time: int
 ) -> None:
-    deployment = started(topics)
+    deployment = Deployment(topics)
     partitions = deployment.partitions
     # A pod without a partition ties with an empty new pod.
     pods = min(times, partitions // at_a_time) * at_a_time
@@ -89,37 +238,12 @@ def test_where_old_pods_go_first_only_the_last_newcomers_take_from_live_pods(
 def test_an_aborted_deployment_moves_at_most_twice_what_was_deployed(
     topics: Mapping[str, int], pods: int
 ) -> None:
-    deployment = started(topics)
+    deployment = Deployment(topics)
     for _ in aborted(deployment, pods):
         assert deployment.greatest_load <= ceil(deployment.partitions / pods)
     assert deployment.taken_from_live == 0
     assert deployment.handed_over <= 2 * (pods // 2) * ceil(deployment.partitions / pods)
     assert is_level(deployment)
-
-
-@given(topics_of, st.integers(2, 9))
-@FEW
-def test_a_crash_in_the_middle_leaves_no_trace_in_the_end(topics: Mapping[str, int], pods: int) -> None:
-    deployment = started(topics)
-    for _ in crash(deployment, pods):
-        present = max(len(deployment.loads("1")), len(deployment.loads("2")))
-        assert deployment.loads()[-1] <= max(
-            ceil(deployment.partitions / present), ceil(deployment.partitions / (pods - 1))
-        )
-    assert is_level(deployment)
-
-
-@pytest.mark.parametrize("name", SCENES)
-@pytest.mark.parametrize("other", [CooperativeSticky, Sticky])
-def test_nothing_is_worse_than_under_the_stock_strategies(name: str, other: type[Strategy]) -> None:
-    topics = {"a": 17, "b": 30, "c": 1}
-    ours, theirs = started(topics), started(topics, other())
-    for deployment in (ours, theirs):
-        for _ in SCENES[name](deployment, 6):
-            pass
-    assert ours.handed_over <= theirs.handed_over
-    assert ours.taken_from_live < theirs.taken_from_live or ours.taken_from_live == 0
-    assert ours.greatest_load <= theirs.greatest_load
 
 
 # ---- a group that stays mixed
@@ -131,7 +255,7 @@ def test_no_member_has_more_than_the_largest_release_alone_would_give_it(
     topics: Mapping[str, int], releases: list[int]
 ) -> None:
     """The bound holds in whichever order the pods of several releases join."""
-    deployment = started(topics)
+    deployment = Deployment(topics)
     names = frozenset(topics)
     for release, count in enumerate(releases):
         for number in range(count):
@@ -140,50 +264,4 @@ def test_no_member_has_more_than_the_largest_release_alone_would_give_it(
             assert deployment.loads()[-1] <= ceil(deployment.partitions / largest)
 
 
-def test_a_forgotten_pod_is_named_and_a_scaled_up_release_takes_its_part() -> None:
-    deployment = started({"orders": 24})
-    old_pods(deployment, 1)
-    deployment.join(*(new_pod(deployment, number) for number in range(3)))
-    assert deployment.loads("1") == [8]
-    said = Rollout().findings(deployment.group())
-    assert any("release '2' (3 members) and release '1' (1) share topics" in one for one in said)
-
-
-def test_a_paused_canary_with_a_share_does_not_hold_anything() -> None:
-    deployment = started({"orders": 100})
-    old_pods(deployment, 3)
-    names = frozenset({"orders"})
-    deployment.join(Pod("canary", "2", names, share=0.1))
-    deployment.join(Pod("old-x", "1", names))
-    assert deployment.loads("2") == [10]
-    assert deployment.loads("1") == [22, 22, 23, 23]
-
-
-def test_releases_that_share_no_topic_do_not_hold_each_other() -> None:
-    deployment = started({"a": 8, "b": 8})
-    deployment.join(Pod("a-1", "1", frozenset({"a"})), Pod("b-1", "7", frozenset({"b"})))
-    deployment.join(Pod("a-2", "1", frozenset({"a"})))
-    assert deployment.loads() == [4, 4, 8]
-
-
 # ---- subscriptions that differ
-
-
-@given(
-    st.lists(st.frozensets(st.sampled_from("abcd"), min_size=1), min_size=2, max_size=7),
-    st.lists(st.integers(1, 12), min_size=4, max_size=4),
-)
-@FEW
-def test_a_surge_with_the_same_subscriptions_leaves_no_trace_in_the_end(
-    subscriptions: list[frozenset[str]], counts: list[int]
-) -> None:
-    """Each new pod has the subscription of the old pod that it replaces."""
-    topics = dict(zip("abcd", counts, strict=True))
-    deployment, balanced = started(topics), started(topics)
-    deployment.join(*(Pod(f"1-{n}", "1", names) for n, names in enumerate(subscriptions)))
-    deployment.settled()
-    for number, names in enumerate(subscriptions):
-        deployment.join(Pod(f"2-{number}", "2", names))
-        deployment.leave(f"1-{number}")
-    balanced.join(*(Pod(f"2-{n}", "2", names) for n, names in enumerate(subscriptions)))
-    assert deployment.loads() == balanced.loads()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
 from itertools import product
 
@@ -15,7 +14,6 @@ from kafka_assignors.group import Assignment, Group
 from kafka_assignors.strategies.range_roundrobin import Range
 from tests import exact_comparison
 from tests.exact_comparison import ORDERS, drawn, faults
-from tests.exact_families import FAMILIES, MOST_MEMBERS, MOST_PARTITIONS, draw
 from tests.exact_groups import Limits, random_group
 from tests.exact_oracle import Oracle
 from tests.exact_scales import random_scale
@@ -28,12 +26,12 @@ TINY = Limits(members=4, topics=3, partitions=3)
 
 @pytest.mark.parametrize("capacities", [False, True], ids=["alike", "capacities"])
 def test_no_assignment_is_better_balanced_or_moves_less_or_matches_more_racks(capacities: bool) -> None:
-    found = [fault for case in drawn(400, seed=1, capacities=capacities) for fault in faults(*case)]
+    found = [fault for case in drawn(200, seed=1, capacities=capacities) for fault in faults(*case)]
     assert not found
 
 
 def test_small_groups_with_difficult_claims_are_solved_exactly() -> None:
-    for number in range(1000):
+    for number in range(400):
         rng = random.Random(f"difficult/{number}")
         group = random_group(rng)
         scale = random_scale(rng, group) if number % 3 == 0 else PLAIN
@@ -95,25 +93,3 @@ def test_the_comparison_sees_what_a_wrong_solver_does(
     monkeypatch.setattr(exact_comparison, "solve", wrong_solver)
     groups = [random_group(random.Random(f"wrong/{number}")) for number in range(50)]
     assert sum(any(what in fault for fault in faults("wrong", group)) for group in groups) > 25
-
-
-def test_each_family_draws_what_it_says() -> None:
-    members, partitions = [], []
-    for family in FAMILIES:
-        kinds: Counter[str] = Counter()
-        for number in range(60):
-            group = draw(family, f"kinds/{number}")
-            everyone = group.members.values()
-            claimed = Counter((t, p) for m in everyone for t, ps in m.owned.items() for p in set(ps))
-            kinds["owners"] += bool(group.claims.owners)
-            kinds["racks"] += any(m.rack for m in everyone)
-            kinds["double claims"] += any(times > 1 for times in claimed.values())
-            kinds["static members"] += any(m.instance_id for m in everyone)
-            members.append(len(everyone))
-            partitions.append(len(readers(group)))
-        assert kinds["racks"] > 10 or family not in ("small", "racks", "everything")
-        assert kinds["double claims"] > 10 or family not in ("claims", "everything")
-        assert kinds["static members"] > 10 or family not in ("static", "everything")
-        assert (kinds["owners"] == 0) == (family == "fresh")
-    assert max(members) == MOST_MEMBERS
-    assert MOST_PARTITIONS * 0.95 < max(partitions) <= MOST_PARTITIONS

@@ -47,16 +47,6 @@ def test_members_with_different_topics_share_each_of_them() -> None:
     assert excess(group, solved(group)) <= 100  # dealing in rounds alone leaves more than 2000
 
 
-def test_a_member_with_too_much_of_one_topic_gives_that_topic_and_not_the_others() -> None:
-    names = frozenset({"a", "b"})
-    owned = {"a": list(range(9)), "b": [0]}
-    group = Group.of(
-        [Topic("a", 9), Topic("b", 1)], [Member("m", names, owned=owned, generation=1), Member("n", names)]
-    )
-    members = solved(group).members
-    assert {member_id: len(share["a"]) for member_id, share in members.items()} == {"m": 4, "n": 5}
-
-
 def test_more_than_the_bound_is_dealt_in_rounds_alone() -> None:
     # Each exchange examines two members; a group of this size would need too many.
     group = fresh(20, MOST_DEALT // 20 + 1, 20)

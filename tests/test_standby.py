@@ -16,8 +16,7 @@ from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.strategies import RebalanceProtocol
 from kafka_assignors_strategies import Standby
-from kafka_assignors_strategies.composed import Composed
-from kafka_assignors_strategies.rules import FewestMoves, KeepTogether, LevelPartitions, StandbyLast
+from kafka_assignors_strategies.rules import StandbyLast
 from tests.exact_groups import random_group
 from tests.exact_oracle import assert_best
 from tests.exact_score import owners_of
@@ -101,11 +100,6 @@ class TestWhoTakesOver:
         assert life.rebalance(active("a1", "payments"), *late) == {"a1": 3, "b": 0, "c": 6}
         assert life.rebalance(*late) == {"b": 0, "c": 9}
 
-    def test_a_topic_without_partitions_or_metadata_is_not_taken_over(self) -> None:
-        group = Group.of([Topic("orders", 0)], [standby("b", "orders", "deleted")])
-        assert loads(Standby().assign(group)) == {"b": 0}
-        assert Standby().findings(group) == []
-
 
 class TestWhoKeeps:
     def test_a_standby_member_that_took_over_keeps_though_a_lower_id_stands_by_now(self) -> None:
@@ -130,32 +124,12 @@ class TestWhoKeeps:
         assert life.rebalance(active("a1"), active("a2"), active("a3"), *waiting)["a3"] == 2
         assert life.moved() == 2
 
-    def test_of_those_that_took_over_the_one_with_the_most_keeps(self) -> None:
-        life = Life(Standby(active_at_least=2), [Topic("orders", 5)])
-        assert life.rebalance(standby("s1"), standby("s2")) == {"s1": 3, "s2": 2}
-        lighter = Life(Standby(active_at_least=2), [Topic("orders", 5)])
-        lighter.generation = 1
-        lighter.owned = {"s1": {"orders": [0, 1]}, "s2": {"orders": [2, 3, 4]}}
-        lighter.history = [{("orders", p): "s1" if p < 2 else "s2" for p in range(5)}]
-        assert lighter.rebalance(active("a"), standby("s1"), standby("s2")) == {"a": 2, "s1": 0, "s2": 3}
-        assert lighter.moved() == 2
-
 
 class TestHostileAndOdd:
     @pytest.mark.parametrize("number", [0, -1, True, "2", 1.5])
     def test_fewer_than_one_active_member_is_refused(self, number: object) -> None:
         with pytest.raises(ValueError, match="at least 1 member"):
             StandbyLast(number)  # type: ignore[arg-type]
-
-    def test_topics_that_stay_together_are_taken_over_together_and_named_as_users_name_them(self) -> None:
-        strategy = Composed(
-            "mine", (KeepTogether([["orders", "views"]]), StandbyLast(), LevelPartitions(), FewestMoves())
-        )
-        both = "orders", "views"
-        group = Group.of([*ORDERS, Topic("views", 6)], [standby("b", *both), standby("c", *both)])
-        assert loads(strategy.assign(group)) == {"b": 12, "c": 0}
-        (finding,) = strategy.findings(group)
-        assert "'b' takes over 'orders' and 1 more topics" in finding
 
 
 @st.composite

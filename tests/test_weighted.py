@@ -2,31 +2,176 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_assignors.group import Assignment, Group
+from kafka_assignors.group import Assignment, Group, Member, Topic
 from kafka_assignors.leader import lead
 from kafka_assignors.loads import crowding_bound, weights_of
 from kafka_assignors.quality import measure
-from kafka_assignors.strategies import RebalanceProtocol, load_strategy
+from kafka_assignors.strategies import RebalanceProtocol, Sticky, Strategy, load_strategy
 from kafka_assignors_cli.load_report import measure_loads
 from kafka_assignors_replay.history.group_replay import settle
 from kafka_assignors_strategies import Weighted
 from kafka_assignors_strategies.makespan.jobs import NO_OWNER, jobs_of
-from tests.weighed_groups import (
-    after,
-    events,
-    least_makespan,
-    life,
-    loads,
-    pareto_group,
-    weighed,
-    weighed_groups,
+from tests.exact_comparison import owning
+
+GENERATION = 9
+TOPICS = 20
+"""Of a group of `pareto_group`."""
+
+Owned = Mapping[str, Mapping[str, Sequence[int]]]
+
+
+def weighed(
+    weights: Mapping[str, Sequence[int | None] | None],
+    members: Mapping[str, Iterable[str]],
+    owned: Owned | None = None,
+) -> Group:
+    """Topics with these weights, and members with these subscriptions and owned partitions."""
+    return Group.of(
+        [
+            Topic(name, 3 if given is None else len(given), weights=None if given is None else tuple(given))
+            for name, given in weights.items()
+        ],
+        [
+            Member(m, frozenset(topics), owned=(owned or {}).get(m, {}), generation=GENERATION - 1)
+            for m, topics in members.items()
+        ],
+        GENERATION,
+    )
+
+
+def after(group: Group, assignment: Assignment) -> Group:
+    """The same group when the members own their assignments."""
+    return owning(group, assignment, GENERATION - 1)
+
+
+def loads(group: Group, assignment: Assignment) -> dict[str, int]:
+    """The weight of each member's partitions."""
+    weights = weights_of(group).by_topic
+    return {
+        member_id: sum(weights[name][p] for name, partitions in topics.items() for p in partitions)
+        for member_id, topics in assignment.members.items()
+    }
+
+
+def least_makespan(group: Group) -> int:
+    """The smallest possible maximum load, found by trying all assignments."""
+    members = list(group.members.values())
+    jobs = [
+        (weight, takers)
+        for name, weights in weights_of(group).by_topic.items()
+        if (takers := [at for at, member in enumerate(members) if name in member.topics])
+        for weight in weights
+    ]
+    jobs.sort(key=lambda job: -job[0])
+    best = sum(weight for weight, _ in jobs)
+    so_far = [0] * len(members)
+
+    def place(number: int) -> None:
+        nonlocal best
+        if number == len(jobs):
+            best = min(best, max(so_far, default=0))
+            return
+        weight, takers = jobs[number]
+        for taker in takers:
+            if so_far[taker] + weight < best:
+                so_far[taker] += weight
+                place(number + 1)
+                so_far[taker] -= weight
+
+    place(0)
+    return best
+
+
+_WEIGHTS = st.one_of(
+    st.none(), st.sampled_from([0, 1, 1, 2, 5, 9, 10, 50]), st.integers(0, 20), st.just(2**63 - 1)
 )
+
+
+@st.composite
+def weighed_groups(draw: st.DrawFn, *, most_partitions: int = 4) -> Group:
+    """Up to 4 members and 3 topics; the owned partitions are arbitrary."""
+    names = ["orders", "pays", "views"][: draw(st.integers(1, 3))]
+    topics: dict[str, Sequence[int | None] | None] = {}
+    for name in names:
+        topics[name] = draw(st.none() | st.lists(_WEIGHTS, max_size=most_partitions))
+    alike = draw(st.booleans())
+    ids = [f"m{number}" for number in range(draw(st.integers(1, 4)))]
+    members = {m: names if alike else sorted(draw(st.sets(st.sampled_from(names), min_size=1))) for m in ids}
+    owned: dict[str, dict[str, list[int]]] = {m: {} for m in ids}
+    for name, weights in topics.items():
+        takers = [m for m in ids if name in members[m]]
+        for partition in range(3 if weights is None else len(weights)):
+            owner = draw(st.sampled_from([None, *takers])) if takers else None
+            if owner is not None:
+                owned[owner].setdefault(name, []).append(partition)
+    return weighed(topics, members, owned if draw(st.booleans()) else None)
+
+
+def pareto_group(members: int, partitions: int, mixed: bool) -> Group:
+    """Members of all topics, or of half of them each if `mixed`; no partition has an owner."""
+    rng, size = random.Random(members), partitions // TOPICS
+    topics = [
+        Topic(f"t{number:02}", size, weights=tuple(pareto_weight(rng) for _ in range(size)))
+        for number in range(TOPICS)
+    ]
+    names = [topic.name for topic in topics]
+    return Group.of(
+        topics,
+        [
+            Member(f"m{number:04}", frozenset(rng.sample(names, TOPICS // 2) if mixed else names))
+            for number in range(members)
+        ],
+    )
+
+
+def pareto_weight(rng: random.Random) -> int:
+    return int(1000 * rng.paretovariate(2))
+
+
+def events(group: Group) -> Iterator[tuple[str, Group]]:
+    """Events of a group, each starting from the assignment that `weighted` made first."""
+    yield "everything is new", group
+    settled = after(group, Weighted().assign(group))
+    yield "nothing has changed", settled
+    members = list(settled.members.values())
+    yield "one member leaves", Group.of(group.topics.values(), members[1:])
+    yield "one member joins", Group.of(group.topics.values(), [*members, Member("new", members[0].topics)])
+    rng = random.Random(1)
+    anew = [
+        Topic(
+            topic.name, topic.partitions, weights=tuple(pareto_weight(rng) for _ in range(topic.partitions))
+        )
+        for topic in group.topics.values()
+    ]
+    yield "all weights are drawn anew", Group.of(anew, members)
+    yield "until now it was sticky", after(group, Sticky().assign(group))
+
+
+def life(group: Group, strategy: Strategy) -> Iterator[tuple[int, float]]:
+    """The number of moved partitions in each rebalance, and the greatest load over the bound after it."""
+    rng = random.Random(2)
+    group = after(group, strategy.assign(group))
+    for _ in range(20):
+        group = Group.of([drifted(topic, rng) for topic in group.topics.values()], group.members.values())
+        assignment = strategy.assign(group)
+        yield measure(group, assignment).moved, measure_loads(group, assignment).ratio
+        group = after(group, assignment)
+
+
+def drifted(topic: Topic, rng: random.Random) -> Topic:
+    weights = (int((weight or 0) * rng.uniform(0.75, 1.25)) for weight in topic.weights or ())
+    return Topic(topic.name, topic.partitions, weights=tuple(weights))
+
+
+# ---- tests
 
 THRESHOLDS = st.sampled_from([0.0, Weighted().threshold, 0.3])
 
@@ -78,47 +223,11 @@ class TestBounds:
         assert promised(group, Weighted()) == Fraction(4 * members - 1, 3 * members)
         assert report.makespan <= 4 * members - 1
 
-    @given(st.lists(st.sampled_from([None, 0, 0, 7]), max_size=12), st.integers(0, 12), st.integers(0, 2))
-    def test_every_group_has_a_bound(self, weights: list[int | None], members: int, idle: int) -> None:
-        # This includes no partitions, and partitions of weight 0.
-        topics = {f"m{n:02}": ["orders"] for n in range(members)} | {f"i{n}": ["else"] for n in range(idle)}
-        group = weighed({"orders": weights}, topics)
-        report = measure_loads(group, assigned(Weighted(), group))
-        assert report.makespan <= 2 * report.lower_bound
-        assert report.makespan == 0 or any(weights) or None in weights
-
-    def test_where_dealing_is_bad_rounding_is_not(self) -> None:
-        # A tournament: in each round, pairs of the members with the most partitions share one topic. Dealing
-        # does not know the later rounds and gives one member its whole path; one partition each is possible.
-        rounds, members = 5, 32
-        weights, readers = {}, {f"m{n:02}": [] for n in range(members)}  # type: ignore[var-annotated]
-        for step in range(rounds):
-            for first in range(0, members, 2 ** (step + 1)):
-                name = f"t{step}-{first:02}"
-                weights[name] = [1000 - step]
-                for number in (first, first + 2**step):
-                    readers[f"m{number:02}"].append(name)
-        group = weighed(weights, readers)
-        report = measure_loads(group, assigned(Weighted(), group))
-        assert report.heaviest == 1000
-        assert report.makespan <= 2 * report.lower_bound
-
     @pytest.mark.parametrize("mixed", [False, True])
     @pytest.mark.parametrize("members", [10, 100])
     def test_a_twentieth_above_the_bound_in_each_event_by_default(self, members: int, mixed: bool) -> None:
         for event, group in events(pareto_group(members, 20 * members, mixed)):
             assert measure_loads(group, assigned(Weighted(), group)).ratio <= 1.05, event
-
-    def test_readers_of_one_topic_alone_bound_all_members(self) -> None:
-        group = weighed({"big": [9, 9, 9, 9], "small": [1]}, {"a": ["big"], "b": ["big"], "c": ["small"]})
-        report = measure_loads(group, assigned(Weighted(), group))
-        assert (report.makespan, report.lower_bound) == (18, 18)
-
-    def test_of_crowding(self) -> None:
-        assert crowding_bound([7, 7, 7], 2) == 14
-        assert crowding_bound([3, 3, 3, 3, 3], 2) == 9
-        assert crowding_bound([9, 1], 2) == 9
-        assert crowding_bound([], 0) == 0
 
     @given(st.lists(st.integers(1, 30), max_size=7), st.integers(1, 3))
     def test_of_crowding_is_one(self, weights: list[int], members: int) -> None:
@@ -147,21 +256,6 @@ class TestWhatMoves:
         )
         assert max(loads(heavier, assigned(Weighted(0.1), heavier)).values()) <= 30
 
-    def test_a_free_partition_is_placed_at_any_threshold(self) -> None:
-        group = weighed({"t": [5, 5, 5]}, {"a": ["t"], "b": ["t"]}, {"a": {"t": [0, 1]}})
-        assert loads(group, assigned(Weighted(0.9), group)) == {"a": 10, "b": 5}
-
-    def test_a_newcomer_gets_its_share_at_any_threshold(self) -> None:
-        names = [f"m{n:02}" for n in range(20)]
-        group = weighed(
-            {"t": [1] * 200},
-            {m: ["t"] for m in [*names, "new"]},
-            {m: {"t": list(range(10 * n, 10 * n + 10))} for n, m in enumerate(names)},
-        )
-        assignment = assigned(Weighted(), group)
-        assert 8 <= assignment.load("new") <= 10
-        assert moved(group, assignment) == assignment.load("new")
-
     def test_the_second_fullest_member_is_relieved_beside_a_partition_heavier_than_any_share(self) -> None:
         group = weighed(
             {"t": [1000, 100, 100, 100, 100]},
@@ -184,23 +278,12 @@ class TestWeightlessAndUnknown:
         assignment = assigned(Weighted(), group)
         assert [assignment.load("a"), assignment.load("b")] == [50, 50]
 
-    def test_without_any_weight_partitions_are_counted(self) -> None:
-        group = weighed({"t": None, "u": None}, {m: ["t", "u"] for m in "abc"})
-        assignment = assigned(Weighted(), group)
-        assert [assignment.load(m) for m in "abc"] == [2, 2, 2]
-        assert Weighted().findings(group) == ["no weight of the 6 partitions is known: each counts as 1"]
-
     def test_an_unknown_weight_is_the_median_of_its_topic_or_else_of_all(self) -> None:
         group = weighed({"t": [1, None, 7, 9], "u": None, "v": [100, 100]}, {"a": ["t", "u", "v"]})
         assert loads(group, assigned(Weighted(), group)) == {"a": 1 + 7 + 7 + 9 + 3 * 9 + 200}
         assert measure_loads(group, assigned(Weighted(), group)).unknown_weights == 4
         (finding,) = Weighted().findings(group)
         assert finding.startswith("4 of 9 weights are unknown")
-
-    def test_the_greatest_weights_there_are(self) -> None:
-        most = 2**63 - 1
-        group = weighed({"t": [most] * 5}, {"a": ["t"], "b": ["t"]})
-        assert sorted(loads(group, assigned(Weighted(), group)).values()) == [2 * most, 3 * most]
 
     def test_a_group_without_members_or_topics_is_assigned(self) -> None:
         assert assigned(Weighted(), weighed({"t": [1]}, {})).members == {}
