@@ -126,21 +126,14 @@ def _versions(peers: Collection[str]) -> dict[str, str]:
         "machine": f"{os.cpu_count()} cores, {platform.machine()}",
     }
     if any(peer.startswith("java") for peer in peers):
-        told = subprocess.run(
-            [java_home_binary("java"), "-version"], capture_output=True, text=True, check=True
-        )
+        told = subprocess.run([java_home_binary("java"), "-version"], capture_output=True, text=True)
         versions |= {"kafka-clients": kafka_version(), "java": told.stderr.splitlines()[0]}
     if "franz-go" in peers:
-        versions["go"] = _told("go", "version").split()[2].removeprefix("go")
+        told = subprocess.run(["go", "version"], capture_output=True, text=True)
+        versions["go"] = told.stdout.split()[2].removeprefix("go")
         module = (ROOT / "benchmarks" / "franzgo" / "go.mod").read_text(encoding="utf-8")
         versions["franz-go"] = module.partition("twmb/franz-go ")[2].split()[0]
     return versions | {peer: version(peer) for peer in ("kafka-python", "aiokafka") if peer in peers}
-
-
-def _told(*command: str) -> str:
-    """The first line that a command prints, on standard output or standard error."""
-    told = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True)
-    return told.stdout.splitlines()[0]
 
 
 def _options() -> argparse.Namespace:

@@ -47,18 +47,15 @@ class Usage:
     cpu_s: float
     records: int
 
-    @staticmethod
-    def now(records: int = 0) -> Usage:
-        return Usage(time.process_time(), records)
-
     def since(self, earlier: Usage) -> Usage:
         return Usage(self.cpu_s - earlier.cpu_s, self.records - earlier.records)
 
-    def tell(self) -> None:
-        print(json.dumps([self.cpu_s, self.records]), flush=True)
-
 
 # ---- the process that consumes
+
+
+def tell_usage(records: int = 0) -> None:
+    print(json.dumps([time.process_time(), records]), flush=True)
 
 
 async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partitions: int) -> None:
@@ -74,7 +71,7 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
 
     def answer() -> None:
         _obey(consumer, sys.stdin.readline().strip())
-        Usage.now(records).tell()
+        tell_usage(records)
 
     async with consumer:
         give_up_at = time.monotonic() + JOIN_SECONDS
@@ -84,7 +81,7 @@ async def consume_with_aiokafka(kind: str, topic: str, bootstrap: str, partition
         for partition in consumer.assignment():
             await consumer.position(partition)
         asyncio.get_running_loop().add_reader(sys.stdin, answer)
-        Usage.now().tell()
+        tell_usage()
         async for _ in consumer:
             records += 1
 
@@ -110,7 +107,7 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
                 order = line.strip()
                 obeyed.wait()
             else:
-                Usage.now(records).tell()
+                tell_usage(records)
 
     give_up_at = time.monotonic() + JOIN_SECONDS
     while len(consumer.assignment()) < partitions:
@@ -120,12 +117,12 @@ def consume_with_kafka_python(kind: str, topic: str, bootstrap: str, partitions:
     for partition in consumer.assignment():
         consumer.position(partition)
     threading.Thread(target=answer, daemon=True).start()
-    Usage.now().tell()
+    tell_usage()
     while True:
         records += sum(map(len, consumer.poll(timeout_ms=1000).values()))
         if order:
             _obey(consumer, order)
-            Usage.now(records).tell()  # Before the next call delivers records of the resumed partitions.
+            tell_usage(records)  # Before the next call delivers records of the resumed partitions.
             order = ""
             obeyed.set()
 

@@ -1,8 +1,8 @@
-"""The CPU time and memory of a command with all its processes, from /proc (Linux).
+"""The CPU time of processes and of a command with all its processes, from /proc (Linux).
 
 The kernel's sum over ended children is too small here: PySpark's daemon ignores SIGCHLD, so the kernel drops
-the time of each Python worker that ends. Therefore a thread reads the time of each process ten times a
-second, and the last reading counts: at most a tenth of a second of each process is missing.
+the time of each Python worker that ends. Therefore the time of each process is read ten times a second, and
+the last reading counts: at most a tenth of a second of each process is missing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import os
 import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 _POLL_S = 0.1
@@ -24,70 +22,35 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-class ProcessTree:
-    """Measures all processes that this one starts inside the block, and their descendants.
+def cpu_s_of(command: Sequence[str]) -> float:
+    """Run the command without its output until all its processes have ended; user and system time of all."""
+    # Processes whose parent ends become children of this one.
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl does not make this process a subreaper: is this Linux?")
+    cpu_s: dict[tuple[int, str], float] = {}
+    ended = threading.Event()
 
-    Leaving the block without an error waits for all of them.
-
-    Attributes:
-        wall_s: seconds in the block, without the wait.
-        cpu_s: user and system time of all processes together.
-    """
-
-    def __init__(self) -> None:
-        self.wall_s = self.cpu_s = 0.0
-        self._cpu_s: dict[tuple[int, str], float] = {}
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> ProcessTree:
-        # Processes whose parent ends become children of this one.
-        if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-            raise OSError(ctypes.get_errno(), "prctl does not make this process a subreaper: is this Linux?")
-        self._thread.start()
-        self._started = time.monotonic()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.wall_s = time.monotonic() - self._started
-        with contextlib.suppress(ChildProcessError):
-            while error is None:
-                os.wait()
-        self._ended.set()
-        self._thread.join()
-        self.cpu_s = sum(self._cpu_s.values())
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_POLL_S):
+    def watch() -> None:
+        while not ended.wait(_POLL_S):
             for process in descendants(os.getpid()):
-                try:
+                with contextlib.suppress(OSError):  # It has just ended.
                     stat = process_stat(process)
-                except OSError:
-                    continue  # It has just ended.
-                self._cpu_s[process, stat.started] = stat.cpu_s
+                    cpu_s[process, stat.started] = stat.cpu_s
 
-
-def measured(
-    command: Sequence[str], timeout_s: float, environment: Mapping[str, str] | None = None
-) -> ProcessTree:
-    """Run the command without its output, and wait for all its processes.
-
-    The variable that stops Python from writing compiled modules is unset, as for an installed package.
-    """
-    with ProcessTree() as tree:
-        done = subprocess.run(
-            command,
-            env={**(environment or os.environ), "PYTHONDONTWRITEBYTECODE": ""},
-            stdout=subprocess.DEVNULL,
-            timeout=timeout_s,
-            cwd=tempfile.gettempdir(),
-            check=False,
-        )
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    # Python may write compiled modules, as for an installed package.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
+    folder = tempfile.gettempdir()
+    done = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, cwd=folder, check=False)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
+    ended.set()
+    watching.join()
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed with exit code {done.returncode}")
-    return tree
+    return sum(cpu_s.values())
 
 
 class ProcessStat(NamedTuple):

@@ -34,7 +34,9 @@ def _time(ours: float | None, samples: list[float] | None) -> str:
     if not samples:
         return "too slow"
     median = statistics.median(samples)
-    return f"{_ms(median)} ({_number(ours / median)})" if ours else _ms(median)
+    if not ours:
+        return _ms(median)
+    return f"{_ms(median)} ({ours / median:.{4 if ours < median / 100 else 2}f})"
 
 
 def _ms(milliseconds: float | None) -> str:
@@ -45,27 +47,13 @@ def _ms(milliseconds: float | None) -> str:
     return f"{milliseconds:.2f}" if milliseconds < 10 else f"{milliseconds:,.0f}"
 
 
-def _number(value: float) -> str:
-    return f"{value:.4f}" if value < 0.01 else f"{value:.2f}"
-
-
-def conditions(results: Results) -> Iterator[str]:
-    """The date of the measurement, and the versions."""
-    versions = ", ".join(f"{name} {version}" for name, version in sorted(results["versions"].items()))
-    yield f"Measured until {results['measured']}: {versions}."
-
-
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    peers = [name for name in CONTESTANTS if name != "ours"]
-    parts: dict[str, Iterable[str]] = {
-        "conditions": conditions(results),
-        "assign": times_table(results, "assign", peers),
-        "lead": times_table(results, "lead", peers),
-    }
-    for name, lines in parts.items():
-        print(f"## {name}\n\n" + "\n".join(lines) + "\n")
+    versions = ", ".join(f"{name} {version}" for name, version in sorted(results["versions"].items()))
+    print(f"Measured until {results['measured']}: {versions}.\n")
+    for what in ("assign", "lead"):
+        print(f"## {what}\n\n" + "\n".join(times_table(results, what, [*CONTESTANTS][1:])) + "\n")
 
 
 if __name__ == "__main__":

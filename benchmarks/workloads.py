@@ -2,9 +2,8 @@
 
 A workload has situations: *fresh*, no partition has an owner; *join*, members own a balanced share and the
 last member is new; *leave*, the last member has left, and the others own their share; *unchanged*, all
-members own a balanced share, as when one of them joins again; *scattered*, a random subscriber claims each
-partition, so that loads are uneven and every member owns a few partitions of every topic. Names sort like
-numbers. All randomness comes from the fixed seeds in this module.
+members own a balanced share, as when one of them joins again. Names sort like numbers. All randomness comes
+from the fixed seeds in this module.
 
 `kafka uniform` and `kafka bucket` are the homogeneous and heterogeneous subscriptions of Kafka's own
 `ClientSideAssignorBenchmark` (jmh-benchmarks in apache/kafka): 100 topics, up to 10,000 members, ten
@@ -20,7 +19,7 @@ from dataclasses import dataclass, replace
 from kafka_assignors.group import Group, Member, Topic
 from kafka_assignors.strategies.sticky import CooperativeSticky
 
-__all__ = ["WORKLOADS", "Workload", "joined", "left", "scattered", "unchanged"]
+__all__ = ["WORKLOADS", "Workload", "joined", "left", "unchanged"]
 
 GENERATION = 8
 
@@ -60,31 +59,11 @@ def _settled(fresh: Group, members: Collection[Member]) -> list[Member]:
     return [replace(m, owned=assignment.members[m.id], generation=GENERATION - 1) for m in members]
 
 
-def scattered(fresh: Group) -> Group:
-    """The group when a random subscriber other than the last member claims each partition."""
-    rng = random.Random(2)
-    *before, last = fresh.members.values()
-    subscribers: dict[str, list[str]] = {name: [] for name in fresh.topics}
-    for member in before:
-        for name in sorted(member.topics):
-            subscribers[name].append(member.id)
-    owned: dict[str, dict[str, list[int]]] = {member.id: {} for member in before}
-    for name, topic in fresh.topics.items():
-        for partition in range(topic.partitions):
-            owned[rng.choice(subscribers[name])].setdefault(name, []).append(partition)
-    return Group.of(
-        fresh.topics.values(),
-        [*(replace(m, owned=owned[m.id], generation=GENERATION - 1) for m in before), last],
-        GENERATION,
-    )
-
-
 _SITUATIONS: dict[str, Callable[[Group], Group]] = {
     "fresh": lambda group: group,
     "join": joined,
     "leave": left,
     "unchanged": unchanged,
-    "scattered": scattered,
 }
 
 
@@ -140,20 +119,6 @@ def _half(members: int, topics: int, partitions: int) -> Group:
     return _group(all_topics, (rng.sample(all_topics, topics // 2) for _ in range(members)))
 
 
-def _random(members: int, topics: int, partitions: int, most: int) -> Group:
-    """Every member reads a random number of random topics, up to `most`; the last member reads all."""
-    rng = random.Random(1)
-    all_topics = _topics(topics, partitions)
-    some = [rng.sample(all_topics, rng.randint(1, most)) for _ in range(members - 1)]
-    return _group(all_topics, [*some, all_topics])
-
-
-def _narrow(members: int, topics: int, partitions: int) -> Group:
-    """Every member reads all topics, except for one member, which reads a single topic."""
-    all_topics = _topics(topics, partitions)
-    return _group(all_topics, [all_topics[:1], *([all_topics] * (members - 1))])
-
-
 def _chain(members: int, partitions: int) -> Group:
     """Each member reads two neighbouring topics; the last one reads only the first topic.
 
@@ -181,16 +146,9 @@ WORKLOADS = (
     Workload("one topic 100 x 10k", lambda: _uniform(100, 1, 10_000)),
     Workload("uniform 100 x 10k", lambda: _uniform(100, 100, 100)),
     Workload("uniform 1000 x 100k", lambda: _uniform(1000, 1000, 100)),
-    Workload("narrow 500 x 20k", lambda: _narrow(500, 200, 100)),
     Workload("bucket 5000 x 50k", lambda: _bucket(5000, 500, 100)),
     Workload("half 1000 x 10k", lambda: _half(1000, 100, 100)),
-    Workload("random 500 x 20k", lambda: _random(500, 200, 100, 200)),
     Workload("uniform 2000 x 1M", lambda: _uniform(2000, 500, 2000)),
-    Workload("narrow 2000 x 1M", lambda: _narrow(2000, 500, 2000)),
     Workload("half 2000 x 1M", lambda: _half(2000, 500, 2000)),
-    Workload("different 2000 x 200k", lambda: _random(2000, 2000, 100, 20)),
     Workload("chain 500 x 50k", lambda: _chain(500, 100)),
-    Workload("scattered 1000 x 100k", lambda: _uniform(1000, 1000, 100), ("scattered",)),
-    Workload("scattered half 1000 x 50k", lambda: _half(1000, 500, 100), ("scattered",)),
-    Workload("scattered 2000 x 1M", lambda: _uniform(2000, 500, 2000), ("scattered",)),
 )

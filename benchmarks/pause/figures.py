@@ -73,7 +73,6 @@ class Recording:
 @dataclass(frozen=True, slots=True)
 class Delivery:
     at_ns: int
-    produced_ns: int
     offset: int
     member: str
 
@@ -123,7 +122,7 @@ def deliveries_by_partition(rows: Mapping[str, Sequence[Row]]) -> dict[int, list
     for member, journal in rows.items():
         for row in journal:
             if row.kind == Kind.DELIVERED:
-                found[row.partition].append(Delivery(row.at_ns, row.produced_ns, row.offset, member))
+                found[row.partition].append(Delivery(row.at_ns, row.offset, member))
     for deliveries in found.values():
         deliveries.sort(key=lambda one: one.at_ns)
     return dict(found)

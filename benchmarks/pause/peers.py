@@ -20,13 +20,11 @@ class Peer:
         client: `aiokafka`, `kafka_python`, `confluent` or `java`; names the program of the members.
         protocol: the program's name for the way of rebalancing.
         label: the name in the tables.
-        ours: whether the peer is one of our consumers.
     """
 
     client: str
     protocol: str
     label: str
-    ours: bool = False
 
     def command(self, spec: MemberSpec) -> list[str]:
         """The command of a member."""
@@ -36,10 +34,10 @@ class Peer:
 
 
 PEERS: Mapping[str, Peer] = {
-    "aiokafka-ours": Peer("aiokafka", "ours", "aiokafka, **ours**", ours=True),
+    "aiokafka-ours": Peer("aiokafka", "ours", "aiokafka, **ours**"),
     "aiokafka-range": Peer("aiokafka", "range", "aiokafka range"),
     "aiokafka-sticky": Peer("aiokafka", "sticky", "aiokafka sticky"),
-    "kafka-python-ours": Peer("kafka_python", "ours", "kafka-python, **ours**", ours=True),
+    "kafka-python-ours": Peer("kafka_python", "ours", "kafka-python, **ours**"),
     "kafka-python-sticky": Peer("kafka_python", "sticky", "kafka-python sticky"),
     "kafka-python-cooperative": Peer("kafka_python", "cooperative", "kafka-python cooperative"),
     "confluent-cooperative": Peer("confluent", "cooperative", "confluent cooperative"),
