@@ -45,11 +45,6 @@ class TestForgottenAssignor:
         with pytest.raises(TypeError, match=r"must be a list of assignors, not Ours\(Range"):
             require_cooperative(cast("Any", Ours(Range())), PACKAGE, "g")
 
-    def test_a_strategy_is_no_source_of_weights(self) -> None:
-        source: Any = NoBatch()
-        with pytest.raises(TypeError, match="weights must be a function"):
-            Ours(CooperativeSticky(), weights=source)
-
     @pytest.mark.parametrize("given", [NoBatch(), NoBatch], ids=["instance", "class"])
     @pytest.mark.parametrize("attribute", ["metadata", "supported_protocols"])
     def test_what_a_stock_consumer_looks_up_names_it_too(self, given: Any, attribute: str) -> None:
@@ -81,13 +76,6 @@ class TestSharedNames:
             Ours(Mine())
         assert Ours(Mine(), shared_name=True).name == shared
 
-    def test_one_that_derives_from_ours_is_not_ours(self) -> None:
-        class Mine(RoundRobin):
-            pass
-
-        with pytest.raises(ValueError, match="Mine has the name 'roundrobin'"):
-            Ours(Mine())
-
 
 class CooperativeAlone(NoBatch):
     protocols: ClassVar[Any] = (RebalanceProtocol.COOPERATIVE,)
@@ -103,11 +91,6 @@ class TestEagerByAccident:
         said = record.getMessage()
         assert said.startswith("group 'g': the consumer is eager because of 'range'")
         assert "/migrate/" in said
-
-    def test_the_level_of_its_logger_quiets_it(self, caplog: pytest.LogCaptureFixture) -> None:
-        with caplog.at_level(logging.ERROR, "kafka_assignors_ours.eager"):
-            require(Ours(CooperativeSticky()), Ours(Range()))
-        assert not caplog.records
 
     @pytest.mark.parametrize(
         "strategies",

@@ -16,39 +16,6 @@ from kafka_assignors.strategies.sticky import CooperativeSticky
 SMALL = [workload for workload in WORKLOADS if re.search(r" (31|1k|10k|20k|45k|50k)\b", workload.name)]
 
 
-def number(text: str) -> int:
-    return int(text.replace("k", "000").replace("M", "000000"))
-
-
-@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
-def test_the_name_says_how_many_members_and_partitions(workload: Workload) -> None:
-    sizes = re.search(r"(\d+) x (\w+)", workload.name)
-    assert sizes or workload.name.startswith("one topic")
-    members, partitions = (100, "10k") if sizes is None else sizes.groups()
-    group = workload.fresh()
-    held = sum(topic.partitions for topic in group.topics.values())
-    assert len(group.members) == int(members)
-    assert abs(held - number(partitions)) <= 0.01 * held
-    racks = {member.rack for member in group.members.values()}
-    wanted = re.search(r"of-(\d) racks", workload.name)
-    assert len(racks - {None}) == (int(wanted[1]) if wanted else 0)
-
-
-@pytest.mark.parametrize("workload", SMALL, ids=lambda w: w.name)
-def test_all_but_the_last_member_own_everything_unless_it_is_fresh(workload: Workload) -> None:
-    for situation in {"fresh", "join", "scattered"}.intersection(workload.situations):
-        group = workload.group(situation)
-        claims = group.claims
-        *_, last = group.members.values()
-        assert not claims.dropped
-        assert last.id not in claims.owners
-        if situation == "fresh":
-            assert not claims.owners
-        else:
-            subscribed = set().union(*(m.topics for m in group.members.values() if m.id != last.id))
-            assert not subscribed.intersection(claims.unowned)
-
-
 @pytest.mark.parametrize("workload", [w for w in SMALL if "leave" in w.situations], ids=lambda w: w.name)
 def test_a_member_leaves_its_share_behind_and_an_unchanged_group_owns_everything(workload: Workload) -> None:
     fresh = workload.fresh()

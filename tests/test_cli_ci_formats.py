@@ -125,20 +125,6 @@ def test_an_annotation_is_one_line_that_says_what_the_verdict_says(name: str) ->
         assert message == name
 
 
-@pytest.mark.parametrize(
-    ("outcome", "level"),
-    [
-        (CiOutcome.FAILED, "::error"),
-        (CiOutcome.WARNED, "::warning"),
-        (CiOutcome.NOT_JUDGED, "::error"),
-        (CiOutcome.SKIPPED, "::notice"),
-    ],
-)
-def test_only_verdicts_that_passed_have_no_annotation(outcome: CiOutcome, level: str) -> None:
-    assert github_annotation(CiCase("a", "b", CiOutcome.PASSED, "c")) is None
-    assert str(github_annotation(CiCase("a", "b", outcome, "c"))).startswith(f"{level} ")
-
-
 def commands_of(out: str) -> list[str]:
     """The workflow commands in this output that GitHub's runner executes, since its version 2.
 
@@ -185,31 +171,3 @@ def test_a_hostile_group_injects_no_command(
     assert commands_of(shown.err) == []
     assert all(line.startswith("::error file=policy.toml,title=") for line in said)
     assert any("evil" in line for line in said)
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_github_and_json_do_not_share_stdout(
-    command: str, inputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([*COMMANDS[command], "--github", "--json", "-"]) == 2
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert "--github and --json - both write to stdout: give --json a file" in shown.err
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_environment_alone_prints_no_annotation(
-    command: str, inputs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_ACTIONS", "true")
-    assert main(COMMANDS[command]) == 1
-    assert commands_of(capsys.readouterr().out) == []
-
-
-def test_an_error_that_quotes_a_hostile_name_injects_no_command(
-    inputs: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["lint", "##[error]evil", "::error::evil", "--github"]) == 2
-    shown = capsys.readouterr()
-    assert "evil" in shown.err
-    assert commands_of(shown.out) == commands_of(shown.err) == []

@@ -57,13 +57,6 @@ def test_the_json_form_of_a_running_group_is_read_back_as_the_same_group() -> No
     assert "KIP-848" in form["about"]["notes"][0]
 
 
-def test_a_group_without_members_has_no_strategies_in_json() -> None:
-    live = LiveGroup("g", "classic", "Empty", None, members=(), topics={})
-    about = describe_json(live, compare_strategies(as_group(live), [("sticky", Sticky())]))["about"]
-    assert about["members"] == 0
-    assert not {"now", "least_moved", "strategies"} & set(about)
-
-
 def text_of(*parts: object) -> str:
     console = Console(width=80)
     with console.capture() as capture:

@@ -2,75 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
-import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafka_assignors_cli import files, main
-from tests.test_cli import without_progress
-
-GROUP: dict[str, Any] = {
-    "format": 1,
-    "generation": 8,
-    "topics": {"orders": {"partitions": 2, "replica_racks": [["a"], ["b"]], "weights": [3, None]}},
-    "members": [
-        {"id": "m1", "topics": ["orders"], "rack": "a", "owned": {"orders": [0]}, "generation": 7},
-        {"id": "m2", "topics": ["orders"], "instance_id": "pod", "revoked": False, "data": "AAEB"},
-    ],
-}
-MEMBER = {
-    "client": "aiokafka",
-    "client_version": "0.14.0",
-    "group_id": "orders",
-    "partition_assignment_strategy": ["sticky"],
-    "session_timeout_ms": 45000,
-}
-POLICY = """
-max_not_replayed = 0.1
-require_truth = true
-[[rule]]
-name = "calm"
-metric = "moved"
-strategy = "range"
-groups = ["payments"]
-max = 1.0
-relative_to = "least"
-"""
+from tests.test_cli import GROUP, without_progress
 
 DEEP, DIGITS = 50_000, 5_000
 HOSTILE_TEXTS: dict[str, bytes] = {
     "nothing": b"",
     "zero bytes": bytes(100),
     "not UTF-8": b"\xff\xfe\x00x",
-    "a byte order mark": b"\xef\xbb\xbf",
-    "a scalar": b"3",
-    "null": b"null",
-    "an open bracket": b"[",
-    "not a number": b"NaN",
     "arrays in JSON": b"[" * DEEP + b"]" * DEEP,
-    "some arrays in JSON": b"[" * 3000 + b"]" * 3000,
     "objects in JSON": b'{"a":' * DEEP + b"1" + b"}" * DEEP,
-    "some objects in JSON": b'{"a":' * 3000 + b"1" + b"}" * 3000,
     "digits in JSON": b'{"rule": ' + b"9" * DIGITS + b"}",
     "a key twice in JSON": b'{"rule": 1, "rule": 1}',
     "arrays in TOML": b"x = " + b"[" * DEEP + b"]" * DEEP,
-    "some arrays in TOML": b"rule = " + b"[" * 200 + b"]" * 200,
     "tables in TOML": b"x = " + b"{a = " * DEEP + b"1" + b"}" * DEEP,
     "dots in TOML": b"rule" + b".a" * 3000 + b" = 1",
-    "digits in TOML": b"x = " + b"9" * DIGITS,
     "a hexadecimal number in TOML": b"rule = 0x" + b"f" * DIGITS,
-    "a date in TOML": b"rule = 1979-05-27T07:32:00Z",
     "a long line": b"x" * 1_000_000,
-    "returns": b"\r\r\r",
     "an escape": b"x = \x1b[2J",
 }
-HOSTILE_VALUES = ("null", "-1", "1e400", "1" + "0" * 400, '"\\ud800"', f'"{"x" * 10_000}"', "[]")
-"""Values in JSON syntax, because `json.dumps` cannot write values that no reader returns."""
 
 
 @pytest.fixture
@@ -81,8 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module in [*sys.modules]:
         if module.startswith(("kafka_assignors_replay", "kafka_assignors_con")):
             monkeypatch.delitem(sys.modules, module)  # The module may hold imports of an earlier test.
-    (tmp_path / "group.json").write_text(json.dumps(GROUP))
-    (tmp_path / "policy.toml").write_text(POLICY)
+    (tmp_path / "group.json").write_text(GROUP)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -156,56 +110,3 @@ def test_lines_that_never_end_are_refused(
         (folder / "x").write_bytes(content)
         assert main(["assign", "x"]) == 2
         assert "larger than" in capsys.readouterr().err
-
-
-def variants(document: Any) -> Iterator[str]:
-    """The document as JSON, once for each value in it and each hostile value that replaces it."""
-    hole = "\N{OBJECT REPLACEMENT CHARACTER}"
-    for holed in _with_hole(document, hole):
-        before, after = json.dumps(holed, ensure_ascii=False).split(f'"{hole}"')
-        yield from (before + value + after for value in HOSTILE_VALUES)
-
-
-def _with_hole(value: Any, hole: str) -> Iterator[Any]:
-    yield hole
-    if isinstance(value, (dict, list)):
-        places = value.keys() if isinstance(value, dict) else range(len(value))
-        for place in list(places):
-            for part in _with_hole(value[place], hole):
-                holed = value.copy()
-                holed[place] = part
-                yield holed
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("document", "name", "command"),
-    [(GROUP, "x", COMMANDS["assign a group"]), (MEMBER, "x.json", COMMANDS["lint JSON"])],
-    ids=["a group", "a member"],
-)
-def test_any_value_of_a_document_may_be_hostile(
-    document: Any, name: str, command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for text in variants(document):
-        (folder / name).write_text(text, encoding="utf-8")
-        run(capsys, *command)
-
-
-@pytest.mark.parametrize(
-    ("text", "command"),
-    [
-        (POLICY, COMMANDS["validate by a policy"]),
-        ("\n".join(f"{key} = {json.dumps(value)}" for key, value in MEMBER.items()), COMMANDS["lint TOML"]),
-    ],
-    ids=["a policy", "a member"],
-)
-def test_any_value_of_a_toml_file_may_be_hostile(
-    text: str, command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = text.split("\n")
-    for number, value in itertools.product(range(len(lines)), HOSTILE_VALUES):
-        key, equals, _ = lines[number].partition(" = ")
-        if equals:
-            tampered = [*lines[:number], f"{key} = {value}", *lines[number + 1 :]]
-            (folder / "x.toml").write_text("\n".join(tampered), encoding="utf-8")
-            run(capsys, *command)

@@ -67,28 +67,3 @@ def test_every_private_attribute_of_the_client_is_in_the_catalogue(package: str)
     for name in own | catalogued(package):
         missing.pop(name, None)
     assert not missing
-
-
-@pytest.mark.parametrize("package", CATALOGUES)
-def test_every_name_in_the_catalogue_is_used(package: str) -> None:
-    code = []
-    for tree in modules(package).values():
-        listed = lists_of_touched(tree)
-        statements = [node for node in tree.body if node not in listed]
-        doc = ast.get_docstring(tree, clean=False)
-        code.append(ast.unparse(ast.Module(statements[doc is not None :], [])))
-    assert not catalogued(package) - set(PRIVATE.findall("\n".join(code)))
-
-
-def test_both_plugins_have_the_same_assignors_with_the_same_documentation() -> None:
-    """The API pages show only the docstrings of the plugins, so each plugin has its own copy."""
-    aiokafka, kafka_python = (
-        {
-            node.name: ([ast.unparse(base) for base in node.bases], ast.get_docstring(node))
-            for node in modules(package)["__init__.py"].body
-            if isinstance(node, ast.ClassDef)
-        }
-        for package in CATALOGUES
-    )
-    assert aiokafka
-    assert aiokafka == kafka_python

@@ -54,14 +54,6 @@ def test_the_program_answers_each_request_of_the_manifest() -> None:
         assert status(health, "/") == 404
 
 
-def test_a_loop_that_stands_still_is_not_alive() -> None:
-    with Health(0, lambda: None) as health:
-        health._last_turn -= LIVE_S + 1
-        assert status(health, "/live") == 503
-        health.beat()
-        assert status(health, "/live") == 200
-
-
 def test_all_requests_go_to_the_port_on_which_the_program_answers() -> None:
     [port] = CONTAINER["ports"]
     variables = {each["name"]: each.get("value") for each in CONTAINER["env"]}

@@ -11,7 +11,7 @@ import pytest
 from kafka_assignors.group import Warmth
 from kafka_assignors.strategies import MemberContext, load_strategy
 from kafka_assignors.wire import encode_member
-from kafka_assignors_ops.lint import RULES, lint
+from kafka_assignors_ops.lint import lint
 from kafka_assignors_ops.lint.members import live_members, member_config
 from kafka_assignors_ops.lint.rules import (
     BrokerBounds,
@@ -19,7 +19,6 @@ from kafka_assignors_ops.lint.rules import (
     LintFinding,
     MemberConfig,
     Severity,
-    StrategyUse,
 )
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember
 
@@ -239,11 +238,6 @@ def test_a_list_with_an_eager_strategy_is_eager_in_every_class_and_others_in_the
     assert eager_finding(member).what.startswith(beginning)
 
 
-def test_the_class_for_kafka_python_and_strategies_of_its_own_are_named() -> None:
-    to_do = eager_finding(kafka_python("weighted", "stock:range")).to_do
-    assert "with CooperativeKafkaConsumer (kafka-python 3) and the list [weighted] alone" in to_do
-
-
 def joined(strategy: str, owned: dict[str, list[int]], *, held: bool = False) -> LiveGroup:
     """A group of one aiokafka member that joined with these partitions."""
     context = MemberContext(frozenset({"orders"}), owned, 7 if owned else -1)
@@ -272,29 +266,6 @@ def test_members_that_know_nothing_of_warm_handoff_are_named() -> None:
     assert (finding.rule, finding.members, finding.severity) == ("cold-handoff", ("cold",), INFO)
     for group in (announced(warms=WARMS, knows=KNOWS), announced(cold=None, knows=KNOWS)):
         assert "cold-handoff" not in findings(live=group)
-
-
-def test_a_live_group_that_runs_the_old_strategy_is_before_the_first_restart_or_in_it() -> None:
-    group = joined("sticky", {"orders": [0]})
-    members, _ = live_members(group)
-    to_do = eager_finding(*members, live=group).to_do
-    assert TWICE in to_do
-    assert "If the first restart has begun, finish it" in to_do
-
-
-@pytest.mark.parametrize("listed", [(), ("cooperative-sticky",), ("cooperative-sticky", "sticky")])
-def test_a_live_group_after_the_first_restart_is_told_the_list_of_the_last(listed: tuple[str, ...]) -> None:
-    # A broker does not show that the old strategy is still listed: "the same list" would not help.
-    group = joined("cooperative-sticky", {"orders": [0]})
-    members, _ = live_members(group, [StrategyUse(name) for name in listed])
-    assert LAST in eager_finding(*members, live=group).to_do
-
-
-def test_a_cooperative_member_is_told_of_a_list_that_would_make_it_eager() -> None:
-    group = joined("cooperative-sticky", {"orders": [0]}, held=True)
-    before, _ = live_members(group)
-    after = replace(before[0], strategies=BOTH.strategies)
-    assert LAST in eager_finding(after, before=before, live=group).to_do
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -396,8 +367,3 @@ def test_the_same_of_many_members_is_said_once() -> None:
     one = aiokafka("range", "stock:range")
     many = [replace(one, source=f"{number}.toml") for number in range(50)]
     assert len(finding("rebalance-timeout", *many).members) == 50
-
-
-def test_the_documentation_of_rules_has_no_placeholder() -> None:
-    for rule in RULES.values():
-        assert not {"{", "}"} & set(rule.happens + rule.why + rule.to_do), rule.id

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_assignors.group import Topic
-from kafka_assignors.strategies import Range, Sticky
+from kafka_assignors.strategies import Sticky
 from kafka_assignors.wire import Subscription, encode_subscription
 from kafka_assignors_ops.comparison import compare_strategies
 from kafka_assignors_ops.live_group import LiveGroup, LiveMember, UnknownOwnersError, as_group
@@ -56,18 +56,6 @@ def test_without_the_right_to_describe_a_topic_the_balance_is_not_known() -> Non
     assert live.loads == (1,)
     with pytest.raises(UnknownOwnersError, match="it needs Describe on Topic 'orders'"):
         as_group(live)
-
-
-def test_the_comparison_measures_now_and_each_strategy() -> None:
-    found = compare_strategies(
-        as_group(group(member("a", 0, 1, 2, 3), member("b"))), [("s", Sticky()), ("r", Range())]
-    )
-    assert (found.now.max_load, found.now.min_load, found.now.moved) == (4, 0, 0)
-    assert found.least_moved == 2
-    assert [result.strategy for result in found.results] == ["s", "r"]
-    for result in found.results:
-        assert result.quality is not None
-        assert result.quality.moved == 2
 
 
 def test_a_strategy_that_raises_has_a_problem_and_no_quality() -> None:

@@ -52,18 +52,3 @@ def test_never_take_moves_only_what_is_free(acme: Any) -> None:
     shares = led.assignment.members
     assert [[*shares[name].get("orders", ())] for name in "abc"] == [[0, 1, 2], [3, 4], []]
     assert [*shares["c"]["payments"]] == [0, 1]
-
-
-def test_batch_apart_delegates_the_rest_to_cooperative_sticky(acme: Any) -> None:
-    strategy = load_strategy("acme_page:BatchApart")
-    topics = [Topic("exports", 2), Topic("orders", 4)]
-    everything = frozenset({"exports", "orders"})
-    web = [
-        Member("web-1", everything, owned={"exports": [0, 1], "orders": [0]}, generation=7),
-        Member("web-2", everything, owned={"orders": [1, 2, 3]}, generation=7),
-    ]
-    alone = lead(strategy, Group.of(topics, web), RebalanceProtocol.COOPERATIVE)
-    assert alone.assignment.members["web-1"] == {"exports": [0, 1], "orders": [0]}
-    joined = lead(strategy, Group.of(topics, [*web, Member("batch-1", everything)]), RebalanceProtocol.EAGER)
-    assert [*joined.assignment.members["batch-1"]["exports"]] == [0, 1]
-    assert [joined.assignment.load(name) for name in ("web-1", "web-2")] == [2, 2]

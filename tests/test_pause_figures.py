@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -15,13 +14,10 @@ from benchmarks.pause.figures import (
     deliveries_by_partition,
     figures,
     handovers,
-    least_moves,
     longest_gaps_ms,
     lost_records,
-    percentile,
 )
 from benchmarks.pause.journal import JournalReader, JournalWriter, Kind, Row
-from benchmarks.pause.summary import Samples, summarise
 
 MS = 1_000_000
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,22 +90,6 @@ def test_the_delay_of_a_hand_over_counts_from_the_revocation_or_after_a_death_fr
     assert one.given_up_ns == 900 * MS
 
 
-def test_a_partition_that_is_given_back_is_not_handed_over() -> None:
-    rows = {"a": [*told(0, Kind.ASSIGNED, 0), *told(50, Kind.REVOKED, 0), *told(60, Kind.ASSIGNED, 0)]}
-    assert handovers(rows, {}) == []
-
-
-def test_an_owner_that_never_delivered_has_no_delay() -> None:
-    again = [*told(100, Kind.ASSIGNED, 0), delivered(120, 0, 1)]
-    rows = {
-        "a": [*told(0, Kind.ASSIGNED, 0), delivered(10, 0, 0), *again],
-        "b": [*told(50, Kind.ASSIGNED, 0), *told(90, Kind.REVOKED, 0)],
-    }
-    first, second = handovers(rows, deliveries_by_partition(rows))
-    assert (first.new, first.first_ns) == ("b", None)
-    assert (second.new, second.given_up_ns, second.first_ns) == ("a", 90 * MS, 120 * MS)
-
-
 RECORDING = Recording(
     "peer", 2, [occurs("none", 100, 900), occurs("join", 900, 1900, joined="b")], A_JOIN, cpu={"rest": 2.0}
 )
@@ -133,28 +113,6 @@ def test_a_record_that_comes_twice_counts_where_it_comes_again() -> None:
 def test_lost_records_are_those_before_one_that_came() -> None:
     rows = {"a": [delivered(10, 0, 0), delivered(20, 0, 3), delivered(30, 1, 0)]}
     assert lost_records(deliveries_by_partition(rows)) == 2
-
-
-@pytest.mark.parametrize(
-    ("left", "joined", "least"), [(None, "e", 12), ("a", None, 15), ("a", "e", 15), (None, None, 0)]
-)
-def test_least_moves(left: str | None, joined: str | None, least: int) -> None:
-    assert least_moves({"a": 15, "b": 15, "c": 15, "d": 15}, left, joined) == least
-
-
-def test_percentiles() -> None:
-    values = [float(value) for value in range(1, 201)]
-    assert [percentile(values, share) for share in (0.5, 0.99, 1.0)] == [100, 198, 200]
-    assert math.isnan(percentile([], 0.5))
-
-
-def test_rounds_are_put_together() -> None:
-    (summary,) = summarise([Samples.of(RECORDING), Samples.of(RECORDING)])
-    none, join = summary.events
-    assert (summary.rounds, summary.lost, summary.cpu["rest"]) == (2, 0, (2.0, 2.0))
-    assert (none.event, join.event) == ("none", "join")
-    assert (join.moved, join.revoked, join.least) == ((1, 1), (1, 1), 1)
-    assert (join.gap.median, join.quiet_gap.median, join.delay.longest) == (100, 100, 100)
 
 
 WRITER = """

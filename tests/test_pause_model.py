@@ -43,29 +43,11 @@ def test_partitions_of_a_departed_member_pause_under_every_protocol() -> None:
     assert paused(Consumption.EAGER, vacated=4) == 4 * 4.0 * 3 / 4 + 8 * 1.0
 
 
-def test_no_member_waits_for_the_last_if_all_hear_of_the_rebalance_at_once() -> None:
-    in_step = dataclasses.replace(BARE, heartbeats_in_step=True)
-    assert paused(Consumption.EAGER, model=in_step) == 0.0
-    assert paused(Consumption.COOPERATIVE, vacated=1, model=in_step) == 2.0
-
-
-def test_a_single_member_does_not_wait() -> None:
-    assert BARE.pause_s(Consumption.EAGER, 1) == 0.0
-
-
 @pytest.mark.parametrize("consumption", Consumption)
 def test_listeners_and_resuming_come_on_top_of_every_pause(consumption: Consumption) -> None:
     slower = dataclasses.replace(BARE, resume_s=0.25, listener_s=0.5)
     assert slower.pause_s(consumption, 3) == pytest.approx(BARE.pause_s(consumption, 3) + 0.75)
     assert slower.vacancy_s(consumption, 3) == pytest.approx(BARE.vacancy_s(consumption, 3) + 0.75)
-
-
-@pytest.mark.parametrize("consumption", Consumption)
-def test_what_changes_its_owner_is_restored_under_every_protocol(consumption: Consumption) -> None:
-    restored = dataclasses.replace(BARE, restore_s=30.0)
-    more_s = paused(consumption, moved=3, vacated=2, model=restored) - paused(consumption, moved=3, vacated=2)
-    assert more_s == 5 * 30.0 == restored.restoring_s(3, 2)
-    assert paused(consumption, model=restored) == paused(consumption)
 
 
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf])

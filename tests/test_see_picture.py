@@ -9,11 +9,6 @@ from benchmarks.see_picture import Bar, Lane, bars, draw
 S = 1_000_000_000
 
 
-def test_a_change_of_owner_without_a_gap_is_no_pause() -> None:
-    deliveries = [(0, 3, "a"), (S // 5, 3, "a"), (2 * S // 5, 3, "b"), (3 * S // 5, 3, "b")]
-    assert bars(deliveries, 0, 0.7, pause_s=0.3) == [Bar(3, "a", 0.0, 0.2), Bar(3, "b", 0.2, 0.6)]
-
-
 def test_a_gap_longer_than_the_limit_is_a_pause_before_the_next_owner() -> None:
     deliveries = [(0, 0, "a"), (S, 0, "b"), (int(1.2 * S), 0, "b")]
     assert bars(deliveries, 0, 1.3, pause_s=0.3) == [
@@ -21,15 +16,6 @@ def test_a_gap_longer_than_the_limit_is_a_pause_before_the_next_owner() -> None:
         Bar(0, "", 0.0, 1.0),
         Bar(0, "b", 1.0, 1.2),
     ]
-
-
-def test_a_partition_that_is_not_delivered_again_is_paused_until_the_end() -> None:
-    assert bars([(0, 0, "a")], 0, 2.0, pause_s=0.3)[-1] == Bar(0, "", 0.0, 2.0)
-
-
-def test_deliveries_before_the_run_count_as_its_begin() -> None:
-    deliveries = [(0, 0, "a"), (5 * S, 0, "a"), (int(5.2 * S), 0, "a")]
-    assert bars(deliveries, 5 * S, 0.3, pause_s=0.3) == [Bar(0, "a", 0.0, 0.2)]
 
 
 def test_the_picture_has_a_rectangle_for_each_bar_and_escapes_titles() -> None:
